@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_support import LINEAGES, PAYLOADS, change, histories
@@ -28,7 +28,11 @@ from support import WRITER, calls_made, check_nothing, item, make_store
 GROUP = frozenset({"object", "size"})
 DATED = frozenset({"phase", "until"})
 RANKS = (("level", ("high", "middle", "low")),)
-RULES = MergeRules(frozenset({"tags"}), frozenset({"updated", "until"}), (GROUP, DATED), RANKS)
+SEALED = frozenset({"seal", "steps", "gone", "read"})
+RULES = MergeRules(
+    frozenset({"tags"}), frozenset({"updated", "until", "read"}), (GROUP, DATED, SEALED), RANKS,
+    incidental=frozenset({"seal", "title"}), withheld="gone",
+)  # fmt: skip
 TYPES = {"decision": EntityType("decision", "dec", is_projected=True, check=check_nothing, rules=RULES)}
 
 
@@ -124,10 +128,94 @@ def merged(base, *values):
                      id="what is absent has no place in the order"),
         pytest.param(({"level": "low"}, {"level": "high"}), [{"level": "low"}, {"level": "high"}], {"level": "high"}, {},
                      id="crossed, nobody changed, and one is first"),
+        pytest.param({}, [{"seal": 1, "gone": []}, {"seal": 2, "gone": []}], {"seal": 1, "gone": []}, {}, id="sealed twice"),
+        pytest.param({}, [{"seal": 1, "steps": 3, "gone": []}, {"seal": 2, "steps": 3, "gone": [4]}], {"seal": 2, "steps": 3, "gone": [4]}, {},
+                     id="sealed twice, and one took something out"),
+        pytest.param({}, [{"seal": 1, "gone": [4]}, {"seal": 2, "gone": [7, 4]}, {"seal": 3, "gone": []}], {"seal": 2, "gone": [7, 4]}, {},
+                     id="one took out all that the others did"),
+        pytest.param({}, [{"seal": 1, "gone": [4, 7]}, {"seal": 2, "gone": [7, 4]}], {"seal": 1, "gone": [4, 7]}, {},
+                     id="the same was taken out, the highest is shown"),
+        pytest.param({}, [{"seal": 1, "gone": [4]}, {"seal": 2, "gone": [7]}], {"seal": 1, "gone": [4]}, {"seal": [1, 2], "gone": [[4], [7]]},
+                     id="each took out another"),
+        pytest.param({}, [{"seal": 1, "gone": [4]}, {"seal": 2, "gone": [7, 8]}], {"seal": 2, "gone": [7, 8]},
+                     {"seal": [2, 1], "gone": [[7, 8], [4]]}, id="one took out more, and not all"),
+        pytest.param({}, [{"seal": 1, "gone": [4, 4, 4]}, {"seal": 2, "gone": [7, 4]}], {"seal": 2, "gone": [7, 4]}, {},
+                     id="places that are named again count once"),
+        pytest.param({}, [{"seal": 1, "steps": 3, "gone": []}, {"seal": 2, "steps": 2, "gone": [4]}], {"seal": 2, "steps": 2, "gone": [4]},
+                     {"seal": [2, 1], "steps": [2, 3], "gone": [[4], []]}, id="what was taken out is shown first, also where the rest differs"),
+        pytest.param({}, [{"seal": 1}, {"seal": 2, "gone": []}], {"seal": 1}, {"seal": [1, 2], "gone": ["(absent)", []]},
+                     id="one does not say what was taken out"),
+        pytest.param({}, [{"seal": 1}, {"seal": 2, "gone": [4]}], {"seal": 2, "gone": [4]}, {"seal": [2, 1], "gone": [[4], "(absent)"]},
+                     id="one does not say what was taken out, the other does"),
+        pytest.param({}, [{"seal": 1}, {"seal": 2}], {"seal": 1}, {"seal": [1, 2]}, id="none says what was taken out"),
+        pytest.param({}, [{"seal": 1, "gone": 4}, {"seal": 2, "gone": []}], {"seal": 1, "gone": 4}, {"seal": [1, 2], "gone": [4, []]},
+                     id="what was taken out is no array"),
+        pytest.param({"seal": 1, "gone": []}, [{"seal": 2, "gone": []}, {"seal": 1, "gone": []}], {"seal": 2, "gone": []}, {},
+                     id="sealed anew by one"),
+        pytest.param({"seal": 1, "gone": [4]}, [{"seal": 2, "gone": []}, {"seal": 1, "gone": [4]}], {"seal": 2, "gone": []}, {},
+                     id="the base took out more, and is no rival"),
+        pytest.param({}, [{"seal": 1, "gone": [], "title": "a"}, {"seal": 2, "gone": [4], "title": "b"}], {"seal": 2, "gone": [4], "title": "b"}, {},
+                     id="made by chance outside the group, of the same head"),
+        pytest.param({}, [{"seal": 1, "gone": [4], "title": "a"}, {"seal": 2, "gone": [7], "title": "b"}, {"seal": 3, "gone": [7, 8], "title": "c"}],
+                     {"seal": 3, "gone": [7, 8], "title": "c"},
+                     {"seal": [3, 1, 2], "gone": [[7, 8], [4], [7]], "title": ["c", "a", "b"]}, id="made by chance in a conflict, the same head first"),
+        pytest.param({"title": "a"}, [{"seal": 1, "gone": [], "title": "b"}, {"seal": 2, "gone": [4], "title": "a"}],
+                     {"seal": 2, "gone": [4], "title": "b"}, {}, id="made by chance, and only one changed it"),
+        pytest.param({}, [{"seal": 1, "gone": [], "plain": "a"}, {"seal": 2, "gone": [4], "plain": "b"}],
+                     {"seal": 2, "gone": [4], "plain": "a"}, {"plain": ["a", "b"]}, id="what is not made by chance is in conflict as ever"),
+        pytest.param({}, [{"seal": 1, "gone": [], "read": "1"}, {"seal": 2, "gone": [4], "read": "3"}, {"seal": 3, "gone": [], "read": "4"}],
+                     {"seal": 2, "gone": [4], "read": "4"}, {}, id="the latest time of a group that says the same"),
+        pytest.param({}, [{"seal": 1, "gone": [], "title": "a"}, {"seal": 2, "title": "b"}], {"seal": 1, "gone": [], "title": "a"},
+                     {"seal": [1, 2], "gone": [[], "(absent)"], "title": ["a", "b"]}, id="made by chance beside a head that does not say what was taken out"),
     ],
 )  # fmt: skip
 def test_field_by_field(base, values, payload, conflicts):
     assert merged(base, *values) == (payload, conflicts)
+
+
+PLACES = st.lists(st.integers(1, 3), max_size=3)
+SEALS = st.fixed_dictionaries(
+    {"gone": PLACES, "steps": st.sampled_from([1, 1, 2])},
+    optional={"seal": st.integers(1, 3), "title": st.sampled_from("ab")},
+)
+ODD_SEALS = st.fixed_dictionaries(
+    {},
+    optional={"seal": st.integers(1, 3), "steps": st.integers(1, 2), "gone": st.one_of(PLACES, st.just("x"))}
+    | {"read": st.sampled_from(["1", "2", 3]), "title": st.sampled_from("ab"), "plain": st.sampled_from("ab")},
+)
+
+
+@settings(max_examples=400)
+@given(st.one_of(st.just({}), SEALS, ODD_SEALS), st.lists(st.one_of(SEALS, SEALS, ODD_SEALS), min_size=2, max_size=4))
+def test_what_was_taken_out_stays_out_or_is_told(base, values):
+    """What is shown of the group is one head's, who took out the most; where another took out what he left in, that is in conflict."""
+    payload, conflicts = merged(base, *values)
+    changed = [one for one in values if part(one) != part(base)] or values
+    gone = [taken_out(one) for one in changed]
+    shown = next(one for one in changed if len(taken_out(one)) == max(map(len, gone)))
+    assert part(payload, without="read") == part(shown, without="read")
+    if not all(one <= taken_out(shown) for one in gone):
+        assert "gone" in conflicts
+    if not {"gone", "seal"} & {*conflicts} and len({json_of(part(one, without="read")) for one in changed}) > 1:
+        said = [
+            one
+            for one in changed
+            if json_of(part(one, without="read", also="steps")) != json_of(part(shown, without="read", also="steps"))
+        ]
+        assert not said or all(isinstance(one.get("gone"), list) for one in changed)
+        assert not said or len({one.get("steps") for one in changed}) == 1
+
+
+def taken_out(value):
+    return set(value["gone"]) if isinstance(value.get("gone"), list) else set()
+
+
+def part(value, **without):
+    return {name: value[name] for name in SEALED.difference(without.values()) if name in value}
+
+
+def json_of(value):
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 class Fold:
