@@ -70,6 +70,7 @@ def test_a_block_that_cannot_be_read_takes_only_what_lies_in_it(store, which, mo
     gone = spoilt(path, bad)
     assert 2 <= len(gone) <= 6
     before = path.read_bytes()
+    is_indexed = Path(root, "index.sqlite").exists()
     BadDisk(path, bad, monkeypatch)
     with open_journal(root) as journal:
         found = examine(journal)
@@ -77,6 +78,9 @@ def test_a_block_that_cannot_be_read_takes_only_what_lies_in_it(store, which, mo
         assert found.exit_code == 3
         assert "Input/output error" in told[0].what
         assert {problem.seq - 1 for problem in told} & gone, told
+        if is_indexed:
+            named = "".join(problem.what for problem in told)
+            assert {number for number in range(COUNT) if item(number) in named} == gone, named
         held = {entity.item_id for entity in journal.entities()}
         assert {item(number) for number in range(COUNT) if number not in gone} <= held, "the rest is served"
         records = [entry.record.seq - 1 for _, entry in journal.entries(journal.lineage, salvage=True)]

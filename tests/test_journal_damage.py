@@ -146,7 +146,7 @@ def test_damage_is_found_with_the_index_in_place_and_the_rest_is_served(tmp_path
         worst = found.problems[0]
         assert (worst.severity, worst.seq) == ("error", 2)
         assert worst.offset <= place < worst.offset + 400
-        assert "record 2 cannot be read" in worst.what
+        assert f"record 2 cannot be read ({item(7)})" in worst.what
     for index in Path(root).glob("index.sqlite*"):
         index.unlink()
     with open_journal(root) as journal:  # rebuilt without record 2: what is sound is served, and it is said

@@ -17,6 +17,7 @@ __all__ = [
     "unrepaired",
 ]
 
+import functools
 import hashlib
 import os
 import re
@@ -39,6 +40,7 @@ from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index
 from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
+from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
@@ -72,6 +74,7 @@ NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fus
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
 _STEP_MASK: Final = 0xFF
+_NAMED_MAX: Final = 5
 _DIGEST: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _WRITTEN_AGAIN: Final = (
     "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
@@ -271,7 +274,7 @@ def _check_lineage(
                 found.gaps.add(lineage)
                 away = away_in(journal, chunk.damages) if lineage == journal.lineage else 0
                 found.away = max(found.away, away)
-            yield from _chunk_problems(chunk, found.away)
+            yield from _chunk_problems(chunk, found.away, functools.partial(_said_of, journal, lineage, chunk.segment))
             changes = []
             for entry in chunk.entries:
                 change, problem = _change(journal, lineage, chunk, entry)
@@ -343,7 +346,18 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
         return None, Problem("error", f"{where}{error}", chunk.path, entry.offset, entry.record.seq)
 
 
-def _chunk_problems(chunk: Chunk, away: int) -> Iterator[Problem]:
+def _said_of(journal: Journal, lineage: str, segment: int, first: int, last: int) -> str:
+    """The entities that records ``first`` to ``last`` (0: all behind) of a segment are of, as far as the index remembers them."""
+    rows = IndexRows(journal.layout.index)
+    try:
+        found = rows.entities(lineage, segment, (first, last or rows.last(lineage)), _NAMED_MAX + 1)
+    finally:
+        rows.close()
+    others = " and others" if len(found) > _NAMED_MAX else ""
+    return f" ({', '.join(found[:_NAMED_MAX])}{others})" if found else ""
+
+
+def _chunk_problems(chunk: Chunk, away: int, said_of: Callable[[int, int], str]) -> Iterator[Problem]:
     """``away``: records before this one that are missing may lie elsewhere."""
     for damage in chunk.damages:
         lost = f"records {damage.first_seq} to {damage.last_seq} cannot be read"
@@ -351,8 +365,10 @@ def _chunk_problems(chunk: Chunk, away: int) -> Iterator[Problem]:
             lost = f"record {damage.first_seq} cannot be read"
         if damage.first_seq > damage.last_seq:
             lost = f"records from {damage.first_seq} cannot be read"
-            if not damage.offset:  # the header
-                lost = "which records follow what others is not certain"
+        if damage.first_seq > damage.last_seq and not damage.offset:  # the header
+            lost = "which records follow what others is not certain"
+        else:
+            lost += said_of(damage.first_seq, damage.last_seq)
         yield Problem(
             "error", f"damage to acknowledged data: {damage.reason}; {lost}", chunk.path, damage.offset,
             damage.first_seq, _AWAY if is_gap(damage) and damage.last_seq < away else _REPAIR,

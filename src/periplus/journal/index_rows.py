@@ -1,4 +1,4 @@
-"""What the index's file remembers of records that the journal has lost: for repair, and for saying what is missing."""
+"""What the index's file remembers of records that the journal has lost: for repair, and for saying what is missing, and of what."""
 
 from __future__ import annotations
 
@@ -53,6 +53,15 @@ class IndexRows:
         txn = (batch.index(seq) + 1, len(batch)) if len(batch) > 1 else None
         held = tuple(str(parents).split(",")) if parents else ()
         return Known(*fields, held, version, key, txn)  # type: ignore[call-arg, arg-type]  # the columns are the fields
+
+    def entities(self, lineage: str, segment: int, seqs: tuple[int, int], limit: int) -> list[str]:
+        """Ids of entities that records of a segment are of, the first and the last of ``seqs`` and those between, in their order."""
+        rows = self._rows(
+            "SELECT item_id FROM records WHERE lineage = ? AND segment = ? AND seq BETWEEN ? AND ? AND item_id <> ''"
+            " GROUP BY item_id ORDER BY min(seq) LIMIT ?",
+            (lineage, segment, *seqs, limit),
+        )
+        return [str(row[0]) for row in rows if is_id(str(row[0]))]
 
     def payload(self, version: str) -> bytes:
         rows = self._rows("SELECT payload FROM heads WHERE version = ?", (version,))
