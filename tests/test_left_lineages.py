@@ -104,6 +104,25 @@ def test_what_was_written_under_other_names_reaches_the_others(meet, ada, bob):
     sound(bob)
 
 
+@pytest.mark.parametrize("is_written", [True, False], ids=["written to", "as it was copied"])
+def test_where_nobody_syncs_what_was_written_before_a_move_reaches_the_others(meet, ada, bob, tmp_path, is_written):
+    """No mark says there what was acknowledged: all that was written was."""
+    for root in (ada, bob):
+        config = Path(root, "config.toml")
+        config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+    write(ada, 2, "three")
+    Path(ada, "journal", "durable").unlink()  # as in a store that never synced
+    moved = copied(ada, tmp_path / "moved")
+    shutil.rmtree(ada)
+    if is_written:
+        write(moved, 3, "four")
+    meet(moved)
+    meet(bob)
+    assert texts(bob) == texts(moved) == sorted(["one", "two", "three"] + ["four"] * is_written)
+    sound(moved)
+    sound(bob)
+
+
 def test_what_was_left_is_told_before_anything_of_it_is_changed(meet, ada, bob):
     left = rename_host(ada)
     write(ada, 2, "three")

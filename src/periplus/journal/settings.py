@@ -432,4 +432,17 @@ def left_behind(layout: Layout, previous: str) -> dict[str, int]:
     mark = read_durable(layout.durable)
     if previous and mark is not None and mark.lineage == previous:
         left[previous] = mark.seq
+    settings = read_settings(layout)
+    if previous and settings.journal.sync == "never":
+        left[previous] = max(left.get(previous, 0), _held(layout, settings, previous))
     return dict(list(left.items())[-_LEFT_MAX:])
+
+
+def _held(layout: Layout, settings: Settings, lineage: str) -> int:
+    """How many records of ``lineage`` are here: where nobody syncs, and no mark says more, they are what was acknowledged."""
+    from periplus.journal.lineage import LineageReader
+    from periplus.journal.stated import sound_end
+
+    reader = LineageReader(layout.lineage_folder(lineage), settings.store.ids, lineage, is_synced=False)
+    end = sound_end(layout, reader, 0)
+    return end.next_seq - 1 if end is not None else 0
