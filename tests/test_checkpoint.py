@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.errors import EnvironmentFailure
+from periplus.base.errors import DamageError, EnvironmentFailure
+from periplus.base.files import Files
 from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
 from periplus.journal.record import LINE_BYTES_MAX
@@ -251,6 +252,43 @@ def test_a_full_disk_leaves_nothing_that_counts_and_no_write_notices(tmp_path):
         assert not checkpoint_files(journal)
         assert os.listdir(journal.layout.checkpoints) == []
         put(journal, 1, "goes on")
+
+
+class LyingFiles(Files):
+    """A disk that keeps another byte than it was given, ``at`` so many bytes into a checkpoint."""
+
+    def __init__(self, at):
+        self.at, self.fd, self.written = at, -1, 0
+
+    def open(self, path, flags, mode=0o644):
+        fd = super().open(path, flags, mode)
+        if os.path.basename(os.path.dirname(path)) == "checkpoints":
+            self.fd, self.written = fd, 0
+        return fd
+
+    def write(self, fd, data):
+        if fd == self.fd:
+            data = bytearray(data)
+            if 0 <= self.at - self.written < len(data):
+                data[self.at - self.written] ^= 0x01
+            self.written += len(data)
+        return super().write(fd, data)
+
+
+def test_what_the_disk_kept_otherwise_is_found_before_it_counts(tmp_path):
+    """It is read back whole before it has its name, and before a record speaks of it."""
+    base = filled(tmp_path / "base", count=4)
+    with open_journal(base) as journal:
+        size = os.path.getsize(make_checkpoint(journal, WRITER).path)
+    root = filled(tmp_path / "store", count=4)
+    for at in (*range(0, size, 41), size - 1):
+        with open_journal(root, LyingFiles(at)) as journal:
+            with pytest.raises(DamageError):
+                make_checkpoint(journal, WRITER)
+            assert os.listdir(journal.layout.checkpoints) == [], at
+            assert "checkpoint" not in {entry.record.action for _, entry in journal.entries(journal.lineage)}
+    with open_journal(root) as journal:
+        assert make_checkpoint(journal, WRITER) is not None
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

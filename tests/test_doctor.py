@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from periplus.base.clock import SystemClock
@@ -16,6 +17,7 @@ from periplus.base.ids import new_id
 from periplus.base.locks import Lock, holder_of
 from periplus.journal.doctor import examine
 from periplus.journal.proof import prove_record
+from periplus.journal.record import decode_line, encode_line
 from periplus.journal.repair import repair
 from periplus.journal.rescue import rescue
 from support import PEAK, WRITER, item, make_store, open_journal, segment_path
@@ -53,6 +55,22 @@ def test_who_holds_the_lock_for_long_is_named(root):
     with open_journal(root, clock=LaterClock()) as journal:
         assert examine(journal).problems == []
     assert holder_of(os.path.join(root, "nothing")) is None
+
+
+def test_a_version_that_no_record_holds_is_told_where_one_was_made_from_it(root):
+    """A record of ours, its checksum right, that names what never was."""
+    with open_journal(root) as journal:
+        put(journal, 1)
+        path = segment_path(journal)
+    record, _ = decode_line(path.read_bytes().splitlines()[-1])
+    forged = msgspec.structs.replace(record, seq=3, durable=2, parents=("0" * 64,), key="")
+    with path.open("ab") as file:
+        file.write(encode_line(forged)[0])
+    with open_journal(root) as journal:
+        found = examine(journal)
+    (told,) = [one for one in found.problems if one.severity == "error"]
+    assert told.what == "version 000000000000 is a parent, but no record holds it"
+    assert (told.path, told.seq, found.exit_code) == (str(path), 3, 3)
 
 
 def test_a_private_key_that_is_not_this_lineages_is_told(root):
