@@ -104,14 +104,36 @@ def test_what_was_written_under_other_names_reaches_the_others(meet, ada, bob):
     sound(bob)
 
 
+def never(*roots):
+    for root in roots:
+        config = Path(root, "config.toml")
+        config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+        Path(root, "journal", "durable").unlink(missing_ok=True)  # as in a store that never synced
+
+
+def test_of_a_damaged_store_that_nobody_syncs_nothing_is_taken_in_silence(ada, bob):
+    """What lies before the damage came without a word, as if that were all."""
+    never(ada, bob)
+    for number, text in ((2, "three"), (3, "four")):
+        write(ada, number, text)
+    (path,) = Path(ada, "journal").glob("lin_*/0*.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"three", b"thrae"))
+    with open_journal(bob) as journal:
+        report = sync(journal, open_folder(ada, Files()))
+        assert [one.lineage for one in report.transfers if one.refused] == [path.parent.name]
+    assert texts(bob) == []
+    path.write_bytes(whole)
+    with open_journal(bob) as journal:
+        assert not sync(journal, open_folder(ada, Files())).refusals
+    assert texts(bob) == texts(ada) == sorted(["one", "two", "three", "four"])
+
+
 @pytest.mark.parametrize("is_written", [True, False], ids=["written to", "as it was copied"])
 def test_where_nobody_syncs_what_was_written_before_a_move_reaches_the_others(meet, ada, bob, tmp_path, is_written):
     """No mark says there what was acknowledged: all that was written was."""
-    for root in (ada, bob):
-        config = Path(root, "config.toml")
-        config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+    never(ada, bob)
     write(ada, 2, "three")
-    Path(ada, "journal", "durable").unlink()  # as in a store that never synced
     moved = copied(ada, tmp_path / "moved")
     shutil.rmtree(ada)
     if is_written:

@@ -105,7 +105,7 @@ class Arrival:
         self._files = target.files
         self._staging = staging
         self._reader = LineageReader(target.layout.lineage_folder(lineage), stores, lineage)
-        self._staged = LineageReader(staging, stores, lineage)
+        self._staged = LineageReader(staging, stores, lineage, is_synced=source.is_synced())
         self.head: SignedHead | None = None
         self._peer: Peer | None = None
         self._key: bytes | None = None

@@ -93,6 +93,10 @@ class Carrier(Protocol):
         """The last record that is on disk for good at its owner's; None where all that is there is."""
         ...
 
+    def is_synced(self) -> bool:
+        """False in a store under the policy ``never``, where records say what was acknowledged and no mark does."""
+        ...
+
     def segments(self, lineage: str) -> list[int]:
         """First seqs, rising."""
         ...

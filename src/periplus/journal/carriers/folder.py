@@ -139,7 +139,7 @@ class FolderCarrier:
         is_written = is_written_here(self.layout, own)
         if not is_written and own.host == os.uname().nodename:
             return None  # nor in a copy; where the host is another that is a doubt, and its writer may be at it there
-        if read_settings(self.layout).journal.sync == "never":
+        if not self.is_synced():
             return None  # its owner knows no more of it than we do
         mark = read_durable(self.layout.durable)
         marked = mark.seq if mark is not None and mark.lineage == lineage else 0
@@ -164,6 +164,9 @@ class FolderCarrier:
         last = found[-1].record if found else None
         held, stated = (last.seq, last.durable) if last is not None else (newest - 1, 0)
         return max(marked, newest - 1, stated, min(mapped, held))  # a map's word alone states no damage
+
+    def is_synced(self) -> bool:
+        return not self.is_store or read_settings(self.layout).journal.sync != "never"
 
     def segments(self, lineage: str) -> list[int]:
         folder = self.layout.lineage_folder(lineage)

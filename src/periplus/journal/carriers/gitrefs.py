@@ -179,6 +179,9 @@ class GitCarrier:
         del lineage
         return None
 
+    def is_synced(self) -> bool:
+        return True
+
     def segments(self, lineage: str) -> list[int]:
         names = [path.removeprefix("segments/") for path in self._tree(lineage) if path.startswith("segments/")]
         return sorted(first for name in names if (first := segment_first_seq(name)) is not None)
