@@ -68,6 +68,27 @@ def test_the_archive_is_elsewhere(shell):
     assert "a checkpoint stands for them" in shell("verify", "seen.head").out
 
 
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_no_rev_is_counted_from_what_is_not_here(shell, is_index_there):
+    """Of a version that a checkpoint knows it is what it was, of others it is not told: each began with 1 again."""
+    one = shell.json("remember", "The valve is open", "--type", "note").entity.id
+    for number in range(30):
+        shell("set", one, f"text=The valve is open at {number} degrees, said at some length: {'so ' * 30}")
+        if number == 20:
+            shell("doctor", "--compact")
+    shell("doctor", "--compact")
+    before = {record.seq: record.rev for record in shell.json("log", "--id", one, "--limit", "100").records}
+    shutil.move(next((shell.folder / ".periplus/journal").glob("lin_*/archive")), shell.folder / "elsewhere")
+    if not is_index_there:
+        (shell.folder / ".periplus/index.sqlite").unlink()
+    told = {record.seq: record.rev for record in shell.json("log", "--id", one, "--limit", "100").records}
+    assert len(told) > 1
+    assert {seq: rev for seq, rev in told.items() if rev} == {seq: before[seq] for seq, rev in told.items() if rev}
+    assert told[max(told)] == before[max(before)] == 31
+    if not is_index_there:
+        assert 0 in told.values(), "some are of before the checkpoint"
+
+
 def test_an_index_made_anew_from_a_checkpoint_misses_nothing(shell):
     shell("doctor", "--compact")
     (shell.folder / ".periplus/index.sqlite").unlink()

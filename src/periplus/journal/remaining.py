@@ -39,8 +39,23 @@ def _remaining(journal: Journal) -> Index:
     for lineage in journal.lineages():
         for chunk in journal.reader(lineage).read_from(START, salvage=True):
             found.apply(_changes(journal, lineage, chunk), lineage, chunk.segment)
+    _tell_revs(found, journal.index)
     found.commit()
     return found
+
+
+def _tell_revs(found: Index, index: Index) -> None:
+    """Have no rev in ``found`` be counted from what is not here: those that ``index`` knows are its, others are not told (0)."""
+    found.db.execute(
+        "WITH RECURSIVE doubtful(version) AS (SELECT child FROM edges WHERE parent NOT IN (SELECT version FROM records)"
+        " UNION SELECT child FROM edges JOIN doubtful ON parent = doubtful.version)"
+        " UPDATE records SET rev = 0 WHERE version <> '' AND version IN doubtful"
+    )
+    rows = found.db.execute(
+        "SELECT item_type, item_id, version FROM records WHERE rev = 0 AND version <> ''"
+    ).fetchall()
+    known = [(rev, *row) for row in rows if (rev := index.rev_of(*row))]
+    found.db.executemany("UPDATE records SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ?", known)
 
 
 def _changes(journal: Journal, lineage: str, chunk: Chunk) -> Iterator[tuple[Entry, Change | None]]:
