@@ -88,7 +88,7 @@ class Target(NamedTuple):
 _LEFT: Final = "Written here before this store was copied, moved, restored or gave way in a fork, and the key to redact it with is not here:"
 
 
-_KEPT: Final = "It is part of what a record was taken out of keeps: an id, or what stood there when its content was taken out before. Nothing takes that out."
+_KEPT: Final = "It is part of what a record was taken out of keeps: an id, a field that only a later version knows, or what stood there when its content was taken out before. Nothing takes that out."
 
 
 _AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
