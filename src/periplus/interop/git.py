@@ -21,7 +21,6 @@ from periplus.base.errors import FormatError, NotFoundError
 from periplus.interop.git_names import git_digest
 from periplus.interop.gitrun import ask, cannot_run, check_repository, command, environment
 from periplus.interop.model import Imported
-from periplus.trail.filenotes import NOTE_CHECKED_OUT, NOTE_MERGED
 
 if TYPE_CHECKING:
     from periplus.interop.git_changes import FileChange
@@ -172,12 +171,16 @@ def _read_commit(fields: list[bytes]) -> _Commit:
 
 def _begin(intake: Intake, commit: _Commit, before: str) -> None:
     """Say which files a commit began with, where these are not those of the commit before it."""
+    from periplus.trail.filenotes import NOTE_CHECKED_OUT
+
     first = commit.parents[0] if commit.parents else ""
     if first != before:
         intake.step("CHECKPOINT", git_digest(first or _EMPTY_TREES[len(commit.id)]), note=NOTE_CHECKED_OUT)
 
 
 def _end(intake: Intake, commit: _Commit, name: str) -> None:
+    from periplus.trail.filenotes import NOTE_MERGED
+
     digest = git_digest(commit.id)
     if len(commit.parents) > 1:
         intake.step("CHECKPOINT", digest, note=NOTE_MERGED)
