@@ -795,3 +795,19 @@ def test_a_path_that_leads_from_somewhere_is_found_as_the_project_names_it(store
     for path, cwd in asked:
         assert "The harbour is deep" in store("recall", "harbour", "--path", path, cwd=cwd).out
     store.fails("recall", "harbour", "--path", "../../a.py", code=2, wrong="lies outside of the project")
+
+
+def test_ids_and_digests_are_found_as_they_are_pasted(sh):
+    sh("init")
+    made = sh.json("remember", "Cogs are counted by hand", "--type", "decision").entity.id
+    claude_session(sh.folder / "run.jsonl", steps=1)
+    trail = sh.json("trail", "import", "run.jsonl").trails[0].id
+    sh("context", "commit", "--from", "memory")
+    digest = sh.json("context", "log").contexts[0].context
+    for word in (made.upper(), f" {made}\n", f"\ufeff{made}", made[:8].upper()):
+        assert sh.json("show", word).entity.id == made
+        assert sh.json("blame", word).entity.id == made
+    assert sh("trail", "show", trail.upper()).out == sh("trail", "show", trail).out
+    assert sh.json("context", "show", digest[:12].upper()).context.context == digest
+    sh.fails("show", "", code=2)
+    sh.fails("show", " ", code=1, wrong="nothing has an id that begins with ' '")

@@ -5,7 +5,7 @@ The alphabet is Crockford's without padding: no i, l, o, u, so that an id surviv
 
 from __future__ import annotations
 
-__all__ = ["ID_BITS", "derived_id", "is_id", "new_id"]
+__all__ = ["ID_BITS", "derived_id", "is_id", "new_id", "typed_id"]
 
 import os
 from typing import Final
@@ -37,6 +37,13 @@ def derived_id(prefix: str, *parts: str) -> str:
         data = part.encode("utf-8", "surrogatepass")  # foreign names may hold half characters
         digest.update(len(data).to_bytes(8, "big") + data)
     return f"{prefix}_{_text(digest.digest()[:10])}"
+
+
+def typed_id(text: str) -> str:
+    """An id, or the beginning of one, as it was typed or pasted: in capitals, with blanks or a byte order mark around it; no id has any of
+    these. Where nothing would be left it stays as it is, for nothing is the beginning of every id.
+    """
+    return text.strip("\ufeff \t\r\n").lower() or text
 
 
 def is_id(text: str) -> bool:

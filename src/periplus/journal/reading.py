@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
+from periplus.base.ids import typed_id
 from periplus.journal.index import IndexedRecord
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.record import decode_line
@@ -57,6 +58,7 @@ def bytes_behind(journal: JournalReader) -> int:
 
 def find_entity(journal: JournalReader, prefix: str) -> Entity:
     """See ``Journal.find``."""
+    prefix = typed_id(prefix)
     keys = journal.ids_with_prefix(prefix)
     live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from periplus.base.errors import DamageError, NotFoundError, UsageError
+from periplus.base.ids import typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal.graph import is_before
 from periplus.journal.merge import entity_of
@@ -198,6 +199,7 @@ def fields_of(payload: bytes) -> Fields:
 
 def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
     """Type and id of the entity, deleted ones too, whose id begins so. Raises NotFoundError, or UsageError naming them."""
+    prefix = typed_id(prefix)
     journal.refresh()
     journal.project()
     try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.container import KIND_CONTEXT, kind_of
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, SecretFoundError, UsageError
+from periplus.base.ids import typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
 from periplus.context.lookup import find, molecule_table
@@ -116,6 +117,7 @@ class ProjectContexts:
         target = self.table.get(reference)
         if target is not None:
             return target
+        reference = typed_id(reference)
         if not _PREFIX.match(reference):
             raise self._unknown(reference)
         candidates = (
@@ -155,6 +157,7 @@ class ProjectContexts:
     def atom_named(self, expansion: Expansion, prefix: str) -> bytes:
         """The atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises NotFoundError, UsageError."""
         prefix = prefix.lower()
+        prefix = typed_id(prefix)
         if not _PREFIX.match(prefix):
             raise UsageError(f"{prefix[:80]!r} is no beginning of a digest: these are 4 to 64 hexadecimal digits",
                              safe="Nothing was changed.")  # fmt: skip

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError, UsageError, environment_failure
-from periplus.base.ids import derived_id
+from periplus.base.ids import derived_id, typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Transaction, create_store
 from periplus.project.cards import Calls, card_of, is_later
@@ -242,13 +242,14 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
 
 def find_trail(project: Project, reference: str) -> Entity:
     """A trail's entity by id or digest, each may be cut short, or by the run that it was recorded of. Raises NotFoundError."""
+    reference = typed_id(reference)
     if reference.startswith("trl_"):
         entity = project.journal.find(reference)
         if entity.item_type == "trail":
             return entity
     if reference.startswith("run_"):
         return _trail_of_run(project, project.journal.find(reference))
-    found = [trail for trail in project.trails() if str(trail.value.get("digest", "")).startswith(reference.lower())]
+    found = [trail for trail in project.trails() if str(trail.value.get("digest", "")).startswith(reference)]
     if len(found) == 1 and len(reference) >= 4:
         return found[0]
     if len(found) > 1:
