@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -471,3 +472,11 @@ def test_what_was_redacted_at_the_server_is_not_brought_back_and_that_is_told(sh
         assert "periplus redact" in told.err
         told = other.fails("context", "push", shell.folder, "--force", code=5, wrong="redacted here")
         assert shell.json("context", "refs").refs[0].live == 1
+
+
+def test_gc_of_a_store_that_cannot_be_written_says_what_is_in_the_way(shell):
+    cache = shell.folder / ".periplus/cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.write_text("not a folder")
+    told = shell.fails("context", "gc", code=3, wrong=f"cannot make the folder {cache}").err
+    assert "the system refused" not in told

@@ -77,8 +77,12 @@ class ProjectLibrary(ContextLibrary):
         from periplus.context.gc import GRACE_MS, collect
 
         journal = self._project.journal
-        lock = Lock(os.path.join(self._project.root, "cache", "lock"))
-        journal.files.make_folder(os.path.join(self._project.root, "cache"))
+        folder = os.path.join(self._project.root, "cache")
+        lock = Lock(os.path.join(folder, "lock"))
+        try:
+            journal.files.make_folder(folder)
+        except OSError as error:
+            raise environment_failure(error, "make the folder", folder) from error
         try:
             with lock.holding():
                 report = collect(
