@@ -16,6 +16,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face
 
 _HELP_CHARACTERS_MAX: Final = 90
+_OTHER_TYPES: Final = frozenset({"periplus context select"})  # those of atoms, which are made up by who writes them
 _PATHS: Final = frozenset({"FILE", "DIR", "FOLDER", "PATH", "SCOPE", "WHERE", "WORKLOG", "PROOF", "TRAIL"})
 
 
@@ -93,23 +94,39 @@ def _helped(parser: argparse.ArgumentParser) -> tuple[tuple[str, str], ...]:
 
 def _leaf(typed: str, parser: argparse.ArgumentParser) -> Place:
     places = [one for one in parser._actions if not one.option_strings]  # noqa: SLF001 - argparse offers no other way
-    words = tuple((str(word), "") for one in places for word in one.choices or ())
+    words = tuple((word, "") for one in places for word in _words(parser, one))
     return Place(typed, words, _options(parser), files=any(map(_is_path, places)))
 
 
 def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
     return tuple(
-        Option(name, _help(parser, action), _takes(action), tuple(map(str, action.choices or ())))
+        Option(name, _help(parser, action), _takes(parser, action), _words(parser, action))
         for action in parser._actions  # noqa: SLF001 - argparse offers no other way
         for name in action.option_strings
         if name.startswith("--")
     )
 
 
-def _takes(action: argparse.Action) -> str:
+def _words(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[str, ...]:
+    """What the action takes, or what is known of that where it takes other words too: names of agents, types of entities."""
+    if action.choices:
+        return tuple(map(str, action.choices))
+    if action.metavar == "AGENT":
+        from periplus.cli.connect_commands import AGENTS
+
+        return AGENTS
+    if action.metavar == "TYPE" and parser.prog not in _OTHER_TYPES:
+        from periplus.cli.memory_commands import REMEMBERED
+        from periplus.memory.types import TYPES
+
+        return REMEMBERED if parser.prog == "periplus remember" else tuple(row.name for row in TYPES)
+    return ()
+
+
+def _takes(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     if action.nargs == 0:
         return ""
-    return "words" if action.choices else "file" if _is_path(action) else "text"
+    return "words" if _words(parser, action) else "file" if _is_path(action) else "text"
 
 
 def _is_path(action: argparse.Action) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "connect_found", "execute", "machine_of"]
+__all__ = ["AGENTS", "configure", "connect_found", "execute", "machine_of"]
 
 import argparse
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from periplus.interop.agents.files import Change
     from periplus.project.connecting import Connecting, Machine
 
-_NAMES: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")
+AGENTS: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")
 _ALSO: Final = {
     "claude": "claude-code",
     "copilot": "vscode",
@@ -32,7 +32,7 @@ _DIFF_LINES_MAX: Final = 400
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     found = "those found on this machine" if command == "connect" else "those that are connected"
-    parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"{', '.join(_NAMES)} (default: {found})")
+    parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"{', '.join(AGENTS)} (default: {found})")
     parser.add_argument("--all", action="store_true", help="all of them")
     parser.add_argument("--scope", choices=("project", "user"), default="project",
                         help="this project's files, which others share, or your own for all projects (default: project)")  # fmt: skip
@@ -71,12 +71,12 @@ def _check_typed(arguments: argparse.Namespace) -> None:
     if arguments.all and arguments.agents:
         raise UsageError("give either names or --all", safe="Nothing was changed.")
     for name in arguments.agents:
-        if name not in _NAMES:
+        if name not in AGENTS:
             import difflib
 
-            near = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, _NAMES, 1, 0.5)
+            near = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, AGENTS, 1, 0.5)
             raise UsageError(f"there is no agent {name[:100]!r} that can be connected", safe="Nothing was changed.",
-                             mend=(f"Did you mean {near[0]}? " if near else "") + f"There are {', '.join(_NAMES)}.")  # fmt: skip
+                             mend=(f"Did you mean {near[0]}? " if near else "") + f"There are {', '.join(AGENTS)}.")  # fmt: skip
     program = getattr(arguments, "program", None)
     if program is not None and (not plain(program, "--command").strip() or not program.isprintable()):
         raise UsageError(
@@ -166,7 +166,7 @@ def _found(connecting: Connecting, machine: Machine) -> tuple[Agent, ...]:
     found = find_agents(machine, connecting.site.folder)
     if not found:
         raise NotFoundError("no agent is found on this machine", safe="Nothing was changed.",
-                            mend=f"Name the one that you use: periplus connect {'|'.join(_NAMES)}")  # fmt: skip
+                            mend=f"Name the one that you use: periplus connect {'|'.join(AGENTS)}")  # fmt: skip
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["about_typed", "configure", "execute"]
+__all__ = ["REMEMBERED", "about_typed", "configure", "execute"]
 
 import argparse
 import os
@@ -14,8 +14,8 @@ from periplus.cli.face import Face, number, plain, seq_shown, visible
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
 
-_TYPES: Final = ("decision", "constraint", "trap", "lesson", "note")
-_KNOWN: Final = f"{', '.join(_TYPES)}, or one that config.toml declares"
+REMEMBERED: Final = ("decision", "constraint", "trap", "lesson", "note")
+_KNOWN: Final = f"{', '.join(REMEMBERED)}, or one that config.toml declares"
 _POSITIONALS: Final = ("text", "question", "task", "reference")
 _NAMES_MAX: Final = 2_000
 _INPUT_BYTES_MAX: Final = 1 << 20
