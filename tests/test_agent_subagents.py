@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from periplus.journal import Writer
 from periplus.memory.claims import Asked
 from periplus.project import Project
 from periplus.project.effects import trail_effects
+from periplus.server.monitor import Desk
 from periplus.trail.model import Digest
 from periplus.trail.opcodes import BY_NAME
 from periplus.trail.reader import TrailReader
@@ -908,3 +910,28 @@ def test_one_that_was_stopped_while_it_waited_for_the_model_asks_it_nothing(aske
         list(lent.stream((), ())) if asked == "stream" else lent.complete((), ())
     assert requests == []
     assert not lock.locked()
+
+
+@pytest.mark.parametrize("way", ["moved", "copied", "anew"])
+def test_a_page_over_a_session_says_that_its_store_is_another_by_now(folder, way):
+    with Head(folder, ["Done."]) as head:
+        head.turn()
+    root, aside = folder / ".periplus", folder.parent / "aside"
+    desk = Desk(lambda: Project.open(os.fspath(folder), BOB), "s1")
+    try:
+        desk.refresh()
+        assert (desk.overview().problem, len(desk.overview().steps)) == ("", 1)
+        root.rename(aside)
+        if way == "copied":
+            shutil.copytree(aside, root)
+        elif way == "anew":
+            Project.init(os.fspath(folder), store=os.fspath(folder))
+        desk.refresh()
+        told = "there is no store at" if way == "moved" else "is no longer the store that was opened"
+        assert told in desk.overview().problem
+        shutil.rmtree(root, ignore_errors=True)
+        aside.rename(root)
+        desk.refresh()
+        assert desk.overview().problem == ""
+    finally:
+        desk.close()

@@ -116,7 +116,8 @@ class EpisodeFeed:
         self._is_begun = False
 
     def read(self) -> Iterator[Episode]:
-        """Raises DamageError, EnvironmentFailure."""
+        """Raises DamageError, EnvironmentFailure; ReplacedError where another store has taken the place of this one, or none."""
+        self._project.journal.lineages()  # which looks whether it still stands there
         if not self._is_begun:
             self._project.journal.refresh()
             self._project.journal.project()
