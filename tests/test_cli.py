@@ -811,3 +811,11 @@ def test_ids_and_digests_are_found_as_they_are_pasted(sh):
     assert sh.json("context", "show", digest[:12].upper()).context.context == digest
     sh.fails("show", "", code=2)
     sh.fails("show", " ", code=1, wrong="nothing has an id that begins with ' '")
+
+
+def test_a_byte_order_mark_before_what_is_read_is_no_part_of_it(sh):
+    sh("init")
+    made = sh.json("remember", "-", stdin="\ufeffCogs are counted by hand").entity
+    assert made.value["text"] == "Cogs are counted by hand"
+    (sh.folder / "atoms.jsonl").write_text('\ufeff{"content": "nine cogs"}\n{"content": "ten"}\n')
+    assert sh.json("context", "commit", "atoms.jsonl").added == 2

@@ -190,7 +190,7 @@ def _standard_input(face: Face) -> str:
         raise UsageError(f"standard input has over {_INPUT_BYTES_MAX:,} bytes", safe="Nothing was written.",
                          mend="Say it shorter, and name a file that says the rest.")  # fmt: skip
     try:
-        return data.decode()
+        return data.decode().removeprefix("\ufeff")  # a mark that editors of some systems put there
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input is not UTF-8 text (byte {error.start})", safe="Nothing was written.",
                          mend="Convert it first.") from error  # fmt: skip

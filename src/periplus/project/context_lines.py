@@ -13,6 +13,7 @@ from __future__ import annotations
 __all__ = ["LINES_MAX", "LINE_BYTES_MAX", "GivenAtom", "check_no_secret", "read_atoms", "read_molecules"]
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -162,6 +163,7 @@ def _decoded(lines: Iterable[bytes], name: str, decoder: msgspec.json.Decoder[_T
             raise UsageError(f"{name}: over {LINES_MAX:,} lines", safe=_SAFE, mend="Commit it in parts.")
         if len(line) > LINE_BYTES_MAX:
             raise UsageError(f"{name}, line {number}: over {LINE_BYTES_MAX:,} bytes", safe=_SAFE)
+        line = line.removeprefix(BOM_UTF8) if number == 1 else line  # editors of some systems put it there  # noqa: PLW2901
         if not line.strip():
             continue
         try:
