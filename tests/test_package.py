@@ -75,6 +75,18 @@ def test_there_and_back_through_a_pipe(shell, tmp_path):
     assert (code, json.loads(out)["exit_code"]) == (2, 2)
     assert not (shell.folder / "-").exists()
 
+    with open("/dev/full", "wb") as full:
+        refused = subprocess.run(
+            [PERIPLUS, "export", "-"],
+            cwd=shell.folder,
+            env=shell.environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert refused.returncode == 3
+    assert b"cannot write standard output: No space left on device" in refused.stderr
+
     code, out, err = run("import", "-", "cut", stdin=data[: len(data) // 2], cwd=tmp_path)
     assert (code, out, (tmp_path / "cut").exists()) == (2, b"", False)
     assert "Save it to a file, and import that" in err

@@ -132,7 +132,7 @@ def _export_out(face: Face, *, damaged: bool) -> int:
     import sys
     import tempfile
 
-    from periplus.base.errors import UsageError
+    from periplus.base.errors import UsageError, environment_failure
 
     if face.as_json or face.stdout.isatty():
         raise UsageError(
@@ -143,9 +143,14 @@ def _export_out(face: Face, *, damaged: bool) -> int:
         path = os.path.join(folder, "store.zip")
         packed = project.export(path, damaged=damaged, progress=face.progress("exporting"))
         face.clear_progress()
-        with open(path, "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        try:
+            with open(path, "rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise environment_failure(error, "write", "standard output") from error
     if packed.is_whole:
         return 0
     for line in _lost(face, packed):
