@@ -166,3 +166,16 @@ def test_a_patch_gives_a_change_for_each_hunk_and_what_is_odd_gives_none():
     assert find_patch("nothing") is None
     assert parse_patch("") == []
     assert parse_patch("*** Begin Patch\n*** Update File: c\n@@\n same\n") == []
+
+
+def test_a_half_of_a_character_in_the_first_lines_or_in_what_a_tool_was_given_loses_neither(tmp_path):
+    """Programs in JavaScript cut texts within a character: a session was unknown for it, and a run of tests was none."""
+    half = "\\ud83d"
+    meta = json.dumps({"type": "session_meta", "payload": {"id": "s", "cwd": "/w/HALF", "cli_version": "1"}})
+    given = json.dumps({"command": ["pytest", f"cut{half}"]}).replace("\\\\", "\\")
+    call = item(type="function_call", name="shell", call_id="c", arguments=given)
+    path = tmp_path / "rollout-2026-02-04T08-00-00-s.jsonl"
+    path.write_text(f"{meta.replace('HALF', half)}\n{json.dumps(call)}\n")
+    imported = read(path)
+    (step,) = named(imported, "TEST_RUN")
+    assert step.operands[0] == "pytest 'cut\ufffd'"

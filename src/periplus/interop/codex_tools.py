@@ -10,7 +10,7 @@ from periplus.interop.claude_tools import shell_steps, tool_call
 from periplus.interop.intake import Intake, Planned
 from periplus.interop.patches import find_patch
 from periplus.interop.tools import patch_steps
-from periplus.interop.values import json_text, list_of, table_of, text_of
+from periplus.interop.values import decode_table, json_text, list_of, table_of, text_of
 
 _SHELLS: Final = frozenset({
     "shell", "shell_command", "exec_command", "local_shell", "container.exec", "run_shell_command", "bash", "unified_exec",
@@ -55,12 +55,7 @@ def _table(given: object) -> dict[str, object]:
     if isinstance(given, dict):
         return given
     if isinstance(given, str) and given[:1] == "{":
-        import orjson
-
-        try:
-            return table_of(orjson.loads(given))
-        except (ValueError, RecursionError):
-            pass  # not JSON after all: it stays a text
+        return decode_table(given.encode("utf-8", "replace")) or {}  # where it is no JSON after all it stays a text
     return {}
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from periplus.interop.lines import HEAD_BYTES, LineReader, read_head
+from periplus.interop.values import decode_table
 
 if TYPE_CHECKING:
     from periplus.interop.intake import Intake
@@ -47,17 +48,8 @@ class Head:
     @cached_property
     def records(self) -> list[dict[str, object]]:
         """The first lines that are JSON objects, decoded. None of a document that is written over several lines."""
-        import orjson
-
-        found = []
-        for line in self.data.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]:
-            try:
-                record = orjson.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
-                found.append(record)
-        return found
+        lines = self.data.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]
+        return [record for line in lines if (record := decode_table(line)) is not None]
 
     @cached_property
     def document(self) -> HeadOfDocument:
@@ -76,7 +68,7 @@ class Head:
             try:
                 value: object = orjson.loads(element.data)
             except ValueError:
-                value = None
+                value = decode_table(element.data)
             if element.path:
                 records = lists.setdefault(str(element.path[0]), [])
                 if len(records) < _LINES_PROBED_MAX:

@@ -15,7 +15,7 @@ from typing import Final
 from periplus.interop.claude_tools import shell_steps, tool_call
 from periplus.interop.intake import Intake, Planned
 from periplus.interop.patches import Change, find_patch, parse_patch
-from periplus.interop.values import integer_of, json_text, list_of, table_of, text_of
+from periplus.interop.values import decode_table, integer_of, json_text, list_of, table_of, text_of
 
 _EDITS_MAX: Final = 1000
 _PATHS_MAX: Final = 1000
@@ -63,12 +63,7 @@ def plan_call(intake: Intake, name: str, arguments: object, cwd: str | None, ser
 
 def _table(arguments: object) -> _Arguments:
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
-        import orjson
-
-        try:
-            return table_of(orjson.loads(arguments))
-        except (ValueError, RecursionError):
-            return {}  # not JSON after all: it stays a text
+        return decode_table(arguments.encode("utf-8", "replace")) or {}  # where it is no JSON after all it stays a text
     return table_of(arguments)
 
 
