@@ -327,6 +327,15 @@ def test_a_git_history_with_the_store_in_it_is_replayed_without_it(shell, tmp_pa
     assert (files / "engine.py").read_text() == "revision = 2\n"
 
 
+def test_of_absolute_paths_that_lie_elsewhere_it_is_told_what_to_type(shell):
+    """Many agents do not write down where they ran: all that they did was refused, and nothing said what helps."""
+    trail = recorded(shell, ("FILE_READ", "/home/ada/shop/engine.py"))
+    for world in ("dry", "memory"):
+        assert "--recorded-in FOLDER" in shell("trail", "replay", trail, "--world", world, code=5).lines[-1]
+    words = ("--world", "memory", "--base", "HEAD", "--recorded-in", "/home/ada/shop")
+    assert "--recorded-in" not in shell("trail", "replay", trail, *words).out
+
+
 def test_a_store_that_a_command_makes_is_none_of_the_files_that_are_compared(shell, tmp_path):
     tree = git(shell.folder, "rev-parse", "HEAD^{tree}").strip()
     trail = recorded(shell, ("COMMAND_RUN", "mkdir .periplus && echo v = 2 > .periplus/config.toml"),

@@ -23,6 +23,7 @@ _RECORDED: Final = "recorded"
 _TIMEOUT_S: Final = 300
 _DETAIL_COLUMNS: Final = 160
 _SHOWN_DIFFERENCES: Final = 10
+_ABSOLUTE: Final = "is refused: an absolute path"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -364,6 +365,8 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
         yield f"  step {one.step:,} {one.op}, {one.what}: recorded {visible(one.expected, 60)}, found {visible(one.found, 200)}"
     if result.difference_count > _SHOWN_DIFFERENCES:
         yield f"  and {result.difference_count - _SHOWN_DIFFERENCES:,} more differences"
+    if any(one.found.endswith(_ABSOLUTE) for one in result.differences):
+        yield "  --recorded-in FOLDER says which folder absolute paths of the record lie in; what lies elsewhere stays refused"
     if result.left_out:
         yield f"  {len(result.left_out):,} links, submodules and files of stores were not made"
     if result.world == "folder":
