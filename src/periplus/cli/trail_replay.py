@@ -368,7 +368,7 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
     if any(one.found.endswith(_ABSOLUTE) for one in result.differences):
         yield "  --recorded-in FOLDER says which folder absolute paths of the record lie in; what lies elsewhere stays refused"
     if result.left_out:
-        yield f"  {len(result.left_out):,} links, submodules and files of stores were not made"
+        yield f"  {len(result.left_out):,} links, submodules, files of stores and odd names were not made"
     if result.world == "folder":
         yield (
             "The folder is removed: --in FOLDER keeps it"

@@ -1,18 +1,19 @@
-"""What the trees of a replay have and its folder has not: links, submodules, and stores further down.
+"""What the trees of a replay have and its folder has not: links, submodules, stores further down, and names like ``:memory:``.
 
-None of them is ever made: a link would lead steps and commands elsewhere, of a submodule nothing is at hand, and a store
-is nobody's to write. But they are entries of the trees that recorded commits and checkpoints name. So each is remembered
+None of them is ever made: a link would lead steps and commands elsewhere, of a submodule nothing is at hand, a store
+is nobody's to write, and a name may begin as an option does, or be a pattern to a shell. But they are entries of the trees that recorded commits and checkpoints name. So each is remembered
 by its path, as mode and id, from the base on and through the steps that make, move and remove one. Pure.
 """
 
 from __future__ import annotations
 
-__all__ = ["Carried", "CarriedEntries", "carried_mode", "judge_carried"]
+__all__ = ["Carried", "CarriedEntries", "carried_mode", "is_left_out", "judge_carried"]
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.confined import judge_path
+from periplus.base.errors import ConfinementError
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE
 
@@ -32,7 +33,8 @@ class Carried(NamedTuple):
 
     @property
     def why(self) -> str:
-        return f"{self.path[:200]} is {_WORDS.get(self.mode, 'a file of a store')}, which a replay does not make"
+        other = "a file of a store" if STORE_FOLDER in self.path.split("/") else "a name for an option or a pattern"
+        return f"{self.path[:200]} is {_WORDS.get(self.mode, other)}, which a replay does not make"
 
 
 class CarriedEntries:
@@ -85,14 +87,29 @@ def carried_mode(path: str, content: Digest, kind: FileKind) -> str:
     """The mode of what such a write makes, where it is carried; empty for a file."""
     if kind in ("link", "submodule"):
         return LINK if kind == "link" else SUBMODULE
-    if content.algorithm == "sha256" or STORE_FOLDER not in path.split("/")[1:]:
+    if content.algorithm == "sha256" or not is_left_out(path):
         return ""
     return EXECUTABLE if kind == "executable" else FILE
 
 
+def is_left_out(path: str) -> bool:
+    """Whether a file that git has is none here for its path alone, though that leads nowhere else."""
+    try:
+        judge_carried(path)
+    except ConfinementError:
+        return False
+    return STORE_FOLDER in path.split("/")[1:] or _spoken(path) != path
+
+
 def judge_carried(path: str) -> None:
-    """As ``judge_path``, for a path that may be in a store. Raises ConfinementError."""
-    judge_path("/".join(f"x{name}" if name == STORE_FOLDER else name for name in path.split("/")))
+    """As ``judge_path``, for a path that is not made: it may be in a store, or mean something to a shell. Raises ConfinementError."""
+    judge_path("/".join(f"x{name}" if name == STORE_FOLDER else name for name in _spoken(path).split("/")))
+
+
+def _spoken(path: str) -> str:
+    """The path without what git or a shell would take for more than a name."""
+    harmless = path.replace("*", "x").replace("?", "x")
+    return f"x{harmless}" if harmless[:1] in ("-", "~", ":") else harmless
 
 
 def _name(path: str) -> str:

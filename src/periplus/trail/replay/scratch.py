@@ -28,7 +28,7 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import folder_id
 from periplus.trail.model import Digest
-from periplus.trail.replay.carried import Carried, CarriedEntries
+from periplus.trail.replay.carried import Carried, CarriedEntries, is_left_out
 from periplus.trail.replay.files import Folder
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _is_carried(entry: Carried, tree: str) -> bool:
     is_file = entry.mode in _FILE_MODES
     if not is_file and entry.mode not in _CARRIED_MODES:
         raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
-    return not is_file or f"/{_STORE.decode()}/" in entry.path
+    return not is_file or is_left_out(entry.path)
 
 
 def _write(source: SourceRepository, entry: Carried, tree: str, target: Folder) -> None:
