@@ -179,3 +179,17 @@ def test_a_half_of_a_character_in_the_first_lines_or_in_what_a_tool_was_given_lo
     imported = read(path)
     (step,) = named(imported, "TEST_RUN")
     assert step.operands[0] == "pytest 'cut\ufffd'"
+
+
+def test_what_a_person_took_back_is_a_step(tmp_path):
+    """It was only counted: the steps before stood as if the files were still as they gave them."""
+    rows = [META, said("user", "Paint it")]
+    rows += [
+        event(type="undo_completed", **more)
+        for more in ({"success": True}, {"success": False, "message": "No snapshot"}, {})
+    ]
+    imported = read(write_lines(tmp_path / "rollout-2026-02-04T08-00-00-s.jsonl", rows))
+    steps = named(imported, "TOOL_CALL")
+    assert [(step.operands[1], step.outcome, step.error) for step in steps] == [
+        ("undo", "ok", None), ("undo", "failed", "No snapshot"), ("undo", "unknown", None),
+    ]  # fmt: skip

@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from periplus.interop.claude_tools import tool_call
 from periplus.interop.codex_tools import plan_tool
-from periplus.interop.intake import PENDING_CALLS_MAX, Call, Intake
+from periplus.interop.intake import ERROR_CHARS_MAX, PENDING_CALLS_MAX, Call, Intake
 from periplus.interop.model import Imported
 from periplus.interop.source import Head, Source
 from periplus.interop.values import (
@@ -112,7 +113,7 @@ _SILENT_EVENTS: Final = frozenset({
     "item_started", "mcp_tool_call_begin", "model_reroute", "patch_apply_begin", "plan_delta", "plan_update",
     "request_user_input", "session_configured", "shutdown_complete", "stream_error", "sub_agent_activity",
     "task_complete", "task_started", "thread_goal_updated", "thread_name_updated", "thread_rolled_back",
-    "thread_settings_applied", "turn_complete", "turn_diff", "turn_started", "undo_completed", "undo_started",
+    "thread_settings_applied", "turn_complete", "turn_diff", "turn_started", "undo_started",
     "view_image_tool_call", "warning", "web_search_begin", "web_search_end",
 })  # fmt: skip
 
@@ -442,6 +443,8 @@ class CodexImporter:
             self._token_count(table_of(event.info))
         elif kind in ("exec_command_end", "patch_apply_end", "mcp_tool_call_end"):
             self._hint(kind, event)
+        elif kind == "undo_completed":
+            self._undone(event)
         elif kind == "turn_aborted":
             intake.skip(f"event: {kind}")
             self._last = "cancelled"
@@ -455,6 +458,14 @@ class CodexImporter:
                 self._last = "error"
         else:
             intake.note_unknown(f"event: {kind or 'unnamed'}")
+
+    def _undone(self, event: _Item) -> None:
+        """A person took back a turn: files are other than the steps before gave them, and the record does not say how."""
+        call = self._intake.hold([tool_call(self._intake, "", "undo", {})])
+        call.outcome = "unknown" if event.success is None else "ok" if event.success is True else "failed"
+        if call.outcome == "failed":
+            call.error = self._intake.mask(text_of(event.message))[:ERROR_CHARS_MAX] or None
+        self._intake.release(call)
 
     def _hint(self, kind: str, event: _Item) -> None:
         """Events tell of the end of a call before its output does, and sometimes more."""
