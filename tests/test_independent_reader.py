@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 import reader_histories as histories
-from cli_support import Shell, claude_session, shared_project
+from cli_support import Shell, claude_session, git, shared_project
 from independent_reader import exchange as exchanged
 from independent_reader.forms import Refused, check_head, check_proof, sealed_canonical
+from independent_reader.objects import load_object
 from independent_reader.state import entities
 from independent_reader.store import Store, check_manifest
 from independent_reader.trail_at_rest import unrest
@@ -325,6 +326,53 @@ def test_what_is_shown_is_what_the_reader_merges(shells):
         assert [json.loads(msgspec.json.encode(c))["path"] for c in entity.conflicts] == [
             c["path"] for c in one.conflicts
         ]
+
+
+def test_two_seals_of_one_source_are_no_conflict_to_the_reader_either(tmp_path):
+    """Clones that import one session and one history before they sync, again as these have grown, and one of them redacts."""
+    people = shared_project(tmp_path, "bob", "cleo")
+    names = ("ada", "bob", "cleo")
+
+    def meet():
+        for name in (*names, *names):
+            people[name]("sync", "--with", "../stick")
+
+    def are_read(heads):
+        """Each clone's trails, as the reader merges them and the program shows them."""
+        for who in people.values():
+            store = read(who.folder / ".periplus")
+            assert store.problems() == []
+            trails = [one for one in store.entities.values() if one.item_type == "trail"]
+            assert sorted(len(one.heads) for one in trails) == sorted(heads)
+            for one in trails:
+                assert one.conflicts == []
+                entity = who.json("show", one.item_id).entity
+                assert (entity.version, entity.rev, entity.value) == (one.version, one.rev, one.payload)
+                assert not entity.conflicts
+                data = load_object(store.folder / "objects", one.payload["object"])
+                assert data is not None
+                assert len(data) == one.payload["bytes"]
+                yield one.payload
+
+    session = claude_session(tmp_path / "session.jsonl", prompt=f"log in with {histories.SECRET}", steps=2)
+    for who in people.values():
+        who("trail", "import", session)
+        who("trail", "import", "--git")
+    meet()
+    assert not any(card["withheld"] for card in are_read([3, 3]))
+    people["bob"].json("redact", "--secret-file", "-", "--reason", "pasted", stdin=histories.SECRET)
+    meet()
+    assert (
+        sum(bool(card["withheld"]) for card in are_read([3, 3])) == 3
+    )  # in each clone the session, and not the history
+    claude_session(session, prompt=f"log in with {histories.SECRET}", steps=3)
+    for who in people.values():
+        (who.folder / "engine.py").write_text("revision = 7\n")
+        git(who.folder, "commit", "-q", "-a", "-m", "Turn the crank again")
+        who("trail", "import", session)
+        who("trail", "import", "--git")
+    meet()
+    assert sum(bool(card["withheld"]) for card in are_read([3, 3])) == 3
 
 
 def test_what_it_was_is_what_the_reader_replays(tmp_path):

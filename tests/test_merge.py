@@ -161,6 +161,8 @@ def merged(base, *values):
                      {"seal": [3, 1, 2], "gone": [[7, 8], [4], [7]], "title": ["c", "a", "b"]}, id="made by chance in a conflict, the same head first"),
         pytest.param({"title": "a"}, [{"seal": 1, "gone": [], "title": "b"}, {"seal": 2, "gone": [4], "title": "a"}],
                      {"seal": 2, "gone": [4], "title": "b"}, {}, id="made by chance, and only one changed it"),
+        pytest.param({"seal": 9, "gone": [], "title": "a"}, [{"seal": n, "gone": [], "title": t} for n, t in enumerate("abc")],
+                     {"seal": 0, "gone": [], "title": "a"}, {}, id="made by chance, of the head that is shown, which did not change it"),
         pytest.param({}, [{"seal": 1, "gone": [], "plain": "a"}, {"seal": 2, "gone": [4], "plain": "b"}],
                      {"seal": 2, "gone": [4], "plain": "a"}, {"plain": ["a", "b"]}, id="what is not made by chance is in conflict as ever"),
         pytest.param({}, [{"seal": 1, "gone": [], "read": "1"}, {"seal": 2, "gone": [4], "read": "3"}, {"seal": 3, "gone": [], "read": "4"}],

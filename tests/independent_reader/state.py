@@ -330,10 +330,11 @@ class Merge:
         ranks = self.rule.ranks.get(path[0], []) if len(path) == 1 else []
         if all(value in ranks for _, value in rivals):
             return min((value for _, value in rivals), key=ranks.index)
-        first = [rival for rival in rivals if rival[0] is self.least]
+        first = [value for value in values if value[0] is self.least]
         if len(path) == 1 and path[0] in self.rule.by_chance and first:
             if self.agreed:
                 return first[0][1]
+            first = [rival for rival in rivals if rival[0] is self.least]
             rivals = first + [rival for rival in rivals if rival[0] is not self.least]
         return self._conflict(path, rivals)
 

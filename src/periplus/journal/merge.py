@@ -176,9 +176,9 @@ class _Merger:
         if all(values[number] in ranked for number in rivals):
             return next(one for one in ranked if any(one == values[number] for number in rivals))
         barest = self._barest if len(path) == 1 and path[0] in self._rules.incidental else None
+        if barest is not None and self._is_same:
+            return values[barest]  # also where that is what it was before: nobody could choose another
         if barest is not None and barest in rivals:
-            if self._is_same:
-                return values[barest]
             rivals = [barest, *(number for number in rivals if number != barest)]
         self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
         return values[rivals[0]]

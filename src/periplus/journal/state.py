@@ -49,7 +49,7 @@ class MergeRules(NamedTuple):
     ``withheld`` names an array, in a group, of what was taken out: the head with the most of it is the one of which the group is shown. Where all
     heads that changed the group have it, none took out what that one left in, and they agree on the rest of the group but for the fields of
     ``incidental``, which may be another each time that the same is made, they said the same: none of these fields is in conflict, and what is
-    shown of them is of that head. Fields of ``incidental`` outside the group are so where they would else be in conflict.
+    shown of them is of that head. Fields of ``incidental`` outside the group are so where they would else be in conflict, whoever changed them.
 
     ``stamp`` names the field that says when the entity was last written: that it alone is another is no change.
     """
