@@ -70,7 +70,9 @@ def test_a_search_says_what_it_could_not_see(shell):
         kept = shell.json("remember", "The tide turns twice", "--type", "note").entity.id
         begun = time.monotonic()
         shell("brief", "the tide")
-        assert time.monotonic() - begun < 8, "waits for the other once, not for each of its parts"
+        assert time.monotonic() - begun < 14, (
+            "waits for the other once: for each of its eight parts that is 16 s on any machine"
+        )
         for words, code in (
             (("recall", "tide"), 1),
             (("brief", "the tide"), 0),
