@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -93,3 +96,41 @@ def test_what_is_damaged_where_no_mark_is_left_is_still_refused(ada, bob):
     segment.write_bytes(segment.read_bytes().replace(b'"segment"', b'"sEgment"', 1))
     with open_journal(bob) as journal:
         assert sync(journal, open_folder(str(ada), Files())).refusals
+
+
+def writing(root, number, acknowledged):
+    """A process that writes until it is killed; each text is written to ``acknowledged`` once it is."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        with open_journal(root) as journal:
+            for count in range(10_000):
+                text = f"{number}.{count}"
+                journal.mutate(
+                    lambda t, text=text, count=count: t.put("decision", item(1000 * number + count), {"text": text}),
+                    WRITER,
+                )
+                os.write(acknowledged, f"{text}\n".encode())
+    finally:
+        os._exit(1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_writers_that_are_killed_were_told_is_taken_by_another_clone(ada, bob, seed):
+    """Killed at any moment, and nobody writes behind them: who takes from the folder has all that was acknowledged, at once."""
+    chance = random.Random(seed)
+    reader, acknowledged = os.pipe()
+    writers = [writing(ada, number, acknowledged) for number in range(1, 4)]
+    os.close(acknowledged)
+    with open(reader, encoding="ascii") as lines:
+        told = [next(lines).strip() for _ in range(chance.randrange(3, 60))]
+        chance.shuffle(writers)
+        for pid in writers:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        told += [line.strip() for line in lines]
+    taken(bob, ada)
+    with open_journal(bob) as journal:
+        texts = {entity.value["text"] for entity in journal.entities("decision")}
+    assert set(told) <= texts
