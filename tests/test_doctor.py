@@ -163,3 +163,24 @@ def test_examining_does_not_hold_the_payloads(tmp_path):
         peaks.append(int(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
     assert sizes[1] - sizes[0] > 25_000_000
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) // 2
+
+
+def test_what_is_written_meanwhile_is_no_difference_between_files_and_journal(root):
+    """The file of what was remembered while doctor read was "a version that is not in the journal yet", with exit code 1."""
+    with open_journal(root) as journal, open_journal(root) as other:
+        for number in range(2, 8):
+            put(other, number)
+        left = iter(range(2, 8))
+
+        def write(*_):
+            number = next(left, None)
+            if number is not None:  # changed, removed, made
+                other.mutate(lambda t: t.put("decision", item(number), {"text": f"again {number}"}), WRITER)
+                other.mutate(lambda t: t.delete("decision", item(number - 1)), WRITER)
+                put(other, number + 100)
+
+        found = examine(journal, progress=write)
+        assert [one for one in found.problems if one.severity != "note"] == []
+        assert journal.get("decision", item(102)) is not None
+        Path(journal.layout.entity_file("decision", item(102))).write_text("{}")
+        assert [one.path for one in examine(journal).problems] == [journal.layout.entity_file("decision", item(102))]

@@ -25,19 +25,19 @@ import sqlite3
 import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 import msgspec
 
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.base.files import is_temporary, open_plain, read_plain, user_of
+from periplus.base.files import open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
-from periplus.journal.gitstate import is_busy
+from periplus.journal.file_check import check_files
 from periplus.journal.index import Index
 from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
 from periplus.journal.index_rows import IndexRows
@@ -45,7 +45,7 @@ from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
 from periplus.journal.plain import PlainFiles, odd_places, seen_size
-from periplus.journal.projection import has_file, is_same_text, read_stamped, render_entity
+from periplus.journal.problem import Problem, Severity, byte_in
 from periplus.journal.rebuilding import Versions, is_cramped, rebuilding
 from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
@@ -66,29 +66,15 @@ from periplus.journal.takein import ADOPTED, EDITED
 from periplus.journal.writing import POISON_SUFFIX
 from periplus.journal.yard import leftovers
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
 Progress: TypeAlias = Callable[[int, int], None]
 References: TypeAlias = Callable[[Entity], set[bytes]]
 _LONG_HELD_S: Final = 10.0
 NETWORK_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs"})
 _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
-_STEP_MASK: Final = 0xFF
 _NAMED_MAX: Final = 5
 _DIGEST: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_WRITTEN_AGAIN: Final = (
-    "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
-)
-_REWRITE: Final = "`periplus status` writes it anew."
-_TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
-_TAKE_IN_THERE: Final = "`periplus status` takes it in where the store may be written, which it may not here; until then the journal is served."
-_CHECKPOINTED: Final = (
-    "Keep it: a checkpoint says the same, and what it says is served; a copy of the record comes back with"
-    " `periplus doctor --repair --from PATH`."
-)
-_KEEP: Final = "Keep it: once the journal is mended `periplus status` takes it in, unless the journal has it again."
 _JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
-_BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
 _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
 _AWAY: Final = (
     "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
@@ -108,17 +94,6 @@ _REPAIRED: Final = (
 
 
 _COUNTED: Final = ("segments", "records", "versions", "entities", "objects")
-
-
-class Problem(NamedTuple):
-    """What is wrong, where (``offset`` in bytes, −1 where it has none; ``seq`` 0 likewise) and what to do."""
-
-    severity: Severity
-    what: str
-    path: str = ""
-    offset: int = -1
-    seq: int = 0
-    mend: str = ""
 
 
 class Examination(NamedTuple):
@@ -226,7 +201,7 @@ def _examine(
     is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
     problems += _check_index(journal, found, progress, is_whole=is_whole)
     live = sum(not entity.deleted for entity in served.entities())
-    problems += _check_files(journal, served, live, found.versions, progress)
+    problems += check_files(journal, served, live, found.versions, progress)
     problems += _check_surroundings(journal)
     problems += _check_plain(journal)
     problems += _check_lock(journal)
@@ -329,12 +304,7 @@ def _with_damage(journal: Journal, problems: list[Problem]) -> list[Problem]:
 def _offset_of(error: PeriplusError) -> int:
     """The byte that an error speaks of, −1 where it speaks of none."""
     offset = getattr(error, "offset", None)
-    return _byte_in(str(error)) if offset is None else int(offset)
-
-
-def _byte_in(what: str) -> int:
-    named = _BYTE.search(what)
-    return -1 if named is None else int(named[1])
+    return byte_in(str(error)) if offset is None else int(offset)
 
 
 def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple[Change | None, Problem | None]:
@@ -571,103 +541,6 @@ def _check_index(journal: Journal, found: _Findings, progress: Progress, *, is_w
                       mend="Delete the file: who looks for turns next makes it anew from the journal.")  # fmt: skip
 
 
-def _check_files(
-    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress
-) -> Iterator[Problem]:
-    """Entity files against what the records say, of whose versions ``read`` are those that could be read."""
-    layout = journal.layout
-    expected: set[str] = set()  # below their folder
-    is_waiting = is_busy(layout.root)
-    if is_waiting:
-        yield Problem(
-            "note", "git has something in progress: the entity files stay as they are until it is done", layout.entities
-        )
-    for number, entity in enumerate(served.entities()):
-        key = (entity.item_type, entity.item_id)
-        if not number & _STEP_MASK:
-            progress(number, live)
-        if entity.deleted or not has_file(journal.types, *key):
-            continue
-        path = layout.entity_file(*key)
-        expected.add(os.path.relpath(path, layout.entities))
-        try:
-            found, _ = read_stamped(path)
-        except FileNotFoundError:
-            yield Problem("note" if is_waiting else "warning", "the entity's file is missing", path, mend=_REWRITE)
-            continue
-        except OSError as error:
-            yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
-            continue
-        if not is_same_text(found, render_entity(entity)):
-            yield _differing(journal, path, found, read, is_waiting=is_waiting)
-    for folder, _, names in os.walk(layout.entities):
-        below = os.path.relpath(folder, layout.entities)
-        for name in sorted(names):
-            if os.path.normpath(os.path.join(below, name)) not in expected and not is_temporary(name):
-                yield _stray(journal, os.path.join(folder, name), read)
-
-
-def _differing(
-    journal: Journal, path: str, found: bytes, read: Collection[str], *, is_waiting: bool = False
-) -> Problem:
-    """What a file is that is not as the journal has it; the journal is served in any case."""
-    from periplus.journal.edits import judge
-    from periplus.journal.remembered import tile_leaves
-
-    folder, name = os.path.split(path)
-    key = os.path.basename(folder), name.removesuffix(".json")
-    verdict = judge(journal, *key, found)
-    severity: Severity = "note" if is_waiting else "warning"
-    take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
-    match verdict.kind:
-        case "held" if lost := _version_lost(journal, *key, found, read):
-            is_placed = journal.index.records("version = ? AND version <> ''", (lost,), 1) or tile_leaves(
-                journal, journal.lineage
-            )
-            mend = _WRITTEN_AGAIN if is_placed else _CHECKPOINTED
-            return Problem("note", "the file holds what a record said that cannot be read", path, mend=mend)
-        case "held":
-            return Problem(
-                severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
-            )
-        case "torn":
-            return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
-        case "adopt":
-            return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=take_in)
-        case "edit":
-            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=take_in)
-        case "left":
-            return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
-                           _byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
-    assert_never(verdict.kind)
-
-
-def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, read: Collection[str]) -> str:
-    """The version that the file is of, where the index has it and its record could not be read; else nothing."""
-    from periplus.journal.edits import read_document
-
-    try:
-        document = read_document(data, item_type, item_id)
-    except FormatError:
-        return ""
-    version = document.version
-    if version != document.content_version or document.is_view or version in read:
-        return ""
-    return version if journal.holds(item_type, item_id, version, durably=True) else ""
-
-
-def _stray(journal: Journal, path: str, read: Collection[str]) -> Problem:
-    """A file below ``entities/`` where the journal has no live entity."""
-    folder, name = os.path.split(path)
-    is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
-    if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):
-        try:
-            return _differing(journal, path, read_stamped(path)[0], read)
-        except OSError as error:
-            return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
-    return Problem("warning", "a file that no entity of the journal stands behind", path)
-
-
 def _check_modes(root: str) -> Iterator[Problem]:
     """One problem for all that anybody on the machine may change."""
     paths = (os.path.join(folder, name) for folder, folders, names in os.walk(root) for name in (*folders, *names))
@@ -735,7 +608,7 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
         path = os.path.join(root, one.name)
         if path == journal.layout.lineage and not os.path.lexists(path):
             mend = _BEGINS
-        yield Problem("warning", one.what, path, _byte_in(one.what), mend=mend)
+        yield Problem("warning", one.what, path, byte_in(one.what), mend=mend)
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:

@@ -1,0 +1,149 @@
+"""Entity files against what the records say: part of an examination; nothing is changed."""
+
+from __future__ import annotations
+
+__all__ = ["check_files"]
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, TypeAlias, assert_never
+
+from periplus.base.errors import FormatError
+from periplus.base.files import is_temporary
+from periplus.journal.gitstate import is_busy
+from periplus.journal.index import Index
+from periplus.journal.journal import Journal
+from periplus.journal.problem import Problem, Severity, byte_in
+from periplus.journal.projection import has_file, is_same_text, read_stamped, render_entity
+
+Progress: TypeAlias = Callable[[int, int], None]
+_STEP_MASK: Final = 0xFF
+_REWRITE: Final = "`periplus status` writes it anew."
+_TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
+_TAKE_IN_THERE: Final = "`periplus status` takes it in where the store may be written, which it may not here; until then the journal is served."
+_KEEP: Final = "Keep it: once the journal is mended `periplus status` takes it in, unless the journal has it again."
+_WRITTEN_AGAIN: Final = (
+    "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
+)
+_CHECKPOINTED: Final = (
+    "Keep it: a checkpoint says the same, and what it says is served; a copy of the record comes back with"
+    " `periplus doctor --repair --from PATH`."
+)
+
+
+def check_files(
+    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress
+) -> Iterator[Problem]:
+    """Entity files against what the records say, of whose versions ``read`` are those that could be read.
+
+    What somebody has written since they were read is left to the next examination.
+    """
+    found = list(_suspects(journal, served, live, read, progress))
+    is_known = journal.damage is None and served is not journal.index  # else a version may be lost, or away
+    if found and is_known:
+        journal.refresh()
+    for problem in found:
+        if not (is_known and _is_written_since(journal, problem.path, read)):
+            yield problem
+
+
+def _is_written_since(journal: Journal, path: str, read: Collection[str]) -> bool:
+    folder, name = os.path.split(path)
+    heads = journal.heads_of(os.path.basename(folder), name.removesuffix(".json"))
+    return any(head.version and head.version not in read for head in heads)
+
+
+def _suspects(
+    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress
+) -> Iterator[Problem]:
+    layout = journal.layout
+    expected: set[str] = set()  # below their folder
+    is_waiting = is_busy(layout.root)
+    if is_waiting:
+        yield Problem(
+            "note", "git has something in progress: the entity files stay as they are until it is done", layout.entities
+        )
+    for number, entity in enumerate(served.entities()):
+        key = (entity.item_type, entity.item_id)
+        if not number & _STEP_MASK:
+            progress(number, live)
+        if entity.deleted or not has_file(journal.types, *key):
+            continue
+        path = layout.entity_file(*key)
+        expected.add(os.path.relpath(path, layout.entities))
+        try:
+            found, _ = read_stamped(path)
+        except FileNotFoundError:
+            yield Problem("note" if is_waiting else "warning", "the entity's file is missing", path, mend=_REWRITE)
+            continue
+        except OSError as error:
+            yield Problem("warning", f"the entity's file cannot be read: {error.strerror}", path)
+            continue
+        if not is_same_text(found, render_entity(entity)):
+            yield _differing(journal, path, found, read, is_waiting=is_waiting)
+    for folder, _, names in os.walk(layout.entities):
+        below = os.path.relpath(folder, layout.entities)
+        for name in sorted(names):
+            if os.path.normpath(os.path.join(below, name)) not in expected and not is_temporary(name):
+                yield _stray(journal, os.path.join(folder, name), read)
+
+
+def _differing(
+    journal: Journal, path: str, found: bytes, read: Collection[str], *, is_waiting: bool = False
+) -> Problem:
+    """What a file is that is not as the journal has it; the journal is served in any case."""
+    from periplus.journal.edits import judge
+    from periplus.journal.remembered import tile_leaves
+
+    folder, name = os.path.split(path)
+    key = os.path.basename(folder), name.removesuffix(".json")
+    verdict = judge(journal, *key, found)
+    severity: Severity = "note" if is_waiting else "warning"
+    take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
+    match verdict.kind:
+        case "held" if lost := _version_lost(journal, *key, found, read):
+            is_placed = journal.index.records("version = ? AND version <> ''", (lost,), 1) or tile_leaves(
+                journal, journal.lineage
+            )
+            mend = _WRITTEN_AGAIN if is_placed else _CHECKPOINTED
+            return Problem("note", "the file holds what a record said that cannot be read", path, mend=mend)
+        case "held":
+            return Problem(
+                severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
+            )
+        case "torn":
+            return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
+        case "adopt":
+            return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=take_in)
+        case "edit":
+            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=take_in)
+        case "left":
+            return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
+                           byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
+    assert_never(verdict.kind)
+
+
+def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, read: Collection[str]) -> str:
+    """The version that the file is of, where the index has it and its record could not be read; else nothing."""
+    from periplus.journal.edits import read_document
+
+    try:
+        document = read_document(data, item_type, item_id)
+    except FormatError:
+        return ""
+    version = document.version
+    if version != document.content_version or document.is_view or version in read:
+        return ""
+    return version if journal.holds(item_type, item_id, version, durably=True) else ""
+
+
+def _stray(journal: Journal, path: str, read: Collection[str]) -> Problem:
+    """A file below ``entities/`` where the journal has no live entity."""
+    folder, name = os.path.split(path)
+    is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
+    if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):
+        try:
+            return _differing(journal, path, read_stamped(path)[0], read)
+        except OSError as error:
+            return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
+    return Problem("warning", "a file that no entity of the journal stands behind", path)
