@@ -32,7 +32,6 @@ COMPILED: Final = (
     "periplus/interop/lanes.py",
     "periplus/interop/lines.py",
     "periplus/interop/patches.py",
-    "periplus/interop/shell_words.py",
     "periplus/interop/test_runners.py",
     "periplus/interop/tools.py",
     "periplus/interop/values.py",
@@ -42,6 +41,7 @@ COMPILED: Final = (
     "periplus/trail/builder.py",
     "periplus/trail/codec.py",
     "periplus/trail/identity.py",
+    "periplus/trail/shell_words.py",
     "periplus/trail/steps.py",
     "periplus/trail/strings.py",
 )

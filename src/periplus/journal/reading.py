@@ -58,7 +58,7 @@ def bytes_behind(journal: JournalReader) -> int:
 
 def find_entity(journal: JournalReader, prefix: str) -> Entity:
     """See ``Journal.find``."""
-    prefix = typed_id(prefix)
+    typed, prefix = prefix, typed_id(prefix)
     keys = journal.ids_with_prefix(prefix)
     live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]
@@ -68,7 +68,7 @@ def find_entity(journal: JournalReader, prefix: str) -> Entity:
         raise NotFoundError(f"{keys[0][1]} was deleted", safe="Its history is kept.",
                             mend=f"See `periplus log --id {keys[0][1]}`, and `periplus show {keys[0][1]} --at SEQ` for what it was.")  # fmt: skip
     if not live:
-        raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
+        raise NotFoundError(f"nothing has an id that begins with {typed!r}", mend="Look with `periplus log`.")
     if len(live) > 1:
         names = ", ".join(entity.item_id for entity in live[:5])
         raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")

@@ -199,7 +199,7 @@ def fields_of(payload: bytes) -> Fields:
 
 def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
     """Type and id of the entity, deleted ones too, whose id begins so. Raises NotFoundError, or UsageError naming them."""
-    prefix = typed_id(prefix)
+    typed, prefix = prefix, typed_id(prefix)
     journal.refresh()
     journal.project()
     try:
@@ -210,7 +210,7 @@ def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
     if len(exact) == 1 or len(found) == 1:
         return (exact or found)[0]
     if not found:
-        raise NotFoundError(f"nothing has an id that begins with {prefix!r}", mend="Look with `periplus log`.")
+        raise NotFoundError(f"nothing has an id that begins with {typed!r}", mend="Look with `periplus log`.")
     names = ", ".join(item_id for _, item_id in found[:5])
     raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
 

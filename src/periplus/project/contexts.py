@@ -117,9 +117,9 @@ class ProjectContexts:
         target = self.table.get(reference)
         if target is not None:
             return target
-        reference = typed_id(reference)
+        typed, reference = reference, typed_id(reference)
         if not _PREFIX.match(reference):
-            raise self._unknown(reference)
+            raise self._unknown(typed)
         candidates = (
             [bytes.fromhex(reference)] if is_digest_text(reference) else self.library.shelf.digests_like(reference)
         )
@@ -129,7 +129,7 @@ class ProjectContexts:
                 f"{len(found)} contexts have a digest that begins with {reference}", mend="Type more of it."
             )
         if not found:
-            raise self._unknown(reference)
+            raise self._unknown(typed)
         return found[0]
 
     def _is_context(self, digest: bytes) -> bool:
@@ -156,10 +156,9 @@ class ProjectContexts:
 
     def atom_named(self, expansion: Expansion, prefix: str) -> bytes:
         """The atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises NotFoundError, UsageError."""
-        prefix = prefix.lower()
-        prefix = typed_id(prefix)
+        typed, prefix = prefix, typed_id(prefix)
         if not _PREFIX.match(prefix):
-            raise UsageError(f"{prefix[:80]!r} is no beginning of a digest: these are 4 to 64 hexadecimal digits",
+            raise UsageError(f"{typed[:80]!r} is no beginning of a digest: these are 4 to 64 hexadecimal digits",
                              safe="Nothing was changed.")  # fmt: skip
         known = [*(entry.digest for entry in expansion.entries), *map(molecule_digest, expansion.molecules)]
         found = [digest for digest in known if digest.hex().startswith(prefix)]

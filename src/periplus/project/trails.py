@@ -242,7 +242,7 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
 
 def find_trail(project: Project, reference: str) -> Entity:
     """A trail's entity by id or digest, each may be cut short, or by the run that it was recorded of. Raises NotFoundError."""
-    reference = typed_id(reference)
+    typed, reference = reference, typed_id(reference)
     if reference.startswith("trl_"):
         entity = project.journal.find(reference)
         if entity.item_type == "trail":
@@ -254,7 +254,7 @@ def find_trail(project: Project, reference: str) -> Entity:
         return found[0]
     if len(found) > 1:
         raise UsageError(f"{len(found)} trails have a digest that begins with {reference!r}", mend="Type more of it.")
-    raise NotFoundError(f"no trail or file is called {reference!r}", mend="See `periplus trail list`.")
+    raise NotFoundError(f"no trail or file is called {typed!r}", mend="See `periplus trail list`.")
 
 
 def _trail_of_run(project: Project, run: Entity) -> Entity:
