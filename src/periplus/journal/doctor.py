@@ -201,7 +201,7 @@ def _examine(
     is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
     problems += _check_index(journal, found, progress, is_whole=is_whole)
     live = sum(not entity.deleted for entity in served.entities())
-    problems += check_files(journal, served, live, found.versions, progress)
+    problems += check_files(journal, served, live, found.versions, progress, is_whole=is_whole)
     problems += _check_surroundings(journal)
     problems += _check_plain(journal)
     problems += _check_lock(journal)

@@ -32,14 +32,14 @@ _CHECKPOINTED: Final = (
 
 
 def check_files(
-    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress
+    journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress, *, is_whole: bool
 ) -> Iterator[Problem]:
-    """Entity files against what the records say, of whose versions ``read`` are those that could be read.
+    """Entity files against what the records say, of whose versions ``read`` are those that could be read: all where it ``is_whole``.
 
     What somebody has written since they were read is left to the next examination.
     """
     found = list(_suspects(journal, served, live, read, progress))
-    is_known = journal.damage is None and served is not journal.index  # else a version may be lost, or away
+    is_known = is_whole and served is not journal.index  # else a version may be lost, or away
     if found and is_known:
         journal.refresh()
     for problem in found:
