@@ -136,6 +136,13 @@ class _Findings:
         self.records = 0
         self.segments = 0
 
+    def note_announcement(self, record: Record, *, is_own: bool) -> None:
+        announced = announcement_of(record)
+        if announced is not None:
+            self.others.add(announced.seq)
+            if is_own:
+                self.announced[announced.seq] = announced.sha256
+
     def note_observation(self, record: Record) -> None:
         if isinstance(record.payload, msgspec.Raw) and action_class(record.action) == "observation":
             self.mentioned.update(bytes.fromhex(digits.decode()) for digits in _DIGEST.findall(bytes(record.payload)))
@@ -271,11 +278,7 @@ def _check_lineage(
                     if entry.record.writer in _FROM_FILES:
                         found.before.update(change.parents)
                 found.note_redaction(entry, lineage, chunk.path)
-                announced = announcement_of(entry.record)
-                if announced is not None:
-                    found.others.add(announced.seq)
-                    if lineage == journal.lineage:
-                        found.announced[announced.seq] = announced.sha256
+                found.note_announcement(entry.record, is_own=lineage == journal.lineage)
                 if entry.record.payload_ref is not None and is_digest_text(entry.record.payload_ref.sha256):
                     found.objects.add(bytes.fromhex(entry.record.payload_ref.sha256))
                 found.note_observation(entry.record)

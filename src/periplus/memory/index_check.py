@@ -47,7 +47,7 @@ def check_rows(
             yield f"{table} has rows of {_named('', strange)}, which there is no more"
     for table in TABLES:
         lone = db.execute(
-            f"SELECT COUNT(*) FROM {table}_content WHERE id NOT IN (SELECT id FROM documents WHERE (kind = 'session') = ?)",  # noqa: S608
+            f"SELECT COUNT(*) FROM {table}_content WHERE id NOT IN (SELECT id FROM documents WHERE (kind = 'session') = ?)",  # noqa: S608 - constants
             (table != TABLES[0],),
         ).fetchone()[0]
         if lone:
@@ -67,7 +67,7 @@ class _Rows:
 
     def __init__(self, db: sqlite3.Connection, table: str, item_type: str) -> None:
         rows = db.execute(
-            f"SELECT item_id, t.* FROM {table} t WHERE item_type = ? AND typeof(item_id) = 'text' ORDER BY item_id",  # noqa: S608
+            f"SELECT item_id, t.* FROM {table} t WHERE item_type = ? AND typeof(item_id) = 'text' ORDER BY item_id",  # noqa: S608 - a constant
             (item_type,),
         )
         self._groups = groupby(rows, itemgetter(0))
