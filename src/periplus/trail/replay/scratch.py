@@ -26,8 +26,8 @@ from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal import STORE_FOLDER
-from periplus.trail.gittree import folder_id
-from periplus.trail.model import Digest, DigestAlgorithm
+from periplus.trail.gittree import folder_id, git_algorithm
+from periplus.trail.model import Digest
 from periplus.trail.replay.carried import Carried, CarriedEntries, is_left_out
 from periplus.trail.replay.files import Folder
 
@@ -244,8 +244,8 @@ def _is_carried(entry: Carried, tree: str) -> bool:
 
 
 def _write(source: SourceRepository, entry: Carried, tree: str, target: Folder) -> None:
-    algorithm: DigestAlgorithm = "git-sha1" if len(entry.id) == 40 else "git-sha256"
-    data = source.blob(Digest(algorithm, bytes.fromhex(entry.id)))
+    name = bytes.fromhex(entry.id)
+    data = source.blob(Digest(git_algorithm(name), name))
     if data is None:
         raise UsageError(
             f"{entry.path} of {tree[:12]} cannot be read, or has over {_BLOB_BYTES_MAX:,} bytes",
