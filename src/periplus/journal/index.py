@@ -129,6 +129,7 @@ class Index:
         self._path = path
         self.is_memory = path is None
         self.is_scratch = False
+        self.is_apart = False  # of this process alone, while the store's cannot be filled: see journal.apart
         self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
             self.db = self._in_memory()
@@ -171,9 +172,9 @@ class Index:
         return self._in_memory()
 
     @classmethod
-    def scratch(cls, store: str, view: View) -> Index:
+    def scratch(cls, store: str, view: View, indexer: Indexer | None = None) -> Index:
         """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
-        found = cls(None, store, NullIndexer(), view)
+        found = cls(None, store, indexer or NullIndexer(), view)
         found.db.close()
         found.db = make_tables(connect(""), found._identity, found._indexer)
         found.is_scratch = True

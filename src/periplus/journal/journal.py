@@ -84,7 +84,7 @@ class Journal(JournalReader):
             if not key.isascii():
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
             if self.index.has_floors and self._receipt_of(key) is None:
-                self.need_history()  # it may be older than the keys that a checkpoint keeps
+                self._need_keys(key)  # it may be older than the keys that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
         way, receipt = self._quick, None
@@ -174,11 +174,23 @@ class Journal(JournalReader):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _need_keys(self, key: str) -> None:
+        """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""
+        from periplus.journal.apart import is_new_key
+
+        if self.fill_whole(0.0):
+            self._forget()
+            self.refresh()
+        elif not is_new_key(self, key):
+            self.need_history()
+
     def _mutate(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool, patience_s: float
     ) -> Receipt:
         """``mutate`` but for what follows from what was written."""
         self._have_folder()
+        if self._taken.has_floors:
+            self._read_ahead()  # what needs the history takes long, and is not to be met under the lock
         with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
             if not is_in_place or not self._is_caught_up():
                 self._validate()
@@ -551,7 +563,7 @@ class Journal(JournalReader):
 
     def _read_ahead(self) -> None:
         """While the lock is waited for: what is read now need not be read under it, where it is more than a little."""
-        if self._writer is not None and self._writer.is_near(self.end()):
+        if self._writer is not None and not self._taken.has_floors and self._writer.is_near(self.end()):
             return
         try:
             self._read_on(salvage=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Added", "Overlay", "names_in"]
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +111,28 @@ class Overlay:
                 self._fold((record.item_type, record.item_id))
                 if self.has_floors:
                     self._index.check_heads(len(self.heads_of(record.item_type, record.item_id)))
+
+    def live_entities(self, item_type: str | None) -> Iterator[Entity]:
+        """Every entity that is there (of one type), by type and id."""
+        mine = {key for key in self.touched if item_type in (None, key[0])}
+        held = (
+            entity
+            for entity in self._index.entities(item_type)
+            if (entity.item_type, entity.item_id) not in mine and not entity.deleted
+        )
+        newer = (entity for key in sorted(mine) if (entity := self.entity(*key)) is not None and not entity.deleted)
+        from heapq import merge
+
+        return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
+
+    def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
+        """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
+        found = {key for key in self.touched if key[1].startswith(prefix)}
+        try:
+            found.update(self._index.ids_with_prefix(prefix))
+        except UnicodeEncodeError:
+            pass  # half a character: no id has one
+        return sorted(found)
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)

@@ -37,7 +37,7 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX, write_atomic
 from periplus.base.ids import is_id
-from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 PROJECTION_VERSION: Final = 1
 FILE_BYTES_MAX: Final = 1 << 26
 SEAL_FILES_MIN: Final = 512
+HISTORY_PATIENCE_S: Final = 1.0  # for who takes in what was written; who has the lock for longer builds the index anew
 TICK_NS: Final = 20_000_000
 _STEP_MASK: Final = 0xFF
 _STAMP: Final = struct.Struct("<qqqQ")
@@ -173,16 +174,23 @@ class Projector:
             self._apply()  # the disk is full: the index went into memory
         return True
 
-    def fill_history(self) -> None:
-        """Index every record, also those before the checkpoint that the index was loaded from."""
+    def fill_history(self, patience_s: float = HISTORY_PATIENCE_S) -> bool:
+        """Index every record, also those before the checkpoint that the index was loaded from.
+
+        False where another process keeps the lock for ``patience_s``, or the disk has no room for it. Raises DamageError.
+        """
         index = self._journal.index
         if index.is_memory:
             self._apply(is_whole=True)
-            return
-        with self.alone(LOCK_PATIENCE_S):
-            index.end()
-            if index.has_floors:  # else another process did it meanwhile
-                self._apply(is_whole=True)
+            return True
+        try:
+            with self.alone(patience_s):
+                index.end()
+                if index.has_floors:  # else another process did it meanwhile
+                    self._apply(is_whole=True)
+        except (LockTimeoutError, EnvironmentFailure):
+            return False
+        return True
 
     def salvage(self) -> None:
         """Fill an index in memory with what is sound of a journal that is damaged."""

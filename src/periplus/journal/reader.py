@@ -298,26 +298,12 @@ class JournalReader:
 
     def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
         """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
-        found = {key for key in self._overlay.touched if key[1].startswith(prefix)}
-        try:
-            found.update(self.index.ids_with_prefix(prefix))
-        except UnicodeEncodeError:
-            pass  # half a character: no id has one
-        return sorted(found)
+        return self._overlay.ids_with_prefix(prefix)
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
         """Every live entity (of one type), by type and id. Of types that read through, as the journal's tail has them now."""
         self._read_through(item_type)
-        mine = {key for key in self._overlay.touched if item_type in (None, key[0])}
-        held = (
-            entity
-            for entity in self.index.entities(item_type)
-            if (entity.item_type, entity.item_id) not in mine and not entity.deleted
-        )
-        newer = (entity for key in sorted(mine) if (entity := self._live(*key)) is not None)
-        from heapq import merge
-
-        return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
+        return self._overlay.live_entities(item_type)
 
     def contested(self) -> list[Entity]:
         """The live entities that have several heads, merged."""
@@ -434,6 +420,10 @@ class JournalReader:
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
         self._check_thread()
+        if self.index.is_apart and self.damage is None:
+            from periplus.journal.apart import serve_together
+
+            serve_together(self)
         if self.index.is_past and self.damage is None:
             from periplus.journal.renewal import renew_past
 
@@ -488,6 +478,17 @@ class JournalReader:
         """Go on with the index at ``path``, the one before being closed."""
         self.index = Index(path, self.store_id, self._indexer, self.view)
         self._forget()
+
+    def serve_scratch(self, *, is_memory: bool) -> None:
+        """Go on with an empty index of this process alone, in a nameless file of the system's or in memory; see ``journal.apart``."""
+        self.index.close()
+        self.index = self.empty_index() if is_memory else Index.scratch(self.store_id, self.view, self._indexer)
+        self.index.is_apart = True
+        self._forget()
+
+    def fill_whole(self, patience_s: float | None = None) -> bool:
+        """Have every record in the index; False where another process has the lock for long, or the disk no room. Raises DamageError."""
+        return self._projector.fill_history() if patience_s is None else self._projector.fill_history(patience_s)
 
     def fill_index(self) -> None:
         """Fill the index at hand, an empty one, from the journal's files."""
@@ -670,7 +671,10 @@ class JournalReader:
     def _fill_history(self) -> None:
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()
-        self._projector.fill_history()
+        if not self.fill_whole():
+            from periplus.journal.apart import serve_apart
+
+            serve_apart(self)
         self._forget()
 
     def _read_lineages(self, *, salvage: bool, by_map: bool, is_listed: bool = False) -> bool:

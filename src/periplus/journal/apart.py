@@ -1,0 +1,78 @@
+"""What lies before the checkpoint that the index was made from, for who wants it while the index cannot be filled.
+
+The lock of the projections is held for long where somebody builds the index of a large store anew, and a full disk has no room for more. Nobody is
+refused for that: a process that needs the whole history then reads it into an index of its own, a nameless file of the system's, and goes back to the
+store's once that lock is free. Whether a key was used before takes less: where its bytes stand in none of those segments, it was not.
+"""
+
+from __future__ import annotations
+
+__all__ = ["is_new_key", "serve_apart", "serve_together"]
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from periplus.base.errors import EnvironmentFailure, FormatError, LockTimeoutError
+from periplus.base.files import read_plain
+from periplus.journal.lineage import SEGMENT_READ_MAX
+from periplus.journal.record import decode_line
+from periplus.journal.segment import decode_header
+
+if TYPE_CHECKING:
+    from periplus.journal.reader import JournalReader
+
+
+def is_new_key(journal: JournalReader, key: str) -> bool:
+    """Whether no record before the index's floors can have ``key``, by the bytes of their segments; False where that cannot be told."""
+    needle = b'"key":' + msgspec.json.encode(key)
+    for lineage, floor in journal.index.floors().items():
+        reader, next_seq = journal.reader(lineage), 1
+        for first in reader.segments():
+            if first >= floor:
+                break
+            try:
+                data = read_plain(reader.path_of(first), SEGMENT_READ_MAX)
+                if first > next_seq or needle in data:
+                    return False
+                next_seq = _next_seq(data, first)
+            except (OSError, FormatError):
+                return False
+        if next_seq < floor:
+            return False
+    return True
+
+
+def _next_seq(data: bytes, first: int) -> int:
+    """The seq behind the last line of a segment. Raises FormatError where that is no whole record."""
+    start = decode_header(data)[1]
+    if start >= len(data):
+        return first
+    lines = data.rstrip(b"\n")
+    return decode_line(lines[lines.rfind(b"\n") + 1 :])[0].seq + 1
+
+
+def serve_apart(journal: JournalReader) -> None:
+    """Go on with an index of this process alone that every record is in. Raises DamageError, EnvironmentFailure."""
+    try:
+        journal.serve_scratch(is_memory=False)
+        try:
+            journal.fill_whole()
+        except EnvironmentFailure:  # no room for a nameless file either
+            journal.serve_scratch(is_memory=True)
+            journal.fill_whole()
+    except BaseException:  # whatever it was, an index that lacks records is not gone on with
+        journal.index.close()
+        journal.serve_by(journal.layout.index)
+        raise
+
+
+def serve_together(journal: JournalReader) -> None:
+    """Go back to the store's index if nobody holds the lock of the projections."""
+    try:
+        with journal.projecting_alone(0.0):
+            journal.index.close()
+            journal.serve_by(journal.layout.index)
+    except LockTimeoutError:
+        return
+    journal.refresh()
