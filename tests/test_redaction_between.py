@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
@@ -137,3 +138,39 @@ def test_segments_that_go_to_the_archive_meanwhile_are_written_anew_there(tmp_pa
             assert at > 6
             return
     pytest.fail("there is no end to the calls")
+
+
+@pytest.mark.parametrize("is_needed", [True, False], ids=["a payload", "a mention"])
+def test_an_object_that_is_redacted_while_a_sync_takes_others_does_not_come_with_them(tmp_path, is_needed):
+    """What was redacted was asked once, at the first object that came."""
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    secret = {"text": "secret " * 20_000}
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+    with open_journal(bob) as journal:
+        journal.mutate(lambda t: t.put("note", item(2, "not"), {"text": "long " * 20_000}), WRITER)
+        if is_needed:
+            journal.mutate(lambda t: t.put("note", item(3, "not"), secret), WRITER)
+        else:
+            journal.objects.put(canonical(secret))
+            journal.mutate(put(4, "it mentions the object"), WRITER)
+    asked = []
+
+    def references(entity, _lend):
+        if not asked and entity.item_id in (item(3, "not"), item(4)):
+            asked.append(entity.item_id)
+            with open_journal(ada) as journal:
+                redact(journal, WRITER, seqs=[seq], reason="a secret")
+        return {digest} if entity.item_id == item(4) else set()
+
+    with open_journal(ada) as journal:
+        report = sync(journal, open_folder(bob, Files()), references=references, takes_only=True)
+    assert asked
+    assert any("would bring back" in str(one) for one in report.refusals) == is_needed
+    with open_journal(ada) as journal:
+        assert not journal.objects.has(digest)
+        assert journal.damage is None
+        assert journal.get("note", item(1, "not")).value == {"text": "harmless"}

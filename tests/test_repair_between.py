@@ -12,6 +12,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.locks import Lock
 from periplus.journal import Journal
 from periplus.journal.doctor import examine
+from periplus.journal.redaction import redact
 from periplus.journal.repair import repair
 from support import TYPES, WRITER, item, make_store, open_journal
 
@@ -101,3 +102,35 @@ def test_a_repair_beside_a_repair_finds_nothing_left_to_do(root, tmp_path):
         assert stubs == [3], "it is given up once"
         versions = [entry for _, entry in journal.entries(journal.lineage) if entry.record.item_id == item(2)]
         assert len(versions) == 2, "what it said is written again once"
+
+
+@pytest.fixture
+def emptied(tmp_path):
+    """A store and its copy, the record and the object with what the note said first."""
+    root = make_store(tmp_path / "of objects", SystemClock())
+    with open_journal(root) as journal:
+        first = journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "secret " * 20_000}), WRITER)
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+    copy = os.fspath(tmp_path / "copy")
+    shutil.copytree(root, copy)
+    return root, copy, first.first_seq, digest
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_an_object_that_is_redacted_beside_a_repair_is_not_put_back(emptied, at):
+    """What was redacted was asked once, before the objects: one that went while they were looked at came back from a copy, for good."""
+    root, copy, seq, digest = emptied
+    calls = []
+
+    def redact_now(*_):
+        calls.append(None)
+        if len(calls) == at + 1:
+            with open_journal(root) as other:
+                redact(other, WRITER, seqs=[seq], reason="a secret")
+
+    with open_journal(root) as journal:
+        repair(journal, WRITER, sources=[copy], progress=redact_now)
+        assert len(calls) > at
+        assert not journal.objects.has(digest)
+        assert [one for one in examine(journal).problems if one.severity != "note"] == []

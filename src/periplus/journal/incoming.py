@@ -47,7 +47,7 @@ from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.record import Record
-from periplus.journal.removed import Removed, removed_objects
+from periplus.journal.removed import Removed, TakenOut, removed_objects, taken_out
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
@@ -152,9 +152,7 @@ class Arrival:
     def _taken_out(self) -> Removed:
         """What redactions took out of the target, by what it holds and what comes."""
         if self._removed is None:
-            self._removed = Removed()
-            for lineage in self._target.lineages():
-                self._removed.add_lineage(self._target.reader(lineage), lineage)
+            self._removed = taken_out(self._target)
             for _, entries in self._new_chunks():
                 self._removed.add(entries, self.lineage)
         return self._removed
@@ -188,9 +186,9 @@ class Arrival:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def take_objects(self, references: References, *, dry_run: bool) -> ObjectCount:
+    def take_objects(self, references: References, *, dry_run: bool, tries: int = 3) -> ObjectCount:
         """Copy the objects that the new records need, or only count them. Raises RefusedError where one is missing."""
-        count = size = missing = left_out = 0
+        size, missing, left_out, gone, taken = 0, 0, 0, TakenOut(self._target), list[bytes]()
         for digest, is_needed in self.objects(references):
             if not is_needed and digest in self._taken_out():
                 left_out += 1
@@ -206,11 +204,14 @@ class Arrival:
                     ) from error
                 missing += 1
                 continue
-            count += 1
+            taken.append(digest)
             size += len(data)
             if not dry_run:
                 self._target.objects.put(data)
-        return ObjectCount(count, size, missing, left_out)
+        if not dry_run and tries and gone.take_back(taken, self._target.objects):
+            self._removed = None  # it is judged by what was redacted meanwhile
+            return self.take_objects(references, dry_run=dry_run, tries=tries - 1)
+        return ObjectCount(len(taken), size, missing, left_out)
 
     def commit(self) -> None:
         """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""

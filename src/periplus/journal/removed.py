@@ -11,11 +11,12 @@ in which such a record stands. Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["Removed", "removed_objects", "taken_out"]
+__all__ = ["Removed", "TakenOut", "removed_objects", "taken_out"]
 
+import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError
@@ -23,11 +24,17 @@ from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.journal.stub import AUDIT_MARK, objects_removed_by, renewed_by
-
-if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
+from periplus.objects.store import ObjectStore
 
 _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
+
+
+class _Store(Protocol):
+    """As ``JournalReader``, and as the folder of a store that is exchanged with."""
+
+    def lineages(self) -> list[str]: ...
+
+    def reader(self, lineage: str) -> LineageReader: ...
 
 
 class Removed:
@@ -72,14 +79,61 @@ class Removed:
         return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
 
 
+class TakenOut:
+    """What was taken out of a store by now, for who puts objects into it beside others: read again once something was written.
+
+    An audit record is written before its object goes. Who looks under the writers' lock and puts an object before he gives it back brings nothing
+    back; nor does who puts first and looks then, and takes out again what is named.
+    """
+
+    def __init__(self, store: _Store) -> None:
+        self._store = store
+        self._state = _state_of(store)
+        self._found: Removed | None = None
+
+    def is_current(self) -> bool:
+        """Whether nothing was written since it was read."""
+        return _state_of(self._store) == self._state
+
+    def now(self) -> Removed:
+        state = _state_of(self._store)
+        if self._found is None or state != self._state:
+            self._found, self._state = taken_out(self._store), state
+        return self._found
+
+    def take_back(self, put: Iterable[bytes], objects: ObjectStore) -> bool:
+        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was written since."""
+        if self.is_current():
+            return False
+        for digest in put:
+            if digest in self.now():
+                objects.remove(digest)
+        return True
+
+
 def removed_objects(entry: Entry, lineage: str) -> set[bytes]:
     """The objects that an audit record of ``lineage`` names; none of any other record."""
     return {bytes.fromhex(one) for one in objects_removed_by(entry.record, lineage) if is_digest_text(one)}
 
 
-def taken_out(journal: JournalReader) -> Removed:
+def taken_out(store: _Store) -> Removed:
     """What was taken out of the store, by the records of all lineages that are held."""
     found = Removed()
-    for lineage in journal.lineages():
-        found.add_lineage(journal.reader(lineage), lineage)
+    for lineage in store.lineages():
+        found.add_lineage(store.reader(lineage), lineage)
     return found
+
+
+def _state_of(store: _Store) -> tuple[tuple[str, int, tuple[int, int], int], ...]:
+    """Where the newest segment of each lineage lies and how long it is: another once anything was written."""
+    found = []
+    for lineage in store.lineages():
+        reader = store.reader(lineage)
+        newest, place, size = reader.newest(), (0, 0), 0
+        try:
+            at = os.stat(reader.path_of(newest))
+            place, size = (at.st_dev, at.st_ino), at.st_size
+        except OSError:
+            pass  # moved just now, or none: another than it was, or as it was
+        found.append((lineage, newest, place, size))
+    return tuple(found)

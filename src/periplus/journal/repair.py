@@ -56,7 +56,7 @@ from periplus.journal.plain import PlainFiles
 from periplus.journal.projection import has_file, read_stamped, render_entity
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.remembered import payload_in_file
-from periplus.journal.removed import taken_out
+from periplus.journal.removed import TakenOut
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.restoring import PREPARED_MAX, known_last, lender, restore_lineage, write_restored
 from periplus.journal.segment import Entry
@@ -286,26 +286,40 @@ def _restore_objects(
     looked_at: set[bytes] = set()
     lend = lender(journal, copies)
     named = _payloads_named(journal)
-    removed = taken_out(journal)
+    gone = TakenOut(journal)
     for wanted in chain([set(journal.objects.digests())], [set(named)], _named_objects(journal, references, lend)):
         for number, digest in enumerate(sorted(wanted - looked_at)):
             progress(number, len(wanted))
-            if journal.objects.check(digest) is None or (digest in removed and not journal.objects.has(digest)):
+            if journal.objects.check(digest) is None or (digest in gone.now() and not journal.objects.has(digest)):
                 continue
             data, how = copies.object(digest), "restored from a copy"
             if data is None:
                 data, how = journal.objects.mended(digest), "mended: one byte of its file had changed"
-            if data is None and digest not in removed:
+            if data is None and digest not in gone.now():
                 data, how = _said_elsewhere(journal, rows, digest, named), "written again from what says the same"
             if data is None:
                 broken.add(digest)
                 continue
+            if _put_back(journal, digest, data, gone, yard):
+                yield Repair(f"the object is {how}", journal.objects.path_of(digest))
+        looked_at |= wanted
+
+
+def _put_back(journal: Journal, digest: bytes, data: bytes, gone: TakenOut, yard: Yard) -> bool:
+    """False where the object was redacted meanwhile: nobody writes that it was while the lock is held, and it goes behind that."""
+    for tried in range(PREPARED_MAX):
+        gone.now()
+        with journal.writing():
+            if not gone.is_current() and tried < PREPARED_MAX - 1:
+                continue
+            if digest in gone.now() and not journal.objects.has(digest):
+                return False
             path = journal.objects.path_of(digest)
             if os.path.exists(path):
                 yard.park(path)
             journal.objects.put(data)
-            yield Repair(f"the object is {how}", path)
-        looked_at |= wanted
+            return True
+    raise AssertionError("the last try looks under the lock")
 
 
 def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Yard) -> list[Repair]:
