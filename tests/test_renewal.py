@@ -192,3 +192,37 @@ def test_a_new_index_that_was_thrown_away_takes_no_place(root):
         journal.renew_derived(is_beside=True)
         assert len(list(journal.entities())) == 8
         assert examine(journal).problems == []
+
+
+@pytest.mark.parametrize("deed", ["look", "write"])
+def test_who_had_the_index_open_before_it_was_marked_serves_nothing_of_it_behind_a_stop(root, tmp_path, deed):
+    """The mark was looked for where the index was opened, and never again: what was redacted was served for as long as the process lived."""
+    seen = 0
+    for at in range(0, 200, 2):
+        here = os.fspath(tmp_path / f"{at}/.periplus")
+        shutil.copytree(root, here)
+        settle(here)
+        files = StoppingFiles(at)
+        with open_journal(here) as other:
+            other.project()
+            try:
+                with open_journal(here, files) as journal:
+                    redact(journal, WRITER, secret=SECRET, reason="a secret")
+            except Stop:
+                pass
+            is_done = at >= len(files.calls)
+            if not any(path.suffix == ".jsonl" for path in files_with_secret(here)):
+                other.refresh()
+                if deed == "write":
+                    other.mutate(put(9, "life goes on"), WRITER)
+                else:
+                    other.project()
+                said = [row.summary for row in other.index.records("1", (), -1)]
+                assert not any(SECRET in one for one in said), at
+                assert files_with_secret(here) == [], at
+                seen += not is_done
+        shutil.rmtree(tmp_path / str(at))
+        if is_done:
+            break
+    assert is_done
+    assert seen > 1

@@ -137,7 +137,7 @@ class Index:
             opened = open_index(path, self._identity, indexer, is_writable=self.is_writable)
             self.db = self._serve_from_memory() if opened is None else opened
         self._inode = 0 if self._path is None else inode_of(self._path)
-        self.is_past = self._path is not None and self.is_writable and self.meta(PAST) != ""
+        self._version = 0
 
     def close(self) -> None:
         if self.is_cramped():
@@ -152,6 +152,22 @@ class Index:
     def is_replaced(self) -> bool:
         """Whether another process threw the file away since it was opened: what we read of it is of the past."""
         return self._path is not None and self.is_writable and self._inode != inode_of(self._path)
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is marked, as far as the snapshot at hand shows: see journal.renewal."""
+        return self._path is not None and self.is_writable and self.meta(PAST) != ""
+
+    def was_written(self) -> bool:
+        """Whether another process wrote to it since ``begin``: then the snapshot is another from now on, and a view that stands on the one before
+        has to begin anew.
+        """
+        if self._path is None or not self.is_writable or not self.db.in_transaction:
+            return False
+        before = self._version
+        self.end()
+        self.begin()
+        return self._version != before
 
     @property
     def is_damaged(self) -> bool:
@@ -186,6 +202,7 @@ class Index:
         """Hold one snapshot until ``end``: watermark and rows belong together."""
         if not self.db.in_transaction:
             self.db.execute("BEGIN")
+            self._version = int(self.db.execute("PRAGMA data_version").fetchone()[0])  # it takes the snapshot, too
 
     def end(self) -> None:
         if self.db.in_transaction:

@@ -113,7 +113,7 @@ class Projector:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
-        self._is_alone = False
+        self.is_alone = False  # this process has the lock, for the block that it is in
         self.untaken: set[tuple[str, str]] = set()
         self.unwritten: dict[str, str] = {}  # files that the system would not have written, and why
 
@@ -128,15 +128,15 @@ class Projector:
     @contextmanager
     def alone(self, patience_s: float) -> Iterator[None]:
         """Hold the lock; within a block of the same projector that does there is nothing to wait for. Raises LockTimeoutError."""
-        if self._is_alone:
+        if self.is_alone:
             yield
             return
         with self._lock.holding(patience_s):
-            self._is_alone = True
+            self.is_alone = True
             try:
                 yield
             finally:
-                self._is_alone = False
+                self.is_alone = False
 
     def run(
         self,

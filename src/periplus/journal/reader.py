@@ -424,15 +424,15 @@ class JournalReader:
             from periplus.journal.apart import serve_together
 
             serve_together(self)
-        if self.index.is_past and self.damage is None:
+        if self.index.is_replaced() or self.index.is_cramped() or self.index.was_written():
+            # What a file that is gone says of the segments need no longer be so; one that is there may be marked.
+            self._forget()
+            self.refresh()
+        if self.damage is None and self.index.is_past and not self._projector.is_alone:
             from periplus.journal.renewal import renew_past
 
             if renew_past(self):
                 return True
-        if self.index.is_replaced() or self.index.is_cramped():
-            # What a file that is gone says of the segments need no longer be so.
-            self._forget()
-            self.refresh()
         if self.damage is not None:
             self._index_salvaged()
             return False
