@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from periplus.journal.redaction import redact
 from periplus.journal.renewal import renewing
 from periplus.journal.repair import repair
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
+from test_faults import mounted
 
 SECRET = "hunter2-is-the-secret"
 
@@ -226,3 +228,77 @@ def test_who_had_the_index_open_before_it_was_marked_serves_nothing_of_it_behind
             break
     assert is_done
     assert seen > 1
+
+
+class Filling(Files):
+    """Somebody fills the disk once the new index has its rows."""
+
+    def __init__(self, disk):
+        super().__init__()
+        self.disk = disk
+        self.is_armed = False
+
+    def boot_id(self):
+        if self.is_armed:
+            self.is_armed = False
+            fill(self.disk)
+        return super().boot_id()
+
+
+def fill(disk, leave=0):
+    with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        at = os.statvfs(disk)
+        file.write(bytes(max(at.f_bavail * at.f_frsize - leave, 0)))
+        while not leave:
+            file.write(bytes(512))
+
+
+@pytest.mark.rig
+@pytest.mark.parametrize("is_known", [True, False], ids=["known before", "met on the way"])
+def test_where_the_disk_has_no_room_for_two_a_repair_leaves_the_one_in_use_and_says_so(tmp_path, is_known):
+    """It was thrown away first, and the new one took all the room that the journal had."""
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=48m", "tmpfs") as disk:
+        root = make_store(disk, SystemClock())
+        with open_journal(root) as journal:
+            for of in range(5):
+                journal.mutate(lambda t, of=of: [put(of * 400 + n, f"{n} " * 100)(t) for n in range(400)], WRITER)
+        shutil.move(damage_a_segment(root), copy := os.fspath(tmp_path / "copy"))
+        index = Path(root, "index.sqlite")
+        before = os.stat(index).st_ino
+        files = Filling(disk)
+        if is_known:
+            fill(disk, leave=5 << 20)
+        with open_journal(root, files) as journal:
+            files.is_armed = not is_known
+            told = [one.what for one in repair(journal, WRITER, sources=[copy]) if one.path == os.fspath(index)]
+            assert len(told) == 1
+            assert "no room for a second one" in told[0]
+            assert not journal.index.is_memory
+            assert len(list(journal.entities())) == 2000
+        assert os.stat(index).st_ino == before
+        assert not os.path.exists(f"{index}{NEXT_SUFFIX}")
+        with open_journal(root) as other:
+            assert not other.index.is_memory
+            assert len(list(other.entities())) == 2000
+            assert [one for one in examine(other).problems if one.severity == "error"] == []
+        (disk / "ballast").unlink()
+        with open_journal(root) as journal:
+            assert not [one for one in repair(journal, WRITER) if one.path == os.fspath(index)]
+            assert [one for one in examine(journal).problems if one.severity != "note"] == []
+        assert os.stat(index).st_ino != before
+
+
+@pytest.mark.rig
+def test_where_the_disk_has_no_room_for_two_nothing_redacted_stays_in_the_index(tmp_path):
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=48m", "tmpfs") as disk:
+        root = make_store(disk, SystemClock())
+        with open_journal(root) as journal:
+            for of in range(5):
+                journal.mutate(lambda t, of=of: [put(of * 400 + n, f"{n} " * 100)(t) for n in range(400)], WRITER)
+            for text in (SECRET, "after"):
+                journal.mutate(put(7, text), WRITER)
+        fill(disk, leave=4 << 20)
+        with open_journal(root) as journal:
+            assert redact(journal, WRITER, secret=SECRET, reason="a secret").remaining == []
+            assert len(list(journal.entities())) == 2000
+        assert files_with_secret(root) == []

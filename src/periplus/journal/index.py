@@ -129,6 +129,7 @@ class Index:
         self._path = path
         self.is_memory = path is None
         self.is_scratch = False
+        self.gives_way = True  # to the journal, where a write found no space
         self.is_apart = False  # of this process alone, while the store's cannot be filled: see journal.apart
         self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
@@ -414,6 +415,8 @@ class Index:
     def give_way(self, error: sqlite3.Error) -> None:
         """After a write that failed for want of space: the file goes, for the journal to have it, and memory serves."""
         if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or self._path is None:
+            return
+        if not self.gives_way:
             return
         self.close()
         try:

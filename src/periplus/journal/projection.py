@@ -174,6 +174,13 @@ class Projector:
             self._apply()  # the disk is full: the index went into memory
         return True
 
+    def fill(self) -> None:
+        """Fill the index at hand, an empty one that nobody else has open. Raises EnvironmentFailure, DamageError."""
+        try:
+            self._apply()
+        except HistoryNeededError:
+            self._apply(is_whole=True)
+
     def fill_history(self, patience_s: float = HISTORY_PATIENCE_S) -> bool:
         """Index every record, also those before the checkpoint that the index was loaded from.
 

@@ -462,11 +462,11 @@ class JournalReader:
         """An index in memory as one is before anything is in it."""
         return Index(None, self.store_id, self._indexer, self.view)
 
-    def renew_derived(self, *, is_beside: bool = False) -> None:
+    def renew_derived(self, *, is_beside: bool = False) -> bool:
         """Build the index from the journal's files, which were changed otherwise than by appending; see ``journal.renewal``."""
         from periplus.journal.renewal import renew
 
-        renew(self, is_beside=is_beside)
+        return renew(self, is_beside=is_beside)
 
     # -- for ``journal.renewal``
 
@@ -486,15 +486,16 @@ class JournalReader:
         self.index.is_apart = True
         self._forget()
 
-    def fill_whole(self, patience_s: float | None = None) -> bool:
+    def fill_whole(self, *patience_s: float) -> bool:
         """Have every record in the index; False where another process has the lock for long, or the disk no room. Raises DamageError."""
-        return self._projector.fill_history() if patience_s is None else self._projector.fill_history(patience_s)
+        return self._projector.fill_history(*patience_s)
 
-    def fill_index(self) -> None:
-        """Fill the index at hand, an empty one, from the journal's files."""
+    def fill_index(self, *, is_beside: bool = False) -> None:
+        """Fill the index at hand, an empty one, from the journal's files; ``is_beside``: raises where it has no room, and no memory serves."""
         self._is_renewing = True
         try:
-            self.project(patience_s=LOCK_PATIENCE_S)
+            self._projector.fill() if is_beside else self.project(patience_s=LOCK_PATIENCE_S)
+            self._forget()
             self.refresh()
         finally:
             self._is_renewing = False

@@ -10,17 +10,20 @@ store that takes a minute or more, and without an index everybody else would hav
 
 Where the old index says what is to be in the store no more, it is marked before the first file changes (``PAST``): whoever was stopped on the way
 leaves the mark, and the next who brings the index up to date builds it anew instead. What a stop leaves of the new file counts for nothing.
-Where this cannot be had (nobody gives the lock back, the disk has no room for two), the index is thrown away first and built then.
+Where this cannot be had (nobody gives the lock back, the disk has no room for two), the index is thrown away first and built then; but where the old one
+is fit to be served and only the room is missing, it stays: what room there is the journal needs more.
 """
 
 from __future__ import annotations
 
 __all__ = ["RENEWAL_PATIENCE_S", "discard", "renew", "renew_past", "renewing"]
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
 
 RENEWAL_PATIENCE_S: Final = 30.0  # who brings an index up to date has it for long where that is large
 _CATCHING_UP_MAX: Final = 8  # what comes behind the last look is taken in by the next who writes
+_ROOM_SHARE: Final = 2  # of the old one's size: the new one's file, and its log
+
+
+class _Outcome(Enum):
+    BUILT = 1
+    CRAMPED = 2  # the disk has no room for two
+    FAILED = 3
 
 
 def discard(journal: JournalReader, *, also_next: bool = False) -> None:
@@ -50,17 +60,24 @@ def discard(journal: JournalReader, *, also_next: bool = False) -> None:
     journal.serve_by(path)
 
 
-def renew(journal: JournalReader, *, is_beside: bool) -> None:
-    """Build the index from the journal's files; ``is_beside``: what the one there is says is fit to be served meanwhile."""
+def renew(journal: JournalReader, *, is_beside: bool) -> bool:
+    """Build the index from the journal's files; ``is_beside``: what the one there is says is fit to be served meanwhile.
+
+    False where that stays, for the disk has no room for two.
+    """
     if is_beside and _can_be_beside(journal):
         try:
             with journal.projecting_alone(RENEWAL_PATIENCE_S):
-                if _built_beside(journal):
-                    return
+                outcome = _built_beside(journal)
+                if outcome is _Outcome.CRAMPED:
+                    journal.refresh()
+                if outcome is not _Outcome.FAILED:
+                    return outcome is _Outcome.BUILT
         except LockTimeoutError:
             pass
     discard(journal, also_next=is_beside)
     journal.fill_index()
+    return True
 
 
 @contextmanager
@@ -76,7 +93,7 @@ def renewing(journal: JournalReader) -> Iterator[None]:
                 is_marked = _is_marked(journal)
                 if is_marked:
                     yield
-                    if _built_beside(journal):
+                    if _built_beside(journal) is _Outcome.BUILT:
                         return
         except LockTimeoutError:
             if is_marked:  # it is the block's own
@@ -92,8 +109,13 @@ def renew_past(journal: JournalReader) -> bool:
     """Build an index anew that a stop left marked; False where whoever marked it is at it still, or somebody else."""
     try:
         with journal.projecting_alone(0.0):
-            if not journal.index.is_replaced() and not _built_beside(journal):
-                return False
+            if not journal.index.is_replaced():
+                outcome = _built_beside(journal)
+                if outcome is _Outcome.CRAMPED:
+                    discard(journal, also_next=True)
+                    journal.fill_index()
+                elif outcome is _Outcome.FAILED:
+                    return False
     except LockTimeoutError:
         return False
     journal.refresh()
@@ -121,16 +143,20 @@ def _is_marked(journal: JournalReader) -> bool:
     return True
 
 
-def _built_beside(journal: JournalReader) -> bool:
-    """Under the lock of the projections: build the new one and put it in the place of the old one; False where that did not come off."""
+def _built_beside(journal: JournalReader) -> _Outcome:
+    """Under the lock of the projections: build the new one and put it in the place of the old one."""
     path = journal.layout.index
-    is_built = is_whole = False
+    is_built = is_whole = is_cramped = False
+    _forget_next(path)  # what somebody was stopped at takes room
+    if not _has_room(path):
+        return _Outcome.CRAMPED
     try:
-        discard_index(path + NEXT_SUFFIX)  # what somebody was stopped at
         journal.index.close()
+        discard_index(path + NEXT_SUFFIX)
         try:
             journal.serve_by(path + NEXT_SUFFIX)
-            journal.fill_index()
+            journal.index.gives_way = False
+            journal.fill_index(is_beside=True)
             for _ in range(_CATCHING_UP_MAX):
                 if journal.damage is not None or not journal.unindexed():
                     break
@@ -139,15 +165,32 @@ def _built_beside(journal: JournalReader) -> bool:
         finally:
             journal.index.close()
         is_built = is_whole and put_in_place(path + NEXT_SUFFIX, path, journal.files)
-    except (OSError, EnvironmentFailure, sqlite3.Error):
-        pass  # the index is thrown away then, and built in the room that it leaves
+    except (OSError, EnvironmentFailure, sqlite3.Error) as error:
+        is_cramped = _is_for_room(error)
     finally:
         if not is_built:
             _forget_next(path)
         journal.serve_by(path)
     if is_built:
         journal.refresh()
-    return is_built
+        return _Outcome.BUILT
+    return _Outcome.CRAMPED if is_cramped else _Outcome.FAILED
+
+
+def _has_room(path: str) -> bool:
+    """Whether a second index is likely to find room: one that fails for want of it keeps everybody from writing until it has failed."""
+    try:
+        disk = os.statvfs(os.path.dirname(path))
+        return disk.f_bavail * disk.f_frsize >= _ROOM_SHARE * os.path.getsize(path)
+    except OSError:
+        return True  # nobody can tell
+
+
+def _is_for_room(error: BaseException) -> bool:
+    cause = error.__cause__ if isinstance(error, EnvironmentFailure) else error
+    if isinstance(cause, sqlite3.Error):
+        return (getattr(cause, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _forget_next(path: str) -> None:

@@ -128,13 +128,13 @@ def repair(
     # What is lost for good may be in the index only: it is not made anew for as long as records are missing and none came back.
     if is_moved or (not has_gaps and (done or journal.damage is None)):
         journal.damage = None
-        journal.renew_derived(is_beside=True)
+        done += _renew_index(journal)
     done += _park_statements(journal, yard)
     if journal.damage is None:
         given_up = list(_audit_lost(journal, writer))
         if given_up and not has_gaps:
             done += park_checkpoints(journal, yard)
-            journal.renew_derived(is_beside=True)
+            done += _renew_index(journal)
         done += given_up
         done += _bring_back(journal, copies, yard)
         done += _renew_mark(journal)
@@ -142,6 +142,14 @@ def repair(
         done += _renew_tiles(journal)
         done += _renew_files(journal, yard)
     return [*done, *_forget_turns(journal)]
+
+
+def _renew_index(journal: Journal) -> list[Repair]:
+    if journal.renew_derived(is_beside=True):
+        return []
+    path = journal.layout.index
+    return [Repair("the index is not built anew: the disk has no room for a second one beside it, so it stays in use; "
+                   "free some space, then repeat the command", path)]  # fmt: skip
 
 
 def _leave_unsigned(journal: Journal, yard: Yard) -> Iterator[Repair]:
