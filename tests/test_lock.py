@@ -56,6 +56,11 @@ def held(path):
     pid = forked(hold)
     os.read(reader, 1)
     yield pid
+    try:
+        os.kill(pid, signal.SIGKILL)  # where a test ended before it did
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
     for fd in (reader, writer):
         os.close(fd)
 
@@ -87,30 +92,70 @@ def test_who_waits_goes_on_when_the_holder_is_killed(path, held):
         taken.result()
 
 
-@pytest.mark.parametrize("stopped_s", [0.0, 3.6])
-def test_who_was_stopped_while_he_waited_does_not_blame_the_holder(path, held, stopped_s):
-    """As by Ctrl-Z, or where a container with all its writers is paused: the holder stood still, too."""
+class Told:
+    """A clock that goes on by what is slept, and by an hour where the process is stopped."""
+
+    HOUR_S = 3600.0
+
+    def __init__(self, patch):
+        self.now_s = self.slept_s = 0.0
+        patch.setattr(time, "monotonic", lambda: self.now_s)
+        patch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+        self.slept_s += seconds
+
+    def stop(self):
+        self.now_s += self.HOUR_S
+
+
+@pytest.mark.parametrize("stopped_at", [None, 1, 7, 200])
+def test_patience_is_the_time_in_which_the_waiter_ran(path, held, monkeypatch, stopped_at):
+    """As by Ctrl-Z, or where a container with all its writers is paused: the holder stood still, too, and is not called hung for it."""
+    looks = []
+    with monkeypatch.context() as patch:
+        clock = Told(patch)
+
+        def look():
+            looks.append(clock.now_s)
+            if len(looks) == stopped_at:
+                clock.stop()
+
+        with pytest.raises(LockTimeoutError, match=f"written by {held} "):
+            Lock(path).holding(30.0, look).__enter__()
+    assert clock.slept_s == pytest.approx(30.0), "as long as he was to wait, whether he was stopped or not"
+    assert clock.now_s == pytest.approx(30.0 + (clock.HOUR_S if stopped_at else 0.0))
+
+
+def test_who_was_stopped_while_he_waited_goes_on_waiting(path, held):
+    """By a real signal: he stands still, and by his clock an hour is gone when he wakes up; the holder is there as before."""
     reader, writer = os.pipe()
 
     def take():
-        with Lock(path).holding(3.0, lambda: os.write(writer, b"x")):
+        now, gone, calls = time.monotonic, [0.0], []
+        time.monotonic = lambda: now() + gone[0]
+
+        def look():
+            calls.append(None)
+            if len(calls) == 2:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                gone[0] = Told.HOUR_S
+            elif len(calls) == 4:  # once more behind the look that found the hour gone
+                os.write(writer, b"x")
+
+        with Lock(path).holding(600.0, look):
             pass
 
     waiter = forked(take)
-    os.read(reader, 1)
-    if stopped_s:
-        os.kill(waiter, signal.SIGSTOP)
-        os.waitpid(waiter, os.WUNTRACED)
-        time.sleep(stopped_s)
-        os.kill(waiter, signal.SIGCONT)
-        time.sleep(0.2)
-        os.kill(held, signal.SIGKILL)
-    assert ended(waiter) == (0 if stopped_s else 1), "who ran all the time has waited for long enough"
-    if not stopped_s:
-        os.kill(held, signal.SIGKILL)
+    os.waitpid(waiter, os.WUNTRACED)
+    os.kill(waiter, signal.SIGCONT)
+    os.close(writer)
+    assert os.read(reader, 1) == b"x", "he gave up"
+    os.kill(held, signal.SIGKILL)
     assert ended(held) == -signal.SIGKILL
-    for fd in (reader, writer):
-        os.close(fd)
+    assert ended(waiter) == 0
+    os.close(reader)
 
 
 def test_whoever_opens_and_closes_the_file_beside_the_holder_frees_nothing(path):
