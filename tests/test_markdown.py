@@ -268,3 +268,12 @@ def test_the_page_is_real(tmp_path):
         command, _, shown = part.partition("\n")
         said = shell(*shlex.split(command)).out.replace(os.fspath(tmp_path), "/home/ada")
         assert re.sub(r"con_[0-9a-z]{16}", "ID", said) == re.sub(r"con_[0-9a-z]{16}", "ID", shown), command
+
+
+def test_pages_do_not_go_to_standard_output(tmp_path):
+    shell = Shell(tmp_path, tmp_path)
+    shell("init")
+    shell.fails("export", "--markdown", "-", code=2, wrong="--markdown writes a folder of pages")
+    assert not os.path.lexists(tmp_path / "-")
+    shell("export", "--markdown", "./-")
+    assert (tmp_path / "-" / "README.md").is_file()

@@ -82,6 +82,11 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.file is not None or not arguments.markdown:
         wrong = "a file and --markdown exclude each other" if arguments.file is not None else "--markdown is empty"
         raise UsageError(wrong, safe="Nothing was written.", mend="Write: periplus export --markdown DIR")
+    if arguments.markdown == "-":
+        raise UsageError(
+            "--markdown writes a folder of pages, which standard output cannot take", safe="Nothing was written.",
+            mend="Name a folder: periplus export --markdown DIR. To read on, see `periplus brief TASK` and `periplus recall QUESTION`.",
+        )  # fmt: skip
     with face.open() as project:
         folder = face.path(plain(arguments.markdown, "--markdown"))
         done = project.export_markdown(folder, force=arguments.force, progress=face.progress("writing pages"))
