@@ -614,3 +614,27 @@ def test_of_a_large_undo_what_is_in_conflict_stands_first_and_the_rest_is_counte
         "Undone by record 157-303. To take that back: periplus undo --seq 157-303",
     ]
     assert len(sh.json("undo", "--session", "large", "--dry-run", code=5).entities) == 150
+
+
+@pytest.mark.parametrize("pasted", ["{}", " {} ", "\ufeff{}\r\n", "\t{}"])
+def test_a_session_that_was_pasted_is_found(tmp_path, pasted):
+    sh = Shell(tmp_path, tmp_path)
+    sh("init")
+    made = sh.json("session", "begin", "s-1").session.id
+    sh("remember", "Cogs turn", env={"PERIPLUS_SESSION": "s-1"})
+    for name in ("s-1", made, made.upper(), made[:8]):
+        typed = pasted.format(name)
+        assert len(sh.json("log", "--session", typed).records) == 1, typed
+        assert len(sh.json("undo", "--session", typed, "--dry-run").entities) == 1
+        assert sh.json("changed", "--since", typed, code=1).since == "the session s-1"
+        assert sh.json("session", "end", typed).session.state == "sealed"
+        sh("session", "begin", "s-1")
+
+
+def test_a_session_whose_name_has_blanks_around_it_is_another(tmp_path):
+    sh = Shell(tmp_path, tmp_path)
+    sh("init")
+    for name, text in (("s", "Cogs turn"), (" s", "Wheels turn")):
+        sh("remember", text, env={"PERIPLUS_SESSION": name})
+    told = {name: [one.session for one in sh.json("log", "--session", name).records] for name in ("s", " s", "s ")}
+    assert told == {"s": ["s"], " s": [" s"], "s ": ["s"]}

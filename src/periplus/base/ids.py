@@ -5,7 +5,7 @@ The alphabet is Crockford's without padding: no i, l, o, u, so that an id surviv
 
 from __future__ import annotations
 
-__all__ = ["ID_BITS", "derived_id", "is_id", "new_id", "typed_id"]
+__all__ = ["ID_BITS", "PASTED", "derived_id", "is_id", "new_id", "typed_id"]
 
 import os
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from periplus.base import hashing
 
 ID_BITS: Final = 80
+PASTED: Final = "\ufeff \t\r\n"  # what may stand around an id that was pasted, and is no part of it
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH: Final = ID_BITS // 5
 _ALLOWED: Final = frozenset(_ALPHABET)
@@ -43,7 +44,7 @@ def typed_id(text: str) -> str:
     """An id, or the beginning of one, as it was typed or pasted: in capitals, with blanks or a byte order mark around it; no id has any of
     these. Where nothing would be left it stays as it is, for nothing is the beginning of every id.
     """
-    return text.strip("\ufeff \t\r\n").lower() or text
+    return text.strip(PASTED).lower() or text
 
 
 def is_id(text: str) -> bool:

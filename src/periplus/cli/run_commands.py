@@ -400,8 +400,10 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     from periplus.agent.runlog import stored_sessions
     from periplus.agent.subagents import parent_of
     from periplus.base.errors import NotFoundError, UsageError
+    from periplus.base.ids import PASTED
 
     named = arguments.resume if arguments.resume is not None else arguments.session or ""
+    named = named.strip(PASTED) or named
     if parent_of(named):
         raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
                          mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
@@ -415,7 +417,7 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     for one in stored_sessions(project):
         if parent_of(one.name):
             continue
-        if arguments.resume == one.name or (arguments.resume == _LAST and one.is_interrupted):
+        if named == one.name or (arguments.resume == _LAST and one.is_interrupted):
             return one.name
     wrong = (
         "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"

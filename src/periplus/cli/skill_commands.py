@@ -211,10 +211,11 @@ def _mine(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.runlog import stored_sessions
     from periplus.agent.skills.candidates import skill_candidates, turns_seen
     from periplus.base.errors import NotFoundError
+    from periplus.base.ids import PASTED
     from periplus.cli.face import counted
     from periplus.cli.skill_schemas import SkillsMinedOut
 
-    wanted = plain(arguments.session, "SESSION")
+    wanted = plain(arguments.session, "SESSION").strip(PASTED)
     with face.open() as project:
         names = [one.name for one in stored_sessions(project)]
         if wanted and wanted not in names:

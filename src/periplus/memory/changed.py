@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.ids import PASTED, typed_id
 from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
@@ -106,7 +107,7 @@ def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
     """Where ``since`` is; see ``changed_since``. For a writer who never worked here before it is the beginning."""
     from periplus.base.clock import format_ms, parse_past_ms
 
-    text = str(since).strip()
+    text = str(since).strip().strip(PASTED)
     if text.isascii() and text.isdigit():
         seq = int(text)
         if seq >= _SEQ_MAX:
@@ -143,8 +144,8 @@ def _session_named(journal: Journal, text: str) -> Origin:
     from periplus.memory.claims import session_id
 
     entity = None
-    if text.startswith("ses_"):
-        keys = journal.ids_with_prefix(text)
+    if typed_id(text).startswith("ses_"):
+        keys = journal.ids_with_prefix(typed_id(text))
         entity = journal.get(*keys[0]) if len(keys) == 1 and keys[0][0] == "session" else None
     else:
         entity = journal.get("session", session_id(text))

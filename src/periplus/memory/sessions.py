@@ -13,6 +13,7 @@ from typing import Final
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.ids import PASTED, typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.claims import expire, is_live, live_claims, renew, session_id
@@ -106,21 +107,28 @@ def seen(journal: Journal, writer: Writer) -> bool:
 
 
 def session_named(journal: Journal, typed: str) -> str:
-    """The name of the session that ``typed`` means: its name, or the id of its entity, which may be cut short.
+    """The name of the session that ``typed`` means: its name, or the id of its entity, which may be cut short, with or without blanks around.
 
-    Where it is neither it is given back as it is. Raises UsageError where it begins several ids.
+    Where it is neither it is given back as it is, without these. Raises UsageError where it begins several ids.
     """
-    if not typed.startswith("ses_"):
+    bare = typed.strip(PASTED) or typed
+    is_id = typed_id(bare).startswith("ses_")
+    if bare == typed and not is_id:
         return typed
     journal.refresh()
     journal.project()
-    if journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (typed,)).fetchone():
-        return typed
+    for name in dict.fromkeys((typed, bare)):
+        is_written = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (name,)).fetchone()
+        held = journal.get("session", session_id(name))
+        if is_written or (held is not None and held.value.get("name") == name):
+            return name
+    if not is_id:
+        return bare
     try:
-        found = journal.find(typed)
+        found = journal.find(bare)
     except NotFoundError:
-        return typed
-    return str(found.value.get("name", "")) or typed
+        return bare
+    return str(found.value.get("name", "")) or bare
 
 
 def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str = "") -> Entity:
