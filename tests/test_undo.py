@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cli_support import Shell, shared_project
+from periplus.base.clock import FixedClock
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -395,3 +396,18 @@ def test_undo_of_what_others_settled_takes_time_as_there_is_much(tmp_path):
             entity = project.journal.get("decision", first.item_id)
             assert (entity.value["text"], entity.value.get("tags")) == ("Doors are red", None)
     assert costs[1] < costs[0] * 10 * 1.3
+
+
+def test_that_something_was_written_since_is_no_field_that_others_changed(tmp_path):
+    Project.init(str(tmp_path))
+    with Project.open(str(tmp_path), WRITER) as project:
+        first = project.remember(Memory("decision", "Doors are green")).entity
+        red = project.work.set_fields(first.item_id, {"text": "Doors are red"}).receipt
+        project.journal.clock = FixedClock(project.journal.clock.now_ms() + 60_000)
+        project.work.set_fields(first.item_id, {"rationale": "They are seen"})
+        (plan,) = project.undo(seqs=[red.first_seq], dry_run=True).entities
+        assert (plan.fields, plan.kept) == (("text",), ("rationale",))
+        done = project.undo(seqs=[red.first_seq], key="again")
+        assert (
+            project.undo(seqs=[red.first_seq], key="again").entities[0].kept == done.entities[0].kept == ("rationale",)
+        )

@@ -146,9 +146,14 @@ def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
     written = by_seq[lineage, seq]
     goal, before = versions.head(written.version), versions.shown(written.parents)
     undone = [record for record in by_seq.values() if record.seq in one.seqs]
-    return _changed(versions, undone, content_of(before), decoded(goal.payload) if goal is not None else None)._replace(
-        seqs=one.seqs
-    )
+    content = decoded(goal.payload) if goal is not None else None
+    stamp = _stamp(journal, one.item_type)
+    return _changed(versions, undone, content_of(before), content, stamp)._replace(seqs=one.seqs)
+
+
+def _stamp(journal: Journal, item_type: str) -> str:
+    """The field in which entities of this type say when they were last written; empty where there is none."""
+    return journal.types[item_type].rules.stamp if item_type in journal.types else ""
 
 
 def plan_undo(
@@ -298,24 +303,26 @@ def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *
             goal = None  # it was deleted, and changed apart from that: who un-creates it once more settles that
             return Undone(*key, "deleted", seqs, differing(now, goal), (), "", expect, goal)
         return Undone(*key, "conflict", seqs, (), (), overlap.reason, expect, None)
-    stamp = journal.types[key[0]].rules.stamp if key[0] in journal.types else ""
+    stamp = _stamp(journal, key[0])
     if same(goal, now, stamp) and not (present is not None and present.is_in_conflict):
         reason = "it is deleted since" if now is None else "nothing of it is left"
         return Undone(*key, "unchanged", seqs, (), (), reason, expect, None)
-    changed = _changed(versions, records, now, goal)._replace(expect=expect)
+    changed = _changed(versions, records, now, goal, stamp)._replace(expect=expect)
     if goal is not None and present is not None and present.is_in_conflict:  # what is shown may be what is left
         decided = {name.partition(".")[0] for name in present.conflict_names} & goal.keys()
         return changed._replace(fields=tuple(sorted({*changed.fields, *decided})))
     return changed
 
 
-def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content, goal: Content) -> Undone:
-    """What is told of an entity that was ``now`` and is ``goal`` without ``records``."""
+def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content, goal: Content, stamp: str) -> Undone:
+    """What is told of an entity that was ``now`` and is ``goal`` without ``records``; that it was written since (``stamp``) is nothing
+    that somebody said.
+    """
     last = versions.head(records[-1].version)
     kept = differing(now, decoded(last.payload)) if last is not None and now is not None and goal is not None else ()
     changed = differing(now, goal)
     outcome: Outcome = "deleted" if goal is None else "restored"
-    kept = tuple(name for name in kept if name not in changed)
+    kept = tuple(name for name in kept if name not in changed and name != stamp)
     seqs = tuple(record.seq for record in records)
     return Undone(versions.item_type, versions.item_id, outcome, seqs, changed, kept, "", "", goal)
 
