@@ -316,3 +316,54 @@ def test_what_clones_gave_more_tags_than_one_may_give_is_settled_and_changed_as_
     ada("set", made, "tags=a,b")
     ada("undo", "--seq", str(ada.json("show", made).entity.seq))
     assert len(ada.json("show", made).entity.value["tags"]) == 120
+
+
+def with_many_tags(team, text):
+    """The id of a decision that has 120 tags, sixty of each of two clones."""
+    ada, bob = team
+    made = ada.json("remember", text, "--type", "decision").entity.id
+    ada("sync", "--with", bob.folder)
+    for shell, name in ((ada, "ada"), (bob, "bob")):
+        shell("set", made, "tags=" + ",".join(f"{name}-{made[4:10]}-{number}" for number in range(60)))
+    ada("sync", "--with", bob.folder)
+    return made
+
+
+def test_what_has_more_tags_than_one_may_give_is_replaced_with_all_of_them(team):
+    ada, _ = team
+    first, second = with_many_tags(team, "Cogs are counted by hand"), with_many_tags(team, "Wheels are counted by hand")
+    evolved = ada.json("evolve", first, "Cogs are counted by eye").entities[0]
+    assert len(evolved.value["tags"]) == 120
+    merged = ada.json("merge", evolved.id, second, "--text", "All is counted by eye").entities[0]
+    assert len(merged.value["tags"]) == 240
+    parts = ada.json("split", merged.id, "Cogs are seen", "Wheels are seen").entities[:2]
+    assert [len(one.value["tags"]) for one in parts] == [240, 240]
+    stands = ada.json("merge", *(one.id for one in parts), "--text", "Cogs are seen").entities[0]
+    assert (stands.id, len(stands.value["tags"])) == (parts[0].id, 240)
+
+    anew = ",".join(f"new-{number}" for number in range(101))
+    ada.fails(
+        "evolve", stands.id, "Cogs are heard", "--set", f"tags={anew}", code=2, wrong="101 tags: the limit is 100"
+    )
+    few = ada.json("evolve", stands.id, "Cogs are heard", "--set", "tags=a,b").entities[0]
+    assert few.value["tags"] == ["a", "b"]
+
+
+def test_a_clone_of_the_files_knows_what_has_more_tags_than_one_may_give(team, tmp_path):
+    ada, _ = team
+    made = with_many_tags(team, "Cogs are counted by hand")
+    ada("set", made, "text=Cogs are counted by eye")
+    eve = Shell(tmp_path / "eve", tmp_path)
+    shutil.copytree(
+        ada.folder / ".periplus",
+        eve.folder / ".periplus",
+        ignore=shutil.ignore_patterns("journal", "index*", "objects"),
+    )
+    for shell in (ada, eve):
+        path = shell.folder / f".periplus/entities/decision/{made}.json"
+        path.write_text(path.read_text().replace("by eye", "by ear")) if shell is ada else None
+        assert "left alone" not in shell("status").out
+        assert len(shell.json("show", made).entity.value["tags"]) == 120
+    path = eve.folder / f".periplus/entities/decision/{made}.json"
+    path.write_text(path.read_text().replace('"tags": [', '"tags": ["one-more", ', 1))
+    assert "121 tags: the limit is 100" in eve("status").out

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import pytest
 
 from cli_support import Shell, shared_project
 from periplus.base.clock import FixedClock
+from periplus.base.errors import ConflictError
 from periplus.journal import Writer
+from periplus.journal.doctor import examine
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER, calls_made, item
@@ -411,3 +415,82 @@ def test_that_something_was_written_since_is_no_field_that_others_changed(tmp_pa
         assert (
             project.undo(seqs=[red.first_seq], key="again").entities[0].kept == done.entities[0].kept == ("rationale",)
         )
+
+
+TIMES = [f"2026-11-2{number // 1440}T{number // 60 % 24:02}:{number % 60:02}:00.000Z" for number in range(2_600)]
+
+
+def test_an_entity_of_more_versions_than_a_record_can_name_is_settled_and_taken_back_and_deleted(tmp_path):
+    """As thousands of clones leave it that each write of one thing apart."""
+    folder = tmp_path / "shop"
+    project, first = heads_beside_each_other(folder, 5_200, lambda number: {"rationale": f"because {number}"})
+    with project:
+        journal = project.journal
+        done = project.work.set_fields(first.item_id, {"rationale": "because of all"}, key="settled")
+        entity = journal.get("decision", first.item_id)
+        assert (entity.value["rationale"], entity.conflicts, len(entity.heads)) == ("because of all", (), 1)
+        assert done.receipt.record_count == 3
+        again = project.work.set_fields(first.item_id, {"rationale": "because of all"}, key="settled")
+        assert again.receipt.repeated
+        with pytest.raises(ConflictError, match="used for something else"):
+            project.work.set_fields(first.item_id, {"rationale": "because of none"}, key="settled")
+
+        (plan,) = project.undo(seqs=[done.receipt.last_seq], dry_run=True).entities
+        assert (plan.outcome, len(plan.seqs)) == ("conflict", 3), (
+            "what clones had said apart would be in conflict again"
+        )
+        assert not examine(journal).problems
+    aside = tmp_path / "aside"
+    os.rename(folder / ".periplus" / "entities", aside)
+    with Project.open(str(folder), WRITER) as project:
+        assert project.journal.get("decision", first.item_id).value["rationale"] == "because of all"
+
+
+def test_what_more_versions_than_a_record_can_name_say_is_taken_back(tmp_path):
+    project, first = heads_beside_each_other(tmp_path / "shop", 2_600, lambda number: {"tags": [f"t{number}"]})
+    with project:
+        done = project.undo(session="many", key="undone")
+        assert [(one.outcome, one.fields, one.kept) for one in done.entities] == [("restored", ("tags",), ())]
+        assert (project.journal.get("decision", first.item_id).value, done.receipt.record_count) == (first.value, 2)
+        again = project.undo(session="many", key="undone")
+        assert again.receipt.repeated
+        assert [(one.outcome, one.fields) for one in again.entities] == [("restored", ("tags",))]
+
+
+def test_what_is_deleted_with_more_heads_than_a_record_can_name_is_gone(tmp_path):
+    project, first = heads_beside_each_other(
+        tmp_path / "shop", 2_501, lambda number: {"rationale": f"because {number}"}
+    )
+    with project:
+        project.journal.mutate(lambda transaction: transaction.delete("decision", first.item_id), WRITER)
+        assert project.journal.get("decision", first.item_id) is None
+
+
+def test_a_file_that_stands_for_more_versions_than_a_record_can_name_is_left_and_told(tmp_path):
+    """Edited here, and as it comes to a clone that knows the file alone: every command works, and says what to do."""
+    folder, clone = tmp_path / "shop", tmp_path / "clone"
+    project, first = heads_beside_each_other(
+        folder, 2_600, lambda number: {"tags": [f"t{number % 99}"], "confirmed": TIMES[number]}
+    )
+    with project:
+        assert not project.journal.get("decision", first.item_id).conflicts
+    inside = ".periplus/entities/decision/" + f"{first.item_id}.json"
+    (clone / ".periplus/entities/decision").mkdir(parents=True)
+    shutil.copy(folder / ".periplus/config.toml", clone / ".periplus")
+    shutil.copy(folder / inside, clone / inside)
+    told = {}
+    for place in (folder, clone):
+        if place == folder:
+            text = (place / inside).read_text()
+            (place / inside).write_text(text.replace("Doors are green", "Doors are red"))
+        shell = Shell(place, tmp_path)
+        told[place] = shell("status").out
+        assert "it stands for 2,600 versions beside each other; a file can settle 2,500" in told[place]
+        shell("recall", "doors", code=int(place == clone))
+    assert f"`periplus set {first.item_id} FIELD=VALUE`, then remove the file" in told[folder]
+    assert "Run `periplus sync` with where it comes from." in told[clone]
+    shell = Shell(folder, tmp_path)
+    shell("set", first.item_id, "text=Doors are red")
+    os.remove(folder / inside)
+    assert "sound" in shell("status").out
+    assert "Doors are red" in (folder / inside).read_text()

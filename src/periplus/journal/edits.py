@@ -28,6 +28,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, change_of, entity_of_head, head_of
+from periplus.journal.transaction import PARENTS_MAX
 
 if TYPE_CHECKING:
     from periplus.journal.index import IndexedRecord
@@ -179,11 +180,22 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
             "left", "its version stands in no known relation to those held here: it may be older or newer",
             "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
     try:
-        journal.types[document.item_type].admit(
-            document.value, lambda: journal.get(document.item_type, document.item_id)
-        )
+        entity_type = journal.types[document.item_type]
+        if kind == "adopt":  # its lists are as long as clones made them where it was written
+            entity_type.check(document.value)
+        else:
+            entity_type.admit(document.value, lambda: journal.get(document.item_type, document.item_id))
     except (PeriplusError, RecursionError) as error:
         return Verdict("left", str(error), _LOOK_AGAIN)
+    if len(parents) > PARENTS_MAX:
+        are_held = all(holds(parent) for parent in parents)
+        mend = f"Say it with `periplus set {document.item_id} FIELD=VALUE`, then remove the file: it is written anew." if are_held \
+            else "Run `periplus sync` with where it comes from."  # fmt: skip
+        return Verdict(
+            "left",
+            f"it stands for {len(parents):,} versions beside each other; a file can settle {PARENTS_MAX:,}",
+            mend,
+        )
     heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()
     return Verdict(
         kind, version=version, parents=parents, after=tuple(head.version for head in heads), document=document

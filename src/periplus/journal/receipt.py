@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.errors import ConflictError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.transaction import Receipt
+from periplus.journal.transaction import PARENTS_MAX, Receipt
 
 if TYPE_CHECKING:
     from periplus.journal.flush import Written
@@ -62,7 +62,8 @@ def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: Lineage
 
 
 def records_of(journal: JournalReader, receipt: Receipt) -> list[Record]:
-    """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too.
+    """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too. Those that only say
+    how versions beside each other are shown, for the next one to name them as one, are left out.
 
     Raises DamageError where they cannot be read, or are not here.
     """
@@ -72,8 +73,13 @@ def records_of(journal: JournalReader, receipt: Receipt) -> list[Record]:
     where, span = "lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (receipt.first_seq, receipt.last_seq)
     rows = journal.index.records(where, (receipt.lineage, *span), -1)
     if len(rows) == receipt.record_count:
-        return [decode_line(journal.line_at(row))[0] for row in rows]
-    return [entry.record for entry in entries_in_segment(journal.reader(receipt.lineage), *span)]
+        records = [decode_line(journal.line_at(row))[0] for row in rows]
+    else:
+        records = [entry.record for entry in entries_in_segment(journal.reader(receipt.lineage), *span)]
+    last = {(record.item_type, record.item_id): record.seq for record in records}
+    return [
+        one for one in records if len(one.parents) < PARENTS_MAX or last[one.item_type, one.item_id] == one.seq
+    ]  # fmt: skip
 
 
 def payload_of(journal: JournalReader, record: Record) -> bytes:

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -82,12 +82,18 @@ class EntityType(NamedTuple):
     packing: Packing | None = None
     lengths: Mapping[str, int] = {}
 
-    def admit(self, payload: dict[str, JSONValue], before: Callable[[], Entity | None] = lambda: None) -> None:
-        """Raises what ``check`` raises, and UsageError where a list is too long and longer than it was ``before`` this write."""
+    def admit(
+        self, payload: dict[str, JSONValue], before: Callable[[], Entity | None] = lambda: None,
+        carried: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """Raises what ``check`` raises, and UsageError where a list is too long and longer than it was ``before`` this write.
+
+        Lists that are ``carried`` were said of other entities before, and are as long as these had them.
+        """
         self.check(payload)
         for name, longest in self.lengths.items():
             count = _count(payload.get(name))
-            if count <= longest:
+            if count <= longest or name in carried:
                 continue
             entity = before()
             if entity is None or count > _count(entity.value.get(name)):

@@ -310,6 +310,7 @@ def _record(journal: Journal, found: list[_New], writer: Writer) -> tuple[Taken,
                     verdict.parents,
                     after=verdict.after,
                     summary=summary,
+                    is_of_before=verdict.kind == "adopt",
                 )
                 written.append(one)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT", "Draft", "Receipt", "Said", "Transaction", "Writer", "summary_line"]
+__all__ = ["ABSENT", "PARENTS_MAX", "Draft", "Receipt", "Said", "Transaction", "Writer", "summary_line"]
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, Self
 
 from periplus.base.canonical import JSONValue, canonical
@@ -18,6 +18,7 @@ from periplus.journal.state import Entity, EntityType, Head
 
 ABSENT: Final = "absent"
 SUMMARY_CHARACTERS_MAX: Final = 200
+PARENTS_MAX: Final = 2_500  # 67 bytes each in a line, which holds an inline payload besides: see LINE_BYTES_MAX
 _NAME_MAX: Final = 100
 
 
@@ -111,8 +112,10 @@ class Transaction:
         expect: str | None = None,
         summary: str = "",
         is_of_before: bool = False,
+        carried: Collection[str] = (),
     ) -> str:
         """Write the whole entity; gives its version id. ``is_of_before`` says that it was so once: a list that clones merged may be as long again.
+        ``carried`` names lists that come whole from entities which this one replaces: they may be as long as they were there.
 
         ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
         where the entity is another by now (another head that came beside it makes it one), UsageError (or what the type's check raises) for a bad payload.
@@ -125,7 +128,7 @@ class Transaction:
         if is_of_before:
             kind.check(payload)
         else:
-            kind.admit(payload, lambda: self.get(item_type, item_id))
+            kind.admit(payload, lambda: self.get(item_type, item_id), carried)
         heads = self._heads(item_type, item_id)
         if expect is not None and (heads or expect != ABSENT):
             self._check(item_type, item_id, heads, expect)
@@ -135,6 +138,8 @@ class Transaction:
             raise UsageError(f"{action!r} is not an action that writes an entity")
         if summary and self._check_said is not None:
             self._check_said(Said("summary", summary, action, item_type))
+        if len(heads) > PARENTS_MAX:
+            heads = self._joined(item_type, item_id, heads)
         parents = _versions(heads) if heads else ()
         if APPEND is not None and len(parents) < 2 and type(payload) is dict:
             draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
@@ -154,15 +159,19 @@ class Transaction:
         *,
         after: tuple[str, ...] = (),
         summary: str = "",
+        is_of_before: bool = False,
     ) -> str:
         """Write a version that was made elsewhere, from ``parents`` and not from the heads; gives its version id.
 
-        ``after`` names versions that it descends from by way of others that are not held.
+        ``after`` names versions that it descends from by way of others that are not held; ``is_of_before`` as in ``put``.
         """
         kind = self._types.get(item_type)
         if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
             raise UsageError(f"{action} of {item_type!r} {item_id!r} cannot be written")
-        kind.admit(payload, lambda: self.get(item_type, item_id))
+        if is_of_before:
+            kind.check(payload)
+        else:
+            kind.admit(payload, lambda: self.get(item_type, item_id))
         heads = self._heads(item_type, item_id)
         mine = [head for head in heads if head.version not in {*parents, *after}]
         version = self._draft(heads, action, item_type, item_id, parents, canonical(payload), summary, after)
@@ -179,6 +188,7 @@ class Transaction:
             raise UsageError(f"there is no {item_type} {item_id} to delete")
         if summary and self._check_said is not None:
             self._check_said(Said("summary", summary, "delete", item_type))
+        heads = self._joined(item_type, item_id, heads)
         return self._draft(heads, "delete", item_type, item_id, _versions(heads), None, summary)
 
     def observe(
@@ -207,6 +217,22 @@ class Transaction:
         self.drafts.append(
             Draft(action, "", "", (), canonical(payload), deleted=False, summary=summary_line(summary), version="")
         )
+
+    def _joined(self, item_type: str, item_id: str, heads: list[Head]) -> list[Head]:
+        """The ``heads`` as one record can name them: of more than that, versions are written first in each of which some are as they are shown
+        together. Who has the same heads writes the same versions.
+        """
+        heads = sorted(heads, key=lambda head: head.version)
+        while len(heads) > PARENTS_MAX:
+            part, heads = heads[:PARENTS_MAX], heads[PARENTS_MAX:]
+            shown = self._shown(item_type, part)
+            payload = None if shown is None or shown.deleted else shown.payload
+            summary = f"{len(part):,} versions that stood beside each other, as they are shown together"
+            self._draft(
+                part, "delete" if payload is None else "update", item_type, item_id, _versions(part), payload, summary
+            )
+            heads.append(_head_of(self.drafts[-1], part))
+        return heads
 
     def _heads(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)

@@ -56,7 +56,7 @@ _BY_OTHERS: Final = {
     ),
     ("claim", "held"): ("a claim is had by a command of its own, which looks at those of others", "claim take SCOPE"),
 }  # fmt: skip
-_CARRIED: Final = ("tags", "about", "evidence")
+_CARRIED: Final = frozenset({"tags", "about", "evidence"})
 
 
 class Changed(NamedTuple):
@@ -361,6 +361,7 @@ def _replaced(
                          mend="Say each part in words of its own.")  # fmt: skip
     anew = {old.item_id: _anew(old, ground) for old in olds} if "about" not in fields else {}
     notes += tuple(note for _, told in anew.values() for note in told)
+    carried = _CARRIED - fields.keys()
     made = [new_id(row.prefix) for _ in texts]
     standing: list[str] = []
 
@@ -376,10 +377,12 @@ def _replaced(
                 standing.append(held.item_id)
                 others = [one for one in sources if one.item_id != held.item_id]
                 if others:
-                    _take_over(transaction, held, value, others, now)
+                    _take_over(transaction, held, value, others, now, carried | {"relations"})
                     touched.append((row.name, held.item_id))
                 continue
-            transaction.put(row.name, item_id, value, expect=ABSENT, summary=f"{row.name}: {text.strip()}")
+            transaction.put(
+                row.name, item_id, value, expect=ABSENT, summary=f"{row.name}: {text.strip()}", carried=carried
+            )
             touched.append((row.name, item_id))
         for old in sources:
             if old.item_id not in standing:
@@ -472,7 +475,7 @@ def _successor(
 ) -> dict[str, JSONValue]:  # fmt: skip
     """What stands in place of ``sources``: the fields of the first, the lists of all, and that it supersedes them."""
     value = dict(sources[0].value)
-    for name in _CARRIED:
+    for name in sorted(_CARRIED):
         joined: list[JSONValue] = []
         for source in sources:
             of_source = _list(source.value.get(name))
@@ -500,18 +503,19 @@ def _successor(
 
 
 def _take_over(
-    transaction: Transaction, held: Entity, value: Mapping[str, JSONValue], sources: Sequence[Entity], now: str
-) -> None:
+    transaction: Transaction, held: Entity, value: Mapping[str, JSONValue], sources: Sequence[Entity], now: str,
+    carried: frozenset[str],
+) -> None:  # fmt: skip
     """Let ``held``, which says already what is to be said, stand in place of ``sources``."""
     taken: dict[str, JSONValue] = {**held.value, "updated": now}
-    for name in (*_CARRIED, "relations"):
+    for name in sorted({*_CARRIED, "relations"}):
         said: JSONValue = [{"kind": "supersedes", "target": one.item_id} for one in sources]
         more = said if name == "relations" else value.get(name)
         mine = _list(held.value.get(name))
         joined = [*mine, *(one for one in _list(more) if one not in mine)]
         if joined:
             taken[name] = joined
-    transaction.put(held.item_type, held.item_id, taken, action="update", expect=held.version,
+    transaction.put(held.item_type, held.item_id, taken, action="update", expect=held.version, carried=carried,
                     summary=f"{held.item_type} stands in place of {', '.join(one.item_id for one in sources)}")  # fmt: skip
 
 
