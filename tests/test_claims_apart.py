@@ -10,7 +10,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.clock import FixedClock
-from periplus.base.errors import ClaimedError, UsageError
+from periplus.base.errors import ClaimedError, RefusedError, UsageError
 from periplus.journal import Entity, Writer
 from periplus.memory.claims import TTL_S, Asked, acquire
 from periplus.memory.plans import NewStep
@@ -100,6 +100,27 @@ def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_pa
     out = sh("plan", "done", step.item_id, "--as", "bob").out
     assert out == f"Nothing had to change.\nstep {step.item_id} done: one\n  {said}.\n"
     assert sh.json("plan", "done", step.item_id, "--as", "bob").notes == [said]
+
+
+@pytest.mark.parametrize("state", ["done", "review"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_a_step_that_two_took_apart_each_may_say_that_it_is_done(ada, bob, state, is_first):
+    ada.work.make_plan("Work", [NewStep("one"), NewStep("two", (1,))])
+    meet(ada, bob)
+    taken = ada.work.take().step
+    assert bob.work.take().step.item_id == taken.item_id
+    meet(ada, bob)
+    one, other = (ada, bob) if is_first else (bob, ada)
+    for ending in ("dropped", "blocked"):
+        with pytest.raises(RefusedError, match="is being done by"):
+            one.work.change_state([taken.item_id], ending)
+    one.work.change_state([taken.item_id], state)
+    meet(ada, bob)
+    for project in (one, other):
+        seen = as_seen(project, taken)
+        assert (seen.value["state"], seen.is_in_conflict, project.work.claims()) == (state, False, [])
+    assert other.work.change_state([taken.item_id], state).receipt is None
+    assert other.work.take().step.value["text"] == "two" if state == "done" else other.work.take() is None
 
 
 def test_what_a_step_is_about_and_says_is_told_with_its_claim(ada, tmp_path):

@@ -56,6 +56,7 @@ _BY_OTHERS: Final = {
     ),
     ("claim", "held"): ("a claim is had by a command of its own, which looks at those of others", "claim take SCOPE"),
 }  # fmt: skip
+_SAID_BY_WHO_DID_IT: Final = frozenset({"done", "review"})
 _CARRIED: Final = frozenset({"tags", "about", "evidence"})
 
 
@@ -576,7 +577,7 @@ def _refuse_others_work(
     journal: Journal, transaction: Transaction, writer: Writer, asked: Sequence[Entity], state: str
 ) -> None:
     """Raises RefusedError where one of ``asked`` is a claim of somebody else, or a step, or a plan that would end with
-    steps, under such a claim.
+    steps, under such a claim. Of a step that two took apart each may say that it is done.
     """
     from periplus.memory.claims import holds, is_live
 
@@ -590,6 +591,10 @@ def _refuse_others_work(
             claims = [entity]
         elif one.item_type == "step":
             claims = linked(journal, "claim", "step", one.item_id)
+            if state in _SAID_BY_WHO_DID_IT and any(
+                is_live(journal, it, now_ms) and holds(writer, it) for it in claims
+            ):
+                continue
         elif one.item_type == "plan" and state in MEMORY_TYPES["plan"].ended_states:
             steps = {step.item_id for step in linked(journal, "step", "plan", one.item_id)}
             claims = [claim for claim in linked(journal, "claim", "state", "held") if claim.value.get("step") in steps]
