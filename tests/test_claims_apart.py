@@ -12,7 +12,7 @@ from cli_support import Shell
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ClaimedError, RefusedError, UsageError
 from periplus.journal import Entity, Writer
-from periplus.memory.claims import TTL_S, Asked, acquire
+from periplus.memory.claims import TTL_S, Asked, acquire, clashes
 from periplus.memory.plans import NewStep
 from periplus.memory.waiting import PLACE_S, _stand
 from periplus.project import Project
@@ -226,3 +226,36 @@ def test_a_claim_that_its_holder_kept_alive_in_two_clones_holds_until_the_later_
     assert not meet(ada, bob).conflicts
     for one in (ada, bob):
         assert as_seen(one, claim).value["expires"] == ends[1]
+
+
+# -- claims that exclude each other ------------------------------------------------------------------------------------
+
+
+def test_claims_that_exclude_each_other_are_told_by_the_sync_that_brings_them(ada, bob, tmp_path):
+    here, there = shell_of(ada, tmp_path), shell_of(bob, tmp_path)  # in the time of this machine
+
+    def taken(shell, name, scope):
+        return shell.json("claim", "take", scope, "--as", name).claim.id
+
+    mine, theirs = taken(here, "ada", "src"), taken(there, "bob", "src/a.py")
+    taken(there, "bob", "lib")
+    out = there("sync", "--with", ada.folder, "--as", "bob").out
+    assert f"taken     src/a.py by bob [{theirs}] and src by ada [{mine}], apart\n" in out
+    assert f"          One lets go, here with: periplus claim release {theirs}\n" in out
+    taken(here, "ada", "docs")
+    [said] = here.json("sync", "--with", bob.folder).taken_apart
+    assert (said.claim, said.holder, said.scope) == (mine, "ada", "src")
+    assert (said.other, said.other_holder, said.other_scope) == (theirs, "bob", "src/a.py")
+    there("claim", "release", theirs, "--as", "bob")
+    assert there.json("sync", "--with", ada.folder).taken_apart == []
+    taken(there, "bob", "web")
+    assert here.json("sync", "--with", bob.folder).taken_apart == []
+
+
+def test_claims_that_go_together_are_not_told(ada, bob):
+    ada.work.claim(Asked(("src",), mode="shared"))
+    bob.work.claim(Asked(("src",), mode="shared"))
+    ada.work.claim(Asked(("lib/*.py",)))
+    bob.work.claim(Asked(("lib/*.js",)))
+    meet(ada, bob)
+    assert [clashes(one.journal, one.journal.clock.now_ms()) for one in (ada, bob)] == [[], []]

@@ -128,3 +128,16 @@ def test_what_comes_after_it_was_settled_is_told_anew(team, tmp_path):
     ada("sync", "--with", dan.folder)
     [due] = ada.json("review", code=1).due
     assert (due.changed_late, due.changed_by) == (["rationale"], ["dan"])
+
+
+def test_what_was_ended_and_not_replaced_is_not_told_as_superseded(team):
+    ada, bob, _ = team
+    made = ada.json("handoff", "write", "The shop opens").handoff.id
+    bob("sync", "--with", ada.folder)
+    bob("handoff", "accept", made, "--as", "bob")
+    ada("handoff", "close", made)
+    for shell, other in ((bob, ada), (ada, bob)):
+        shell("remember", f"Said by {shell.folder.name}")
+        out = shell("sync", "--with", other.folder).out
+        assert f"{made} was changed (accepted_by, by bob) and closed apart: periplus review" in out
+        assert "who did not know that it is closed\n" in shell("review", code=1).out

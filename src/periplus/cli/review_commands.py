@@ -89,8 +89,11 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  {paint.warn}apart{paint.end}: another clone put {visible(rival)} in place of the same thing"
             if one.changed_late:
                 later = f" by {', '.join(map(visible, one.superseded_by))}" if one.superseded_by else ""
+                ended = (
+                    "superseded" if one.superseded_by else one.command.rpartition(" ")[2]
+                )  # the state it is in, said once more
                 what = f"{', '.join(map(visible, one.changed_late))}, by {', '.join(map(visible, one.changed_by))}"
-                yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is superseded{later}"
+                yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is {visible(ended)}{later}"
             if one.in_conflict:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(one.in_conflict))}: periplus show {one.id}"
             for name in one.superseded_by:

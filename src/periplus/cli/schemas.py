@@ -651,6 +651,17 @@ class UnsignedOut(msgspec.Struct):
     records: int
 
 
+class ClashOut(msgspec.Struct):
+    """The claim ``claim`` of ``holder`` takes in ``scope``, and ``other`` of ``other_holder``, from another clone, ``other_scope``."""
+
+    claim: str
+    holder: str
+    scope: str
+    other: str
+    other_holder: str
+    other_scope: str
+
+
 class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
     others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
@@ -658,7 +669,8 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
     seqs of records of this clone whose content a copy of it took out, ``returned`` counts those that were lost to damage here and
     whose content came back. ``redacted_out`` records lost their content on the other side, whose entity files follow with the next
-    command there. ``rebased`` are the forks in which this clone gave way. ``stuck`` is work that nobody can start.
+    command there. ``rebased`` are the forks in which this clone gave way. ``stuck`` is work that nobody can start,
+    ``taken_apart`` claims of this clone that exclude those of others, which neither knew of.
     """
 
     place: str
@@ -679,6 +691,7 @@ class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
     returned: int = 0
     redacted_out: int = 0
     stuck: list[StuckOut] = []
+    taken_apart: list[ClashOut] = []
 
 
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -12,6 +12,7 @@ from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import SyncOut
+    from periplus.journal import Entity
     from periplus.journal.exchange import SyncReport, Transfer
     from periplus.journal.rebase import Rebased
     from periplus.memory.candidates import Recorded
@@ -100,11 +101,16 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
         yield from _more(f"{paint.warn}apart{paint.end}    ", done.rivalries, "periplus review")
         for late in done.late[:_TOLD_MAX]:
             what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
-            yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and superseded apart: periplus review"
+            ended = "superseded" if late.successors else str(late.entity.value["state"])
+            yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and {visible(ended)} apart: periplus review"
         yield from _more(f"{paint.warn}late{paint.end}     ", done.late, "periplus review")
         for stuck in done.stuck[:_TOLD_MAX]:
             yield f"{paint.warn}stuck{paint.end}     {visible(stuck.words())}: periplus review"
         yield from _more(f"{paint.warn}stuck{paint.end}    ", done.stuck, "periplus review")
+        for clash in done.clashes[:_TOLD_MAX]:
+            yield f"{paint.warn}taken{paint.end}     {_claimed(clash.mine, clash.scope)} and {_claimed(clash.other, clash.other_scope)}, apart"
+            yield f"          One lets go, here with: periplus claim release {visible(clash.mine.item_id)}"
+        yield from _more(f"{paint.warn}taken{paint.end}    ", done.clashes, "periplus claim list")
         for left in report.unsigned:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
             yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
@@ -160,9 +166,14 @@ def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
     yield f"          periplus redact {named} --reason TEXT{more}"
 
 
+def _claimed(claim: Entity, scope: str) -> str:
+    return f"{visible(scope)} by {visible(str(claim.value.get('holder', '')))} [{visible(claim.item_id)}]"
+
+
 def _document(done: Synced) -> SyncOut:
     from periplus.cli.convert import stuck_out
     from periplus.cli.schemas import (
+        ClashOut,
         LateChangeOut,
         RebasedOut,
         RefusalOut,
@@ -196,6 +207,8 @@ def _document(done: Synced) -> SyncOut:
         [LateChangeOut(late.entity.item_id, [*late.fields], [*late.writers], [*late.successors], late.command)
          for late in done.late],
         list(report.emptied_there), report.returned, report.emptied_out, [stuck_out(one) for one in done.stuck],
+        [ClashOut(one.mine.item_id, str(one.mine.value.get("holder", "")), one.scope, one.other.item_id,
+                  str(one.other.value.get("holder", "")), one.other_scope) for one in done.clashes],
     )  # fmt: skip
 
 

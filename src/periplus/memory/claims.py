@@ -20,8 +20,31 @@ he waits for them. His place is good while his process lives, or for a minute af
 from __future__ import annotations
 
 __all__ = [
-    "TTL_S", "TTL_S_MAX", "TTL_S_MIN", "Acquired", "Asked", "acquire", "checked_scopes", "claimed_error", "claimed_words", "expire", "holds", "in_the_way",
-    "is_held", "is_let_go_in", "is_live", "is_waiting", "live_claims", "put_claim", "release", "renew", "scopes_of", "session_id", "waiting_claims",
+    "TTL_S",
+    "TTL_S_MAX",
+    "TTL_S_MIN",
+    "Acquired",
+    "Asked",
+    "Clash",
+    "acquire",
+    "checked_scopes",
+    "claimed_error",
+    "claimed_words",
+    "clashes",
+    "expire",
+    "holds",
+    "in_the_way",
+    "is_held",
+    "is_let_go_in",
+    "is_live",
+    "is_waiting",
+    "live_claims",
+    "put_claim",
+    "release",
+    "renew",
+    "scopes_of",
+    "session_id",
+    "waiting_claims",
 ]  # fmt: skip
 
 from collections.abc import Mapping, Sequence
@@ -188,6 +211,33 @@ def claimed_words(scopes: Sequence[str], step: str, text: str) -> str:
     said = " ".join(text.split())
     said = said if len(said) <= _TITLE_CHARACTERS else f"{said[: _TITLE_CHARACTERS - 1]}…"
     return f"{named}{', for ' if named else ''}the step {step}{': ' if said else ''}{said}"
+
+
+class Clash(NamedTuple):
+    """Live claims that exclude each other and were taken by clones which did not know of each other: ``mine`` was written here."""
+
+    mine: Entity
+    other: Entity
+    scope: str
+    other_scope: str
+
+
+def clashes(journal: Journal, now_ms: int) -> list[Clash]:
+    """Each claim of this clone beside each of another clone and another holder that it could not have been taken beside."""
+    live = live_claims(journal, now_ms)
+    others = [claim for claim in live if claim.lineage != journal.lineage]
+    found = []
+    for mine in live:
+        if mine.lineage != journal.lineage:
+            continue
+        scopes = scopes_of(mine)
+        for other in others:
+            if mine.value.get("holder_id") == other.value.get("holder_id") or not _excludes(mine, other):
+                continue
+            pair = first_overlap(scopes, scopes_of(other))
+            if pair is not None:
+                found.append(Clash(mine, other, pair[0].text, pair[1].text))
+    return found
 
 
 def in_the_way(

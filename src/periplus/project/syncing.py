@@ -24,6 +24,7 @@ from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
+from periplus.memory.claims import Clash, clashes
 from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
@@ -38,7 +39,7 @@ _REMOTE_PATIENCE_S: Final = 60.0  # a sync with a remote takes as long as the ne
 
 class Synced(NamedTuple):
     """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart, ``late`` what one
-    changed that another had superseded, ``stuck`` is work that nobody can start.
+    changed that another had superseded, ``stuck`` is work that nobody can start, ``clashes`` are claims that were taken apart.
     """
 
     report: SyncReport
@@ -46,6 +47,7 @@ class Synced(NamedTuple):
     rivalries: tuple[Rivalry, ...] = ()
     late: tuple[LateChange, ...] = ()
     stuck: tuple[Stuck, ...] = ()
+    clashes: tuple[Clash, ...] = ()
 
 
 def sync_project(
@@ -87,7 +89,10 @@ def sync_project(
     if not is_new:
         return Synced(report, None)
     journal = project.journal
-    return Synced(report, None, tuple(rivalries(journal)), tuple(late_changes(journal)), tuple(stuck_work(journal)))
+    return Synced(
+        report, None, tuple(rivalries(journal)), tuple(late_changes(journal)), tuple(stuck_work(journal)),
+        tuple(clashes(journal, journal.clock.now_ms())),
+    )  # fmt: skip
 
 
 def _renew_refs(project: Project) -> None:
