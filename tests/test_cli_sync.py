@@ -571,3 +571,12 @@ def test_syncs_with_a_git_remote_at_once_take_turns(people):
     bob("sync", "--with", "origin")
     assert len(bob.json("recall", "tide").hits) == 6
     assert "sound" in ada("doctor").out
+
+
+@pytest.mark.parametrize("where", ["{file}", "./{file}", "{file}/sub", "/dev/null", "/dev/null/sub/below"])
+def test_what_is_no_folder_is_no_place_to_sync_with(tmp_path, where):
+    shell = Shell(tmp_path, tmp_path)
+    shell("init")
+    (tmp_path / "plain").write_text("here")
+    shell.fails("sync", "--with", where.format(file="plain"), code=2, wrong="is a file, not a folder")
+    assert (tmp_path / "plain").read_text() == "here"

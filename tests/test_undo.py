@@ -494,3 +494,17 @@ def test_a_file_that_stands_for_more_versions_than_a_record_can_name_is_left_and
     os.remove(folder / inside)
     assert "sound" in shell("status").out
     assert "Doors are red" in (folder / inside).read_text()
+
+
+def test_a_record_that_another_lineage_has_is_named_with_how_to_undo_it(tmp_path):
+    shell = Shell(tmp_path / "shop", tmp_path)
+    shell.folder.mkdir()
+    shell("init")
+    shell("remember", "Doors are green", "--type", "decision")
+    assert "See `periplus log`.\n" in shell.fails("undo", "--seq", "9", code=1, wrong="there is no record 9").err
+    copy = Shell(tmp_path / "copy", tmp_path)
+    shutil.copytree(shell.folder, copy.folder)
+    lineage = copy.json("log", "--lineage", "all").records[0].lineage
+    told = copy.fails("undo", "--seq", "1", code=1, wrong="there is no record 1").err
+    assert "See `periplus log --lineage all`. Of another lineage: periplus undo --lineage ID --seq N." in told
+    assert copy.json("undo", "--lineage", lineage, "--seq", "1").entities[0].outcome == "deleted"

@@ -267,8 +267,10 @@ def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[
         raise UsageError("nothing to undo was named", safe="Nothing was changed.")
     if not 1 <= wanted[0] <= wanted[-1] <= end:
         outside = wanted[0] if wanted[0] < 1 else wanted[-1]
+        is_alone = {*journal.lineages()} <= {journal.lineage}
         raise NotFoundError(f"there is no record {outside:,}: the newest of {lineage or 'this store'} is {end:,}",
-                            safe="Nothing was changed.", mend="See `periplus log`.")  # fmt: skip
+                            safe="Nothing was changed.", mend=f"See `periplus log{'' if is_alone else ' --lineage all'}`."
+                            + ("" if is_alone else " Of another lineage: periplus undo --lineage ID --seq N."))  # fmt: skip
     journal.need_history()
     found = []
     for seq in wanted:

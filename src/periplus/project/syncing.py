@@ -289,13 +289,21 @@ def _address(
             return None, []
         raise
     except UsageError:
-        if os.path.isfile(path):
+        file = _file_on_the_way(path) if os.sep in where or os.path.isfile(path) else ""
+        if file:
             raise UsageError(
-                f"{path} is a file, not a folder", safe="Nothing was changed.", mend="Name a folder or a git remote."
+                f"{file} is a file, not a folder", safe="Nothing was changed.", mend="Name a folder or a git remote."
             ) from None
         if os.sep in where and not where.startswith("-"):
             return None, []
         raise
+
+
+def _file_on_the_way(path: str) -> str:
+    """``path``, or the first above it that is there, where that is no folder; empty where it is one."""
+    while not os.path.lexists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path if os.path.exists(path) and not os.path.isdir(path) else ""
 
 
 def _is_repository(path: str) -> bool:
