@@ -545,3 +545,24 @@ def test_a_folder_that_may_only_be_read_answers_with_what_its_index_lacks(tmp_pa
         assert [hit.item_id for hit in project.recall("zebra").hits] == ["not_0000000000000009"]
         assert project.recall("first thing").hits
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_what_a_task_names_by_its_id_is_told_as_what_it_is(project):
+    decision = keep(project, "Passwords are hashed with argon2id", "decision")
+    trap = keep(project, "The proxy calls login twice", "trap")
+    mail = project.work.send("bob", "Which colour?")
+    text = project.brief(f"look at {decision.item_id}, {trap.item_id} and {mail.item_id}").text
+    told = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
+    assert [decision.item_id in told[name] for name in told] == [name == "Decisions" for name in told]
+    assert [f"calls login twice [{trap.item_id}]" in told[name] for name in told] == [name == "Traps" for name in told]
+    assert "Which colour?" not in text
+    assert ids(project.recall(decision.item_id, filters=Filters(types=("decision", "trap")))) == [decision.item_id]
+    assert ids(project.recall(decision.item_id, filters=Filters(types=("trap",)))) == []
+    assert ids(project.recall(decision.item_id, filters=Filters(kinds=("prompt",)))) == []
+
+    new = project.work.evolve(decision.item_id, "Passwords are hashed with scrypt").entities[0]
+    project.work.change_state([trap.item_id], "resolved")
+    text = project.brief(f"look at {decision.item_id} and {trap.item_id}").text
+    said = f"- Passwords are hashed with argon2id (superseded) (stale: replaced by {new.item_id}) [{decision.item_id}]"
+    assert said in text
+    assert f"calls login twice (resolved) [{trap.item_id}]" in text

@@ -23,6 +23,7 @@ from periplus.memory.holding import holds, standing
 from periplus.memory.named_paths import NamedPath, about_named, named_paths
 from periplus.memory.recall import SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.search import Filters
+from periplus.memory.types import is_ended
 
 BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
@@ -160,7 +161,7 @@ def _line(hit: Hit) -> str:
     text = " ".join(hit.text.split())
     if len(text) > _LINE_CHARACTERS_MAX:
         text = text[: _LINE_CHARACTERS_MAX - 1] + "…"
-    state = f" ({hit.state})" if hit.state in ("proposed", "deferred") else ""
+    state = f" ({hit.state})" if hit.state in ("proposed", "deferred") or is_ended(hit.item_type, hit.state) else ""
     stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
     checked = f" ({hit.checked})" if hit.checked.startswith("check failed") else ""
     conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
@@ -175,7 +176,7 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
         if hit.why == SURROUNDINGS:
             continue  # its neighbours speak of the task, it does not
         where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
-        what = "commit" if hit.kind == "commit" else "session" if hit.kind == "session" else "asked before"
+        what = "commit" if hit.kind == "commit" else "asked before" if hit.kind == "prompt" else "session"
         lines.append(BriefLine(f"- {what}, {hit.ts[:10]}: {_short(hit.text, 160)} [{where}]", where))
     return BriefSection(
         "Work like this", tuple(lines[:6]), max(0, len(lines) - 6) + found.left_out, f'periplus recall "{_short(task)}"'

@@ -325,16 +325,25 @@ class _View:
     # -- hits that need no score ---------------------------------------------------------------------------------------
 
     def direct(self, named: Sequence[tuple[str, str]], about: Mapping[tuple[str, str], str]) -> list[Hit]:
-        """What the question names: by id (``named``), then by a path (``about``)."""
+        """What the question names: by id (``named``), whatever became of it since, where it is of a type that is asked for; then by a path
+        (``about``).
+        """
         keys: dict[tuple[str, str], str] = dict.fromkeys(named, "its id")
         for key, path in about.items():
             keys.setdefault(key, f"about {path}")
         hits = []
         for key, why in keys.items():
             entity = self.entity(key)
-            if entity is not None and (why == "its id" or self._may_stand_first(entity)):
+            if entity is None:
+                continue
+            if self._is_of_what_is_asked(entity.item_type) if why == "its id" else self._may_stand_first(entity):
                 hits.append(self._entity_hit(entity, 1_000 * SCORE_UNITS, (why,)))
         return sorted(hits, key=lambda hit: hit.why != ("its id",))[:_DIRECT_MAX]
+
+    def _is_of_what_is_asked(self, item_type: str) -> bool:
+        types, kinds = self._filters.types, self._filters.kinds
+        is_kind = item_type in kinds or (item_type == "trail" and any(kind in TRAIL_KINDS for kind in kinds))
+        return (not types or item_type in types) and (not kinds or is_kind)
 
     def _may_stand_first(self, entity: Entity) -> bool:
         """Whether a memory about a named path passes the filters, and nothing has replaced it."""
