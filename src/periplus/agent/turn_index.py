@@ -20,7 +20,8 @@ from periplus.agent.episodes import Episode
 from periplus.agent.tape.turn_pages import is_over, title_of, turn_text
 from periplus.agent.tape.turns_kept import FoundTurn
 from periplus.base.disks import MapRoom
-from periplus.base.errors import FormatError, PeriplusError
+from periplus.base.errors import FormatError, PeriplusError, UsageError
+from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import abandon
 from periplus.journal.index import IndexedRecord
 from periplus.journal.record import record_of
@@ -242,7 +243,8 @@ class TurnIndex:
         try:
             return ask()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            if is_busy or isinstance(error, UsageError):  # of another thread, or a forked child: the file is sound
                 raise
             self._db.close()
             self._remove()
@@ -258,7 +260,7 @@ class TurnIndex:
                 pass  # not every file of the three is there at all times
 
     def _connect(self) -> sqlite3.Connection:
-        if not self._room.is_enough():
+        if not self._room.is_enough() or is_held_by_parent(self._path):
             return self._opened(":memory:")
         try:
             return self._opened(self._path)
@@ -286,6 +288,8 @@ class TurnIndex:
             db.close()
             raise
         self._is_file = path == self._path
+        if self._is_file:
+            not_for_children(db, path)
         return db
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["AtWorkError", "ClosedError", "Connection", "IndexDamageError", "WrongThreadError", "abandon", "connect"]
+__all__ = [
+    "AtWorkError",
+    "ClosedError",
+    "Connection",
+    "ForkedError",
+    "IndexDamageError",
+    "Owner",
+    "WrongThreadError",
+    "abandon",
+    "connect",
+]
 
 import sqlite3
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from periplus.base.errors import DamageError, UsageError
+from periplus.base.forks import fork_count
 
 _BUSY_S: Final = 5.0
 _NO_CHECKPOINT_ON_CLOSE: Final = 1006  # SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE
@@ -34,6 +46,43 @@ class WrongThreadError(UsageError, sqlite3.ProgrammingError):
             safe="Nothing was changed.",
             mend="Open the store once more in each thread: any number of them may write to it at once.",
         )
+
+
+class ForkedError(UsageError, sqlite3.ProgrammingError):
+    """A store that was opened is used by a child of the process that opened it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a journal is used by the process that opened it, and this is a fork of that",
+            safe="Nothing was changed by this process.",
+            mend="Open the store once more in each process: any number of them may write to it at once.",
+        )
+
+
+class Owner:
+    """The thread of a process that opened a journal, and has not closed it."""
+
+    __slots__ = ("_forks", "_thread")
+
+    def __init__(self) -> None:
+        self._thread, self._forks = get_ident(), fork_count()
+
+    def check(self) -> None:
+        """Raises ForkedError, WrongThreadError, ClosedError. What two threads did at once would end one's view in the middle of the
+        other's.
+        """
+        if self._forks != fork_count():
+            raise ForkedError
+        if get_ident() != self._thread:
+            raise WrongThreadError if self._thread else ClosedError
+
+    def check_closing(self) -> None:
+        """As ``check``, but what is closed may be closed again, and a child may close what it inherited."""
+        if self._thread and self._forks == fork_count():
+            self.check()
+
+    def close(self) -> None:
+        self._thread = 0
 
 
 class ClosedError(UsageError, sqlite3.ProgrammingError):
@@ -89,7 +138,13 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._forks = fork_count()
         self._spare: list[sqlite3.Cursor] = []  # of ``has_row``, one for each that runs at once
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process is a child of the one that opened it: then it is of no use here, and closed if that can be."""
+        return self._forks != fork_count()
 
     def has_row(self, query: str, values: Sequence[object]) -> bool:
         """Whether ``query`` finds anything: for half the price of ``execute``, of which a cursor and two calls are the half."""
@@ -115,7 +170,7 @@ class Connection(sqlite3.Connection):
         if said.startswith("SQLite objects created in a thread"):
             return WrongThreadError()
         if said.startswith("Cannot operate on a closed database"):
-            return ClosedError()
+            return ForkedError() if self.is_inherited else ClosedError()
         is_damage = (
             code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             or code == sqlite3.SQLITE_IOERR_SHORT_READ

@@ -141,6 +141,8 @@ class Index:
         self._version = 0
 
     def close(self) -> None:
+        if self.db.is_inherited:
+            return
         if self.is_cramped():
             abandon(self.db)
         else:
@@ -172,8 +174,8 @@ class Index:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something read of it was not what was written: whoever looks on first throws it away."""
-        return self.db.is_damaged
+        """Whether something read of it was not what was written: whoever looks on first throws it away, but for a forked child."""
+        return self.db.is_damaged and not self.db.is_inherited
 
     def damaged(self, what: str) -> IndexDamageError:
         """The error to raise by who found ``what`` wrong in it; ``is_damaged`` from now on."""

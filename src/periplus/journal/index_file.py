@@ -26,6 +26,7 @@ from typing import Final, Protocol
 
 from periplus.base.disks import is_room_for_maps
 from periplus.base.files import Files
+from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
@@ -110,8 +111,11 @@ class NullIndexer:
 def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
     """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound.
 
-    None where there can be none: somebody rebuilds it, or nothing may be written.
+    None where there can be none: somebody rebuilds it, or nothing may be written, or a thread of the process that this one was forked
+    from has it open.
     """
+    if is_held_by_parent(path):
+        return None
     for attempt in range(2):
         try:
             with _undisturbed(path, LOCK_SH):
@@ -198,6 +202,7 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
     else:
         db = connect(path)
     db.path = path
+    not_for_children(db, path)
     try:
         if is_writable:
             db.execute("PRAGMA journal_mode=WAL")

@@ -13,7 +13,6 @@ from __future__ import annotations
 __all__ = ["JournalReader"]
 
 import os
-from _thread import get_ident
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -28,7 +27,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.connection import AtWorkError, ClosedError, WrongThreadError
+from periplus.journal.connection import AtWorkError, Owner
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
@@ -74,7 +73,7 @@ class JournalReader:
         progress: Progress = no_progress,
         within_s: float | None = None,
     ) -> None:
-        self._thread = get_ident()
+        self._owner = Owner()
         self.layout = Layout(root)
         self.layout.refuse_links()
         self.types = types
@@ -128,11 +127,6 @@ class JournalReader:
         except EnvironmentFailure as error:  # who has begun already may ask again: it may be for a moment only
             self._salvage(damage_of(error))
 
-    def _check_thread(self) -> None:
-        """Raises WrongThreadError, ClosedError. What two threads did at once would end one's view in the middle of the other's."""
-        if get_ident() != self._thread:
-            raise WrongThreadError if self._thread else ClosedError
-
     def __enter__(self) -> Self:
         return self
 
@@ -141,8 +135,7 @@ class JournalReader:
 
     def check_idle(self) -> None:
         """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
-        if self._thread:  # what is closed may be closed again
-            self._check_thread()
+        self._owner.check_closing()
         locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
         if self._is_mutating or any(lock.is_held for lock in locks):
             raise AtWorkError
@@ -163,7 +156,7 @@ class JournalReader:
                 getattr(self, used).close()
         for watch in (self._folder, *self._watches.values()):
             watch.close()
-        self._thread = 0
+        self._owner.close()
 
     @cached_property
     def _lock(self) -> Lock:
@@ -219,7 +212,7 @@ class JournalReader:
         What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
         are never served stale are not bound by it.
         """
-        self._check_thread()
+        self._owner.check()
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
@@ -419,7 +412,7 @@ class JournalReader:
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
-        self._check_thread()
+        self._owner.check()
         if self.index.is_apart and self.damage is None:
             from periplus.journal.apart import serve_together
 
