@@ -20,6 +20,7 @@ from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.keys import sign
 from periplus.journal.repair import repair
+from periplus.journal.rescue import rescue
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 
@@ -215,6 +216,55 @@ def test_a_copy_whose_records_did_not_come_along_is_damaged_as_its_original_woul
         assert [entity.value["text"] for entity in journal.entities()][1:] == [
             f"text {number}" for number in range(1, 5)
         ]
+
+
+@pytest.mark.parametrize("what", ["segment", "folder", "end", "segment and index"])
+def test_what_a_copy_came_with_is_missed_when_it_is_gone_later(tmp_path, original, what):
+    """In a restored store it is most of what there is. None of it is in a file of its own."""
+    with open_journal(original) as journal:
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "in no file"}), WRITER)
+    root = copy(original, tmp_path / "copy")
+    old = lineage_of(root)
+    with open_journal(root) as journal:
+        journal.mutate(put(9, "in the copy"), WRITER)
+    folder = Path(root, "journal", old)
+    segment = folder / "000000000001.jsonl"
+    if what == "folder":
+        folder.rename(tmp_path / "away")
+    elif what == "end":
+        segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:-2]))
+    else:
+        segment.rename(tmp_path / "away")
+    if what == "segment and index":
+        Path(root, "index.sqlite").unlink()
+    for _ in range(2):  # and nothing is forgotten by looking
+        with open_journal(root) as journal:
+            assert "records 5 to 6" in str(journal.damage) if what == "end" else "records 1 to 6" in str(journal.damage)
+            with pytest.raises(DamageError, match="missing"):
+                journal.mutate(put(9, "over it"), WRITER)
+            assert examine(journal).exit_code == 3
+    with open_journal(root) as journal:
+        repair(journal, WRITER, sources=[original])
+    with open_journal(root) as journal:
+        assert not [one for one in examine(journal).problems if one.severity != "note"]
+        assert journal.get("note", item(1, "not")).value == {"text": "in no file"}
+        journal.mutate(put(9, "goes on"), WRITER)
+
+
+def test_a_segment_that_a_link_leads_to_is_in_its_place_when_the_link_is_parked(tmp_path, original):
+    root = copy(original, tmp_path / "copy")
+    segment = Path(root, "journal", lineage_of(root), "000000000001.jsonl")
+    with open_journal(root) as journal:
+        journal.mutate(put(9, "in the copy"), WRITER)
+    segment.rename(tmp_path / "elsewhere")
+    segment.symlink_to(tmp_path / "elsewhere")
+    rescue(root, Files(), SystemClock())
+    with open_journal(root) as journal:
+        repair(journal, WRITER)
+    assert not segment.is_symlink()
+    assert segment.read_bytes() == (tmp_path / "elsewhere").read_bytes()
+    with open_journal(root) as journal:
+        assert not [one for one in examine(journal).problems if one.severity != "note"]
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])

@@ -231,7 +231,8 @@ def _check_lineage(
     mark = read_durable(journal.layout.durable)
     is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
     durable_seq = max(mark.seq if mark is not None and is_marked else 0, seen_size(journal.layout, lineage))
-    durable_seq = max(durable_seq, left_behind_seq(journal.layout.durable, reader) if not is_marked else 0)
+    noted = journal.own.left.get(lineage, 0) if journal.own is not None else 0
+    durable_seq = max(durable_seq, left_behind_seq(journal.layout.durable, reader, noted) if not is_marked else 0)
     is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
     segments = reader.segments()
     if not segments and durable_seq:

@@ -116,15 +116,17 @@ def read_durable(path: str) -> DurableMark | None:
         return None
 
 
-def left_behind_seq(path: str, reader: LineageReader) -> int:
+def left_behind_seq(path: str, reader: LineageReader, noted: int) -> int:
     """How many records ``reader``'s lineage had where this store was copied from, as the mark at ``path`` says, if none of them is here.
+
+    ``noted`` is what ``lineage.json`` says since, in which that is kept when the copy begins a lineage of its own.
 
     0 where some are: the mark speaks of another file then, and who copied a store while it was written has the last ones there.
     """
     if reader.segments():
         return 0
     mark = read_durable(path)
-    return mark.seq if mark is not None and mark.lineage == reader.lineage else 0
+    return max(noted, mark.seq if mark is not None and mark.lineage == reader.lineage else 0)
 
 
 def encode_durable(lineage: str, end: Position, leaf: bytes) -> bytes:

@@ -15,6 +15,7 @@ __all__ = [
     "lost_lineages",
     "missing_ranges",
     "missing_size",
+    "noted_size",
     "parse_missing",
     "write_missing",
 ]
@@ -27,11 +28,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from periplus.base.canonical import canonical
+from periplus.base.errors import DamageError
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.layout import Layout
-from periplus.journal.lineage import START, Chunk, LineageReader, read_durable
+from periplus.journal.lineage import START, Chunk, LineageReader, left_behind_seq, read_durable
 from periplus.journal.segment import Damage
+from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
@@ -107,16 +110,32 @@ def known_last(layout: Layout, lineage: str, rows: IndexRows) -> int:
 
     mark = read_durable(layout.durable)
     marked = mark.seq if mark is not None and mark.lineage == lineage else 0
-    return max(marked, seen_size(layout, lineage), rows.last(lineage))
+    return max(marked, seen_size(layout, lineage), rows.last(lineage), noted_size(layout, lineage))
+
+
+def noted_size(layout: Layout, lineage: str) -> int:
+    """How many records a lineage that was written here and left had then, if none of them is here; else 0."""
+    try:
+        own = read_lineage(layout)
+    except DamageError:
+        return 0
+    noted = own.left.get(lineage, 0) if own is not None else 0
+    return left_behind_seq(layout.durable, LineageReader(layout.lineage_folder(lineage), (), lineage), noted)
 
 
 def lost_lineages(journal: Journal) -> list[str]:
     """Lineages that something in the store knows of, and of which there is no folder."""
     from periplus.journal.heads import awaited
+    from periplus.journal.stated import left_lineages
 
     rows = IndexRows(journal.layout.index)
     try:
-        known = {*awaited(journal), *rows.lineages(), *([journal.lineage] if journal.lineage else [])}
+        known = {
+            *awaited(journal),
+            *rows.lineages(),
+            *([journal.lineage] if journal.lineage else []),
+            *left_lineages(journal),
+        }
         lost = sorted(known.difference(journal.lineages()))
         return [one for one in lost if known_last(journal.layout, one, rows)]
     finally:

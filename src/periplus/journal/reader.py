@@ -711,7 +711,10 @@ class JournalReader:
     def _left_seq(self, lineage: str) -> int:
         """Of a lineage that was written here before this store was copied, what the mark that came along says; else 0."""
         is_left = lineage == self.copied_from or (self._own is not None and self._own.wrote(lineage))
-        return left_behind_seq(self.layout.durable, self.reader(lineage)) if is_left else 0
+        if not is_left:
+            return 0
+        noted = self._own.left.get(lineage, 0) if self._own is not None else 0
+        return left_behind_seq(self.layout.durable, self.reader(lineage), noted)
 
     def _absorb(self, lineage: str, chunk: Chunk, *, salvage: bool) -> None:
         try:

@@ -24,6 +24,7 @@ from periplus.journal.journal import Journal
 from periplus.journal.lineage import read_durable
 from periplus.journal.lost_plans import LostContent, LostPlan
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
+from periplus.journal.partial import noted_size
 from periplus.journal.plain import seen_size
 from periplus.journal.reading import Progress
 from periplus.journal.record import RECORD_VERSION, Record, decode_line, version_id
@@ -276,7 +277,7 @@ def known_last(journal: Journal, lineage: str) -> int:
     """The last record that must be there, as far as anything but the records says so."""
     mark = read_durable(journal.layout.durable)
     marked = mark.seq if mark is not None and mark.lineage == lineage else 0
-    return max(marked, seen_size(journal.layout, lineage))
+    return max(marked, seen_size(journal.layout, lineage), noted_size(journal.layout, lineage))
 
 
 def lender(journal: Journal, copies: Copies) -> Lender:

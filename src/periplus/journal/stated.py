@@ -5,7 +5,7 @@ Of a foreign one the head says so that was taken in with it; of ours the index, 
 
 from __future__ import annotations
 
-__all__ = ["cut_short", "incomplete_lineages", "sound_end", "stated_size", "was_put_back"]
+__all__ = ["cut_short", "incomplete_lineages", "left_lineages", "sound_end", "stated_size", "was_put_back"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -81,7 +81,7 @@ def sound_end(layout: Layout, reader: LineageReader, durable_seq: int | None) ->
 
 
 def was_put_back(journal: JournalReader) -> DamageError | None:
-    """What is wrong where our lineage, sound as it is, has fewer records than were in the index once.
+    """What is wrong where our lineage, sound as it is, has fewer records than were in the index once, or one that we left has.
 
     A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
     be older than the index that was copied with it, and does not write the lineage that it was copied with.
@@ -94,9 +94,30 @@ def was_put_back(journal: JournalReader) -> DamageError | None:
             gone = _put_back(journal.layout, lineage, end, journal.index)
             if gone is not None:
                 return gone
+        for lineage in left_lineages(journal):
+            reader = journal.reader(lineage)
+            end = sound_end(journal.layout, reader, 0) or START
+            if _is_prefix(reader, end, journal.index):
+                gone = _put_back(journal.layout, lineage, end, journal.index)
+                if gone is not None:
+                    return gone
     except IndexDamageError:
         pass  # what it says is not to be believed
     return None
+
+
+def left_lineages(journal: JournalReader) -> list[str]:
+    """The lineages that were written here before the store was copied, moved or put back: nobody else need have their records."""
+    own = journal.own
+    if own is None:
+        return []
+    return [one for one in dict.fromkeys((*own.left, own.previous)) if one and one != own.lineage]
+
+
+def _is_prefix(reader: LineageReader, end: Position, index: Index) -> bool:
+    """Whether the records up to ``end`` are those of the index: where a side of a fork gave way, others took their place."""
+    last = end.next_seq - 1
+    return not last or index.leaves(reader.lineage, last, last + 1) == [reader.leaf_at(end)]
 
 
 def _put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
