@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 
 import pytest
@@ -576,6 +577,23 @@ def test_what_tests_print_is_not_compared(tmp_path):
 
 
 # Git
+
+
+def test_a_commit_starts_two_processes_and_no_more(tmp_path):
+    """Twelve were started for each, which was most of the time that a history took."""
+    repository = make_repository(tmp_path / "source")
+    commit = Digest("git-sha1", bytes.fromhex(git(repository, "rev-parse", "HEAD").strip()))
+    taped = Taped().write("engine.py", "revision = 1\n")
+    for _ in range(10):
+        taped.step("GIT_COMMIT", "engine", "again", commit)
+    world = folder_world(taped, tmp_path / "r", repository=os.fspath(repository))
+    started = []
+    sys.addaudithook(lambda event, words: started.append(words[0]) if event == "subprocess.Popen" else None)
+    report = replay(taped, world)[1]
+    count = len(started)
+    assert report.verdict == "same"
+    assert 20 <= count <= 23  # two asked for what there was in the beginning
+    assert git(tmp_path / "r" / "files", "rev-list", "--count", "HEAD") == "11\n"
 
 
 def test_a_run_on_a_base_is_compared_with_recorded_commits(tmp_path):

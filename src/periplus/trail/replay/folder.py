@@ -80,7 +80,7 @@ class FolderWorld(FileSteps):
             raise RefusedError(trouble, safe="Nothing was replayed.",
                                mend="Give --allow-network too, or leave --allow-commands out.")  # fmt: skip
         # Where no command may run nothing foreign can have come into the repository, and git needs no guard.
-        own = Runner(home, temporary, plan.path, allow_network=plan.allow_network or not plan.allow_commands,
+        own = Runner(home, temporary, plan.path, allow_network=plan.allow_network, is_guarded=plan.allow_commands,
                      limits=CommandLimits(output_bytes_max=_GIT_BYTES_MAX))  # fmt: skip
         self._source = SourceRepository(plan.repository, own.environment) if plan.repository else None
         self._read_object = read_content
@@ -159,10 +159,10 @@ class FolderWorld(FileSteps):
     def commit(self, message: str, commit: Digest | None) -> Did:
         """The recorded commit has another id, for its time; where its repository is at hand, the trees are compared."""
         try:
-            self.git.commit(message.replace("\0", ""), self._tracked(commit))
+            tree = self.git.commit(message.replace("\0", ""), self._tracked(commit))
         except EnvironmentFailure as error:
             return Did.failed(str(error), 128)
-        return self._committed(commit)
+        return self._committed(tree, commit)
 
     def checkpoint(self, state: Digest) -> Did:
         if state.algorithm == "sha256":
@@ -203,7 +203,9 @@ class FolderWorld(FileSteps):
         return super().foresee(call)
 
     def recall(self, call: Call) -> Did:
-        return self._committed(call.digest(2)) if call.op == "GIT_COMMIT" else super().recall(call)
+        return (
+            self._committed(self.git.head_tree(), call.digest(2)) if call.op == "GIT_COMMIT" else super().recall(call)
+        )
 
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
         if call.op in ("COMMAND_RUN", "TEST_RUN"):
@@ -217,9 +219,9 @@ class FolderWorld(FileSteps):
 
     # How
 
-    def _committed(self, commit: Digest | None) -> Did:
+    def _committed(self, tree: str, commit: Digest | None) -> Did:
         wanted = self._tree_of(commit) if commit is not None else ""
-        return _compared(self.git.head_tree(), wanted, "committed")
+        return _compared(tree, wanted, "committed")
 
     def _tree_of(self, state: Digest) -> str:
         return self._source.tree_of(state.value.hex()) if self._source is not None else ""

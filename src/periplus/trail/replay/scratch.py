@@ -19,6 +19,8 @@ __all__ = ["GitFolder", "SourceRepository", "copy_folder", "copy_tree", "no_prog
 
 import os
 import posixpath
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -64,6 +66,7 @@ _CONFIGS: Final = {
     "sha256": b"[core]\n\trepositoryformatversion = 1\n" + _CORE + b"[extensions]\n\tobjectformat = sha256\n",
 }
 _SMALL_BYTES_MAX: Final = 1 << 16
+_ID: Final = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _LINE_BYTES_MAX: Final = 512
 _LINE_OF_WORDS_BYTES_MAX: Final = 64 << 10
 _GIT_S: Final = 120
@@ -93,25 +96,23 @@ class SourceRepository:
         """The id of the tree of a commit or tree, without the store in it; empty where there is none. Raises
         EnvironmentFailure.
         """
-        tree = self._tree_of(commit)
-        return self._without_store(tree) if tree else ""
+        found = self._tree(commit)
+        return self._without_store(*found) if found is not None else ""
 
     def need_tree(self, commit: str) -> str:
         """The id of the tree of a commit or tree. Raises NotFoundError, EnvironmentFailure."""
-        tree = self._tree_of(commit)
-        if not tree:
+        found = self._tree(commit)
+        if found is None:
             raise NotFoundError(f"there is no commit {commit[:60]!r} in {self._folder}", safe="Nothing was replayed.",
                                 mend="Name another --base.")  # fmt: skip
-        return tree
+        return found[0]
 
     def blob(self, digest: Digest) -> bytes | None:
         """The bytes of a blob by its id of git; None where there is none or it is too large."""
         if digest.algorithm == "sha256":
             return None
-        try:
-            return self._ask(digest.value.hex())
-        except OSError as error:
-            raise _git_trouble(error) from error
+        found = self._ask(digest.value.hex(), b"blob")
+        return found[1] if found is not None else None
 
     def entries(self, tree: str) -> Iterator[Carried]:
         """All that is in a tree, at any depth, but for the store: the files of a replay have none."""
@@ -125,25 +126,30 @@ class SourceRepository:
                 if not path.startswith(_STORE + b"/"):
                     yield Carried(mode, name, os.fsdecode(path))
 
-    def _tree_of(self, commit: str) -> str:
-        name = f"{commit}^{{tree}}"
-        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+    def _tree(self, commit: str) -> tuple[str, bytes] | None:
+        """The id and the bytes of the tree of a commit or tree."""
+        if _ID.fullmatch(commit) is None:
+            done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
+            commit = done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+        return self._ask(f"{commit}^{{tree}}", b"tree") if _ID.fullmatch(commit) is not None else None
 
-    def _without_store(self, tree: str) -> str:
-        done = self._run("ls-tree", "-z", "--full-tree", "--end-of-options", tree)
-        lines = [line.partition(b"\t") for line in done.stdout.split(b"\0") if line]
-        if done.returncode or all(name != _STORE for _, _, name in lines):
+    def _without_store(self, tree: str, data: bytes) -> str:
+        held = _names_in(data, len(tree) // 2)
+        if _STORE not in held:
             return tree
-        kept = {}
-        for head, _, name in lines:
-            mode, _, identity = head.split()
-            if name != _STORE:
-                kept[name] = (mode.lstrip(b"0"), bytes.fromhex(identity.decode("ascii")))
+        kept = {name: entry for name, entry in held.items() if name != _STORE}
         return folder_id(kept, "git-sha1" if len(tree) == 40 else "git-sha256").hex()
 
-    def _ask(self, name: str) -> bytes | None:
-        """One object of the process that answers for all of them: ``ID TYPE SIZE`` on a line, then its bytes."""
+    def _ask(self, name: str, kind: bytes) -> tuple[str, bytes] | None:
+        """One object of the process that answers for all of them: ``ID TYPE SIZE`` on a line, then its bytes. Raises
+        EnvironmentFailure.
+        """
+        try:
+            return self._answer(name, kind)
+        except OSError as error:
+            raise _git_trouble(error) from error
+
+    def _answer(self, name: str, kind: bytes) -> tuple[str, bytes] | None:
         import subprocess
 
         if self._batch is None:
@@ -162,11 +168,11 @@ class SourceRepository:
                 self.close()  # it ended, or said something that is none of its answers
             return None
         size = int(words[2])
-        if words[1] != b"blob" or size > _BLOB_BYTES_MAX:
+        if words[1] != kind or size > _BLOB_BYTES_MAX:
             self.close()  # what it is about to say need not be read
             return None
         data = stdout.read(size + 1)
-        return data[:-1] if len(data) == size + 1 else None
+        return (words[0].decode("ascii", "replace"), data[:-1]) if len(data) == size + 1 else None
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         import subprocess
@@ -183,6 +189,20 @@ class SourceRepository:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _git_trouble(error) from error
+
+
+def _names_in(tree: bytes, id_bytes: int) -> dict[bytes, tuple[bytes, bytes]]:
+    """Mode and id of each name in the bytes of a tree. Raises NotFoundError for what is none."""
+    names = {}
+    at = 0
+    while at < len(tree):
+        end = tree.find(b"\0", at)
+        mode, _, name = tree[at : max(at, end)].partition(b" ")
+        at = end + 1 + id_bytes
+        if end < 0 or not name or at > len(tree):
+            raise NotFoundError("a tree of the repository cannot be read", mend="Try `git fsck`.")
+        names[name] = (mode, tree[end + 1 : at])
+    return names
 
 
 def no_progress(_done: int, _total: int) -> None:
@@ -285,6 +305,7 @@ class GitFolder:
         self._git_folder = os.path.join(folder, ".git")
         self._runner = runner
         self._carried = carried
+        self._head = ""  # of the commit that was made last, which stays the newest where no command may change that
 
     def begin(self, files: Files, object_format: str, *, is_forced: bool) -> None:
         """Make the repository, with the files as they are for its first commit; with ``is_forced`` ignored ones too."""
@@ -299,6 +320,9 @@ class GitFolder:
 
     def head(self) -> str:
         """The id of the newest commit; empty where there is none."""
+        if self._head and not self._may_change:
+            self._check()
+            return self._head
         done = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
 
@@ -314,14 +338,12 @@ class GitFolder:
         """The id of the tree of all files as they are now, without those that .gitignore names; but those among them that
         are ``tracked`` all the same are in it.
         """
-        self._stage(tracked)
-        return self._need("write-tree", "--missing-ok").output.decode("ascii", "replace").strip()
+        return self._staged(tracked, "write-tree", "--missing-ok").decode("ascii", "replace").strip()
 
     def entries(self) -> dict[str, tuple[str, str]]:
         """Mode and id of all that ``tree`` has now, by path. Raises EnvironmentFailure."""
-        self._stage(tuple)
         found = {}
-        for line in self._need("ls-files", "--stage", "-z").output.split(b"\0"):
+        for line in self._staged(tuple, "ls-files", "--stage", "-z").split(b"\0"):
             if line:
                 head, _, path = line.partition(b"\t")
                 mode, name, _ = head.decode("ascii").split()
@@ -329,30 +351,34 @@ class GitFolder:
         return found
 
     def commit(self, message: str, tracked: Callable[[], Iterable[str]] = tuple) -> str:
-        """Commit all files, as ``tree`` has them, and give the commit's id. Nothing of the repository's is run: no hook, no
+        """Commit all files, as ``tree`` has them, and give the id of that tree. Nothing of the repository's is run: no hook, no
         editor.
         """
         tree = self.tree(tracked)
         head = self.head()
         parents = ("-p", head) if head else ()
-        made = self._need("commit-tree", tree, *parents, "-m", message or "(no message)")
-        commit = made.output.decode("ascii", "replace").strip()
-        self._need("update-ref", "--no-deref", "HEAD", commit)
-        return commit
+        made = self._ran("commit", _COMMIT, tree, *parents, "-m", message or "(no message)")
+        self._head = made.output.decode("ascii", "replace").strip()
+        return tree
 
-    def _stage(self, tracked: Callable[[], Iterable[str]]) -> None:
+    def _staged(self, tracked: Callable[[], Iterable[str]], *last: str) -> bytes:
+        """What git says to ``last`` when the index has all files and entries."""
         self._unlock()
-        self._need("add", "--all", "--", ".")
-        listed = self._git("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
-        ignored = {os.fsdecode(path) for path in listed.output.split(b"\0") if path}
-        if ignored and not listed.exit_code and not listed.stopped:
-            kept = ignored.intersection(tracked())
-            for words in _in_lines(sorted(kept)):
-                self._need("add", "--force", "--", *words)
         entries = self._carried.all()
         missing = [entry for entry in entries if not os.path.lexists(os.path.join(self._folder, entry.path))]
-        for infos in _in_lines([f"{entry.mode},{entry.id},{entry.path}" for entry in missing]):
-            self._need("update-index", "--add", *(word for info in infos for word in ("--cacheinfo", info)))
+        infos = [_cache_info(line) for line in _in_lines([f"{one.mode},{one.id},{one.path}" for one in missing])]
+        first = infos[0] if infos else []
+        said = self._ran("add", _STAGE, str(len(last)), *last, *first).output
+        listed, _, answer = said.partition(b"\0\0")
+        ignored = {os.fsdecode(path) for path in listed.split(b"\0") if path}
+        kept = _in_lines(sorted(ignored.intersection(tracked()))) if ignored else ()
+        more = [["add", "--force", "--", *words] for words in kept]
+        more += [["update-index", "--add", *words] for words in infos[1:]]
+        if not more:
+            return answer.removeprefix(b"\0")
+        for words in more:
+            self._need(*words)
+        return self._need(*last).output
 
     def _unlock(self) -> None:
         """Remove the lock of an index whose git was killed: the folder is the replay's own, and it runs one git."""
@@ -369,10 +395,25 @@ class GitFolder:
             raise EnvironmentFailure(f"git {words[0]} failed in the folder of the replay: {said or done.exit_code}")
         return done
 
+    def _ran(self, what: str, script: str, *words: str) -> Ran:
+        """Several of git's commands in one process, which costs more than most of them; ``words`` are arguments of the script.
+        Raises EnvironmentFailure.
+        """
+        self._check()
+        done = self._start(["/bin/sh", "-c", f"{_FUNCTION}\n{script}", "sh", *words])
+        if done.exit_code or done.stopped:
+            said = done.output[-300:].decode("utf-8", "replace").strip()
+            raise EnvironmentFailure(
+                f"git {what} failed in the folder of the replay: {said or done.stopped or done.exit_code}"
+            )
+        return done
+
     def _git(self, *words: str, is_new: bool = False) -> Ran:
         if not is_new:
             self._check()
-        command = ["git", *_options(), *words]
+        return self._start(["git", *_options(), *words])
+
+    def _start(self, command: Sequence[str]) -> Ran:
         pinned = {"GIT_DIR": self._git_folder, "GIT_WORK_TREE": self._folder, "GIT_COMMON_DIR": self._git_folder}
         return self._runner.run(command, self._folder, more={**_ENVIRONMENT, **pinned})
 
@@ -414,7 +455,30 @@ def _options() -> list[str]:
     return [word for setting in _SETTINGS for word in ("-c", setting)]
 
 
+def _cache_info(infos: Sequence[str]) -> list[str]:
+    return [word for info in infos for word in ("--cacheinfo", info)]
+
+
 def _git_trouble(error: Exception) -> EnvironmentFailure:
     if isinstance(error, OSError):
         return environment_failure(error, "run git")
     return EnvironmentFailure(f"git did not answer within {_GIT_S} s")
+
+
+_FUNCTION: Final = f'g() {{ git {shlex.join(_options())} "$@"; }}'
+# All files into the index, then the names of those that .gitignore keeps out of it, two NULs, and what git says to the words that
+# the first argument counts. What is left of the arguments are entries without a file.
+_STAGE: Final = r"""
+said=$(g add --all -- . 2>&1) || { code=$?; printf %s "$said"; exit $code; }
+g ls-files --others --ignored --exclude-standard -z 2>/dev/null
+printf '\0\0'
+count=$1
+shift
+case $count in
+  2) first=$1 second=$2 third=; shift 2 ;;
+  *) first=$1 second=$2 third=$3; shift 3 ;;
+esac
+[ $# = 0 ] || g update-index --add "$@" || exit
+g "$first" "$second" ${third:+"$third"}
+"""
+_COMMIT: Final = 'made=$(g commit-tree "$@") && g update-ref --no-deref HEAD "$made" && printf %s "$made"'
