@@ -175,6 +175,13 @@ def test_what_of_a_command_is_the_tests(command, target):
     assert [action[:3] for action in recognise(command)] == [("test", target, None)]
 
 
+def test_each_run_of_other_tests_is_a_step():
+    command = "cd a && pytest -q x && npm test; pytest -q x; pytest -q y && git commit -m one && git commit -m two"
+    assert [action[:2] for action in recognise(command)] == [
+        ("test", "pytest -q x"), ("test", "npm test"), ("test", "pytest -q y"), ("commit", "one"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "command",
     ["pytest", "pytest\n", "cd a; pytest", "cd a && pytest > out.txt 2>&1", "date | cat && pytest", "pytest && git push",
@@ -199,7 +206,7 @@ def test_tests_that_may_have_failed_though_their_command_ended_well(command):
 @pytest.mark.parametrize(
     ("command", "rivals"),
     [
-        ("pytest", [0]), ("cd a && pytest", [0]), ("pytest && echo good", [0]), ("date; pytest", [0]), ("pytest a && pytest b", [0]),
+        ("pytest", [0]), ("cd a && pytest", [0]), ("pytest && echo good", [0]), ("date; pytest", [0]), ("pytest a && pytest b", [1, 1]),
         ("make && pytest", [1]), ("pytest && make", [1]), ("set -e; make; pytest", [1]), ("make; pytest", [0]),
         ("pytest && git commit -m x && git push", [2, 2, 2]), ("pytest | tail && git push", [1, 0]),
         ("git add . && git commit -m x || true", [0]), ("if make; then pytest; fi", [0]), ("rg a && rg b", [1, 1]), ("rg a; rg b", [0, 0]),

@@ -132,7 +132,7 @@ def _replay(face: Face, arguments: argparse.Namespace, folder: str) -> int:
     capabilities = _capabilities(arguments)
     first, end = range_of(arguments.steps)
     root = arguments.recorded_in if arguments.recorded_in is not None else original.cwd
-    world = _world(face, arguments, original, folder)
+    world = _world(face, arguments, original, folder, root)
     log: ReplayLog | None = None
     try:
         if folder and arguments.folder:
@@ -218,7 +218,7 @@ def _reading(store: ObjectReader | None) -> Callable[[Digest], bytes | None]:
     return read
 
 
-def _world(face: Face, arguments: argparse.Namespace, original: _Original, folder: str) -> World:
+def _world(face: Face, arguments: argparse.Namespace, original: _Original, folder: str, root: str) -> World:
     import shlex
 
     from periplus.base.errors import UsageError
@@ -242,6 +242,7 @@ def _world(face: Face, arguments: argparse.Namespace, original: _Original, folde
         folder, path, base=arguments.base or "", repository=repository,
         copied=copied, allow_commands=arguments.allow_commands, allow_network=arguments.allow_network,
         test_command=test_command, limits=CommandLimits(seconds_max=float(arguments.timeout)),
+        recorded_root=root,
     )  # fmt: skip
     return FolderWorld(plan, read, progress=face.progress("copying the base"))
 

@@ -34,6 +34,7 @@ from periplus.trail.shell_words import (
 
 COMMAND_CHARS_MAX: Final = 64 << 10
 SEARCHES_MAX: Final = 16
+ACTIONS_MAX: Final = 16
 
 ActionKind = Literal["test", "commit", "push", "search"]
 
@@ -88,21 +89,31 @@ def recognise(command: str) -> list[Action]:
     text, bodies = without_heredocs(command) if "<<" in command else (command, [])
     segments = flattened(split_segments(text))
     found: list[Action] = []
-    deciding: list[str] = []  # what may be why the whole failed: kinds of actions, and nothing for what is none
+    deciding: list[tuple[str, str]] = []  # what may be why the whole failed: actions, and nothing for what is none
     for segment in segments:
         words = program_of(segment.words)
         if not words:
             continue
         action = _test(words) or _git(words, bodies)
+        if action is not None and action.kind == "test":
+            action = action._replace(what=_KEYWORD.sub("", segment.text))
         if not segment.is_hidden and words[0].rsplit("/", 1)[-1] not in SURE:
-            deciding.append(action.kind if action is not None else "")
-        if action is not None and all(action.kind != other.kind for other in found):
-            what = _KEYWORD.sub("", segment.text) if action.kind == "test" else action.what
-            found.append(action._replace(what=what, is_hidden=segment.is_hidden, is_optional=segment.is_optional))
+            deciding.append(_identity(action) if action is not None else ("", ""))
+        if (
+            action is not None
+            and len(found) < ACTIONS_MAX
+            and all(_identity(action) != _identity(other) for other in found)
+        ):
+            found.append(action._replace(is_hidden=segment.is_hidden, is_optional=segment.is_optional))
     if not found:
         return _searches(segments)
-    others, kinds = deciding.count(""), {*deciding} - {""}
-    return [action._replace(rivals=others + len(kinds - {action.kind})) for action in found]
+    others, own = deciding.count(("", "")), {*deciding} - {("", "")}
+    return [action._replace(rivals=others + len(own - {_identity(action)})) for action in found]
+
+
+def _identity(action: Action) -> tuple[str, str]:
+    """What makes it another step: each run of other tests is one, and of a kind of git's commands the first."""
+    return action.kind, action.what if action.kind == "test" else ""
 
 
 def _test(words: list[str]) -> Action | None:

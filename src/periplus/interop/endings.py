@@ -39,16 +39,23 @@ def told_endings(steps: Sequence[Planned], outcome: Outcome, why: str, output: s
     """The ending of each step of a call that ended with ``outcome``; None for one that ended as the call did. ``why`` says what
     is known of the failure of the whole.
     """
+    is_alone = sum(step.op == "TEST_RUN" for step in steps) <= 1
+
+    def told(step: Planned) -> Ending:
+        end = _told(step, output)
+        is_any = step.op == "TEST_RUN" and end[0] == "failed" and not is_alone  # which of the tests, is not said
+        return _UNKNOWN if is_any else end
+
     if outcome == "ok":
-        return [_told(step, output) if step.is_hidden else None for step in steps]
+        return [told(step) if step.is_hidden else None for step in steps]
     if outcome != "failed":
         return [None] * len(steps)
     shared = [at for at, step in enumerate(steps) if step.rivals and not step.is_hidden]
     ends: dict[int, Ending | None] = dict.fromkeys(range(len(steps)))
     for at, step in enumerate(steps):
         if step.is_hidden or step.rivals:
-            ends[at] = _told(step, output)
-        elif step.op in ("TEST_RUN", "GIT_COMMIT", "GIT_PUSH") and _told(step, output) == _UNKNOWN:
+            ends[at] = told(step)
+        elif step.op in ("TEST_RUN", "GIT_COMMIT", "GIT_PUSH") and told(step) == _UNKNOWN:
             line = told_not_reached(output)
             ends[at] = ("unknown", line) if line else None
     _infer(shared, ends, is_whole=bool(shared) and len(shared) == steps[shared[0]].rivals + 1)

@@ -258,8 +258,9 @@ class Intake:
 
     def _refine(self, call: Call, text: str, error: str | None) -> None:
         """Fill in what only the result says: how many tests passed, which commit was made, how each part ended."""
+        is_alone = sum(step.op == "TEST_RUN" for step in call.steps) == 1  # else nobody knows which of them passed
         for step in call.steps:
-            if step.op == "TEST_RUN" and step.operands[1] is None:
+            if step.op == "TEST_RUN" and step.operands[1] is None and is_alone:
                 step.operands[1] = passed_count(text)
             elif step.op == "GIT_COMMIT" and step.operands[2] is None:
                 step.operands[2] = commit_digest(text, step.note or "")

@@ -7,6 +7,9 @@ nothing is written, and no path can lead out of it: a link is followed within th
 tree must have the id that the step names. Where it has not, the files behind that id (from the repository, or from what the
 recorder kept) say which file differs, and the last step that touched it is the wrong one.
 
+A commit is such a checkpoint where it has the very files; in a git history, where nothing stands between two commits but what the
+second changed, each is one.
+
 A command may have changed any file, so from it to the next checkpoint only what was wholly written since is *sure*.
 What differs and is not sure is not judged, and never counted as right; the tree goes on from what the checkpoint says, so that
 every stretch between two checkpoints is judged for itself.
@@ -19,9 +22,10 @@ __all__ = ["NOTE_EVERY", "EffectSources", "EffectVerdict", "Effects", "StepEffec
 import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple
 
 from periplus.base.errors import FormatError, UsageError
+from periplus.trail.effects_model import Effects, EffectSources, EffectVerdict, StepEffect
 from periplus.trail.filenotes import (
     NOTE_CHECKED_OUT,
     NOTE_EXECUTABLE,
@@ -37,14 +41,16 @@ from periplus.trail.opcodes import BY_NAME, opcode_name
 from periplus.trail.reader import TrailReader
 from periplus.trail.standing import Standing, decode_standing
 
-EffectVerdict: TypeAlias = Literal["right", "wrong", "not judged", "outside", "start"]
-
 NOTE_EVERY: Final = "every occurrence"  # of an edit that replaced all of them
 _HELD_BYTES_MAX: Final = 512 << 20
 _NAMED_MAX: Final = 3
 _HOPS_MAX: Final = 40
 _WRITE, _EDIT, _DELETE, _MOVE, _CHECKPOINT = (
     BY_NAME[name].code for name in ("FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOVE", "CHECKPOINT")
+)
+_COMMIT: Final = BY_NAME["GIT_COMMIT"].code
+_HISTORY: Final = (
+    "git"  # the tool of a trail that is a git history: between two of its commits stand their files, and nothing else
 )
 _FILE_STEPS: Final = frozenset({_WRITE, _EDIT, _DELETE, _MOVE})
 _HARMLESS: Final = frozenset(
@@ -56,48 +62,6 @@ _HARMLESS: Final = frozenset(
 )  # fmt: skip
 _MODES: Final = {NOTE_LINK: LINK, NOTE_SUBMODULE: SUBMODULE, NOTE_EXECUTABLE: EXECUTABLE, NOTE_NOT_EXECUTABLE: FILE}
 _NOT_TAKEN: Final = frozenset({"failed", "denied", "cancelled"})
-
-
-class EffectSources(Protocol):
-    """Where files come from. Nothing that they give is believed before it was hashed."""
-
-    def entries(self, state: Digest) -> dict[str, TreeEntry] | None:
-        """The files of a git tree or commit, without the store's own folder; None where it is not at hand."""
-        ...
-
-    def blob(self, name: bytes) -> bytes | None:
-        """The content of a git blob."""
-        ...
-
-    def object(self, digest: bytes) -> bytes | None:
-        """The object with this SHA-256."""
-        ...
-
-    def expect(self, blobs: Iterable[bytes]) -> None:
-        """These blobs will be asked for."""
-        ...
-
-
-class StepEffect(NamedTuple):
-    """What was found out about a step: file steps, checkpoints, and commands that may be why others were not judged."""
-
-    at: int
-    op: str
-    verdict: EffectVerdict
-    detail: str
-
-
-class Effects(NamedTuple):
-    """``missing`` says what the trail or the repository lacks for more to be judged."""
-
-    verdict: Literal["verified", "wrong", "not shown"]
-    summary: str
-    steps: tuple[StepEffect, ...]
-    missing: tuple[str, ...]
-
-    @property
-    def first_wrong(self) -> StepEffect | None:
-        return min((step for step in self.steps if step.verdict == "wrong"), default=None)
 
 
 def judge_effects(reader: TrailReader, sources: EffectSources, root: str = "") -> Effects:
@@ -157,6 +121,10 @@ class _Judge:
 
     def _begin(self, reader: TrailReader) -> None:
         base = reader.header.base
+        self._is_history = reader.header.tool == _HISTORY
+        if base is None and self._is_history:
+            self._sync({})  # its first commit has no parent: it began with no files
+            return
         if not isinstance(base, Digest) or base.algorithm == "sha256":
             self._missing["the trail does not say which commit its run began from"] = None
             return
@@ -181,6 +149,8 @@ class _Judge:
                 self._take_over(index, step)
             elif step.outcome == "ok":
                 self._checkpoint(index, step)
+        elif step.code == _COMMIT and step.outcome == "ok" and _is_named(step):
+            self._commit(index, step)
         elif step.code in _FILE_STEPS:
             if step.outcome not in _NOT_TAKEN:
                 self._file_step(index, step)
@@ -375,6 +345,30 @@ class _Judge:
             self._sync(entries)
             return
         self._compare(index, entries)
+
+    def _commit(self, index: int, step: Step) -> None:
+        """A commit has the files that stand where it is made; where an agent made it, perhaps not all of them."""
+        state = step.operands[2]
+        assert isinstance(state, Digest)
+        entries = self._sources.entries(state)
+        if self._is_known and entries is not None:
+            held = {
+                path: TreeEntry(file.mode, file.blob) for path, file in self._files.items() if file.blob is not None
+            }
+            self._ops[index] = opcode_name(step.code)
+            if len(held) == len(self._files) and held == entries:
+                self._checkpoints += 1
+                self._settle(index, "every file is as the steps give it")
+                return
+            if self._is_history:
+                self._checkpoints += 1
+                self._compare(index, entries)
+                return
+        if self._is_history:
+            self._ops[index] = opcode_name(step.code)
+            self._say(index, "not judged", "the commit is not in the repository")
+        else:
+            self._command(index)
 
     def _take_over(self, index: int, step: Step) -> None:
         """The files stand as in a commit by no step. What a merge settled before it is judged by it, and nothing else is."""
@@ -714,6 +708,12 @@ def _is_of_git(step: Step) -> bool:
     """Whether it writes what git has, which is an entry of a tree: never through a link, but in its place."""
     content = step.operands[1]
     return step.code == _WRITE and isinstance(content, Digest) and content.algorithm != "sha256"
+
+
+def _is_named(step: Step) -> bool:
+    """Whether a commit says which one it made."""
+    commit = step.operands[2]
+    return isinstance(commit, Digest) and commit.algorithm != "sha256"
 
 
 def _notes(note: Text | None) -> list[str]:

@@ -6,7 +6,18 @@ first, so that what stands in one is never read as a command. All of it takes ti
 
 from __future__ import annotations
 
-__all__ = ["HELD", "SURE", "Segment", "flattened", "program_of", "segments_of", "split_segments", "without_heredocs"]
+__all__ = [
+    "HELD",
+    "SURE",
+    "Segment",
+    "blanked_heredocs",
+    "flattened",
+    "place_of_text",
+    "program_of",
+    "segments_of",
+    "split_segments",
+    "without_heredocs",
+]
 
 import re
 from typing import Final, NamedTuple
@@ -97,6 +108,8 @@ class Segment(NamedTuple):
     is_piped: bool = False
     is_hidden: bool = False
     is_optional: bool = False
+    places: tuple[tuple[int, int], ...] = ()
+    end: int = 0
 
 
 def without_heredocs(command: str) -> tuple[str, list[str]]:
@@ -119,36 +132,60 @@ def without_heredocs(command: str) -> tuple[str, list[str]]:
     return "".join(out), bodies
 
 
+def blanked_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
+    """The text with blanks in the place of the bodies of here-documents, and of each where its ``<<`` stands, and its body."""
+    out: list[str] = []
+    bodies: list[tuple[int, int, int]] = []
+    at = 0
+    while len(bodies) < _HEREDOCS_MAX:
+        match = _HEREDOC.search(command, at)
+        line_end = command.find("\n", match.end()) if match is not None else -1
+        if match is None or line_end < 0:
+            break
+        last = re.compile(rf"^[ \t]*{match.group(2)}[ \t]*$", re.MULTILINE).search(command, line_end + 1)
+        if last is None:
+            break
+        out += [command[at : line_end + 1], " " * (last.end() - line_end - 1)]
+        bodies.append((match.start(), line_end + 1, last.end()))
+        at = last.end()
+    out.append(command[at:])
+    return "".join(out), bodies
+
+
 def split_segments(text: str) -> list[Segment]:
     """The simple commands of a text without here-documents, those in parentheses included."""
     segments: list[Segment] = []
     enders: list[set[str]] = []  # what stands between each and the next
     words: list[str] = []
-    start = end = 0
+    places: list[tuple[int, int]] = []
+    start = end = stop = 0
     count = 0
     is_target = is_piped = will_be_piped = False
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         if kind == "end":
             if words:
-                segments.append(Segment(words, text[start:end].strip(), is_piped))
+                segments.append(Segment(words, text[start:end].strip(), is_piped, places=tuple(places), end=stop))
                 enders.append(set())
                 will_be_piped = False
             if enders:
                 enders[-1].add(match.group())
-            words = []
+            words, places = [], []
             is_target = False
             will_be_piped = match.group() == "|" or (will_be_piped and match.group() in ("(", "\n"))
             is_piped = will_be_piped
         elif kind == "redirect":
             is_target = not match.group().endswith(("&", "-")) and not match.group()[-1].isdigit()
+            stop = match.end()
         elif kind == "word":
+            stop = match.end()
             if is_target:
                 is_target = False
                 continue
             if not words:
                 start = match.start()
             words.append(_unquoted(match.group()))
+            places.append(match.span())
             end = match.end()
             count += 1
             if count >= _WORDS_MAX:
@@ -156,7 +193,7 @@ def split_segments(text: str) -> list[Segment]:
         elif kind == "stray" and match.group() in _QUOTES:
             break  # a text that is not closed: all behind it belongs to it
     if words:
-        segments.append(Segment(words, text[start:end].strip(), is_piped))
+        segments.append(Segment(words, text[start:end].strip(), is_piped, places=tuple(places), end=stop))
         enders.append(set())
     return _with_hidden(segments, enders)
 
@@ -207,14 +244,20 @@ def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
 
 def segments_of(words: list[str]) -> list[Segment] | None:
     """The commands within ``bash -c '…'`` and its like; None for another program."""
-    if words[0].rsplit("/", 1)[-1] not in _SHELLS:
-        return None
+    at = place_of_text(words)
+    return split_segments(words[at]) if at else None
+
+
+def place_of_text(words: list[str]) -> int:
+    """Which of the words of ``bash -c '…'`` and its like is the text that it runs; 0 for another program."""
+    if not words or words[0].rsplit("/", 1)[-1] not in _SHELLS:
+        return 0
     for at, word in enumerate(words[1:5], 1):
         if word.startswith("-") and not word.startswith("--") and word.endswith("c") and at + 1 < len(words):
-            return split_segments(words[at + 1])
+            return at + 1
         if not word.startswith("-"):
-            return None
-    return None
+            return 0
+    return 0
 
 
 def flattened(segments: list[Segment], depth: int = _SHELLS_DEPTH_MAX) -> list[Segment]:

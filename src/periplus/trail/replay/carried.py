@@ -33,7 +33,11 @@ class Carried(NamedTuple):
 
     @property
     def why(self) -> str:
-        other = "a file of a store" if STORE_FOLDER in self.path.split("/") else "a name for an option or a pattern"
+        other = (
+            "a file of a store"
+            if STORE_FOLDER in self.path.split("/")
+            else "a name for an option or a pattern, or too large"
+        )
         return f"{self.path[:200]} is {_WORDS.get(self.mode, other)}, which a replay does not make"
 
 

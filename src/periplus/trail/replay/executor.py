@@ -18,7 +18,7 @@ from __future__ import annotations
 __all__ = ["STEPS_MAX", "Replay", "ReplayOptions", "ReplayReport", "StepCursor"]
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
@@ -33,6 +33,7 @@ from periplus.trail.reader import TrailReader
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
 from periplus.trail.replay.model import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
+from periplus.trail.replay.shell_text import Sibling, own_part
 from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 10_000  # each may be a command: a loop that never ends is to be told within minutes
@@ -51,6 +52,9 @@ _NEEDS: Final[dict[str, tuple[tuple[Action, int | None], ...]]] = {  # opcode â†
 }
 _ACTED: Final = _CONTROL | PERFORMED
 _TEST_RUN: Final = BY_NAME["TEST_RUN"].code
+_OF_COMMANDS: Final = frozenset(BY_NAME[name].code for name in ("TEST_RUN", "GIT_COMMIT", "GIT_PUSH"))
+_SIBLINGS_MAX: Final = 24
+_WINDOW_STEPS: Final = 64
 _LABEL: Final = BY_NAME["LABEL"].code
 _CAP_ISSUE: Final = BY_NAME["CAP_ISSUE"].code
 
@@ -180,6 +184,8 @@ class Replay:
     def _step(self, index: int) -> None:
         step = self._steps.at(index)
         call = operands_of(index, step, self._local, self._read_content, is_performed=opcode_name(step.code) in _ACTED)
+        if call.op == "TEST_RUN" and call.note:
+            call = call._replace(note=own_part(call.note, call.text(0), self._siblings(index, step)))
         begun_ms = self._clock.now_ms()
         following, is_change = index + 1, False
         if call.op in _CONTROL:
@@ -194,6 +200,22 @@ class Replay:
         self._log.settle(outcome, is_durable=is_change)
         self._account(outcome)
         self._observe(call, did)
+
+    def _siblings(self, index: int, step: Step) -> list[Sibling]:
+        """The steps about other parts of the command that ``step`` is of: they stand beside it, with the same text and source."""
+        found: list[Sibling] = []
+        for way in (-1, 1):
+            at = index + way
+            while 0 <= at < self._count and abs(at - index) < _SIBLINGS_MAX:
+                other = self._steps.at(at)
+                if other.code not in _OF_COMMANDS or (other.note, other.source) != (step.note, step.source):
+                    break
+                place = 1 if opcode_name(other.code) == "GIT_COMMIT" else 0
+                what = other.operands[place]
+                has_failed = other.outcome not in ("ok", "unknown")
+                found.append(Sibling(opcode_name(other.code), what if isinstance(what, str) else "", has_failed))
+                at += way
+        return found
 
     def _performed(self, call: Call, form: CommandForm) -> tuple[Did, bool]:
         """The world's Did, and whether the step was to change something."""
@@ -366,26 +388,28 @@ def _is_of_store(path: str) -> bool:
 
 
 class StepCursor:
-    """The steps by their numbers, made one after the other: going on is cheap, going back begins anew."""
+    """The steps by their numbers, made one after the other: going on, or a little back, is cheap; going back further begins anew."""
 
     def __init__(self, readers: Sequence[TrailReader]) -> None:
         self._readers = readers
         self._next = 0
         self._iterator: Iterator[Step] = iter(())
-        self._last: Step | None = None
+        self._window: deque[Step] = deque(maxlen=_WINDOW_STEPS)
         self._begin()
         self.decoded = 0
 
     def at(self, index: int) -> Step:
-        if index == self._next - 1 and self._last is not None:
-            return self._last
-        if index < self._next:
+        first = self._next - len(self._window)
+        if first <= index < self._next:
+            return self._window[index - first]
+        if index < first:
             self._begin()
         self.decoded += index + 1 - self._next
-        step = next(islice(self._iterator, index - self._next, None))
-        self._next, self._last = index + 1, step
-        return step
+        self._window.extend(islice(self._iterator, index + 1 - self._next))
+        self._next = index + 1
+        return self._window[-1]
 
     def _begin(self) -> None:
         self._iterator = chain.from_iterable(reader.steps() for reader in self._readers)
-        self._next, self._last = 0, None
+        self._next = 0
+        self._window.clear()

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from periplus.base.confined import FILE_BYTES_MAX, Entry, judge_path
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
-from periplus.trail.gittree import LINK, SUBMODULE
+from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE
 from periplus.trail.model import Digest
 from periplus.trail.replay.carried import Carried, CarriedEntries, carried_mode, judge_carried
 from periplus.trail.replay.globs import glob_matches, is_glob
@@ -174,6 +174,8 @@ class FileSteps:
         def act() -> Did:
             judge_path(path)
             data = self._read_content(content)
+            if data is None and content.algorithm != "sha256":
+                return self._note_large(path, content, kind)
             if data is None:
                 return Did.skipped("the content is not at hand")
             self._make_room(path)
@@ -285,6 +287,8 @@ class FileSteps:
             if mode:
                 return {path: f"{mode} {content.value.hex()}"}
             data = self._read_content(content)
+            if data is None and content.algorithm != "sha256":
+                return {path: f"{self._mode_of(path, kind=call.kind)} {content.value.hex()}"}
             can_run = self._can_run(path) if call.kind == "kept" else call.kind == "executable"
             return {path: _sha256(data, can_run=can_run)} if data is not None else {}
         if call.op == "FILE_EDIT":
@@ -296,6 +300,20 @@ class FileSteps:
             held = self._print(path)
             return {path: ABSENT, call.text(1): held} if held and self._is_free(call.text(1)) else {}
         return {}
+
+    def _note_large(self, path: str, content: Digest, kind: FileKind) -> Did:
+        """A file whose bytes are not to be had, or too many, is an entry of the trees all the same."""
+        mode = self._mode_of(path, kind=kind)
+        self._make_room(path)
+        if self._is_file(path):
+            self.folder.delete(path)
+        self.carried.put(path, mode, content.value.hex())
+        return Did.skipped(f"the content of {path} is not at hand, or too large: noted by what git calls it")
+
+    def _mode_of(self, path: str, *, kind: FileKind) -> str:
+        held = self.carried.get(path)
+        could_run = held.mode == EXECUTABLE if held is not None else self._can_run(path)
+        return EXECUTABLE if kind == "executable" or (kind == "kept" and could_run) else FILE
 
     def _carry(self, path: str, mode: str, content: Digest) -> Did:
         judge_carried(path)

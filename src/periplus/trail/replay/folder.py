@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["FolderPlan", "FolderWorld"]
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
 from periplus.base.confined import Confined
@@ -25,6 +25,7 @@ from periplus.trail.replay.scratch import (
     no_progress,
     take_tree,
 )
+from periplus.trail.replay.shell_text import rebased, tests_of
 from periplus.trail.replay.testing import judge_tests, read_junit, why_unclear
 
 _MADE: Final = "made.json"
@@ -40,7 +41,8 @@ class FolderPlan(NamedTuple):
     """How a world is opened. ``folder`` is the replay's own; ``path`` the PATH that programs are found by.
 
     Its files begin as those of ``base``, a commit of ``repository``, or as a copy of the folder ``copied``, or empty.
-    ``test_command`` are the words that run tests, with ``{target}``, and ``{report}`` for a JUnit file, in them.
+    ``test_command`` are the words that run tests, with ``{target}``, and ``{report}`` for a JUnit file, in them. ``recorded_root`` is
+    the folder that the record's commands ran in, which is this one here.
     """
 
     folder: str
@@ -52,6 +54,7 @@ class FolderPlan(NamedTuple):
     allow_network: bool = False
     test_command: tuple[str, ...] = ()
     limits: CommandLimits = CommandLimits()
+    recorded_root: str = ""
 
 
 class FolderWorld(FileSteps):
@@ -125,6 +128,8 @@ class FolderWorld(FileSteps):
             return Did.denied("the command cannot be run")
         try:
             folder = self.confined.real_path(cwd)
+            if words is None:
+                command = rebased(command, self.plan.recorded_root, self.root, cwd)
         except ConfinementError as error:
             return Did.denied(str(error))
         except NotFoundError as error:
@@ -148,12 +153,21 @@ class FolderWorld(FileSteps):
             return judge_tests(did.exit_code, None, expected, did.output or b"")
         if target.startswith("-") or "\0" in target:
             return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
+        try:
+            tests = tests_of(target, command, self.plan.recorded_root, self._is_there)
+            folder = self.confined.real_path(tests.folder) if tests is not None else self.root
+        except ConfinementError as error:
+            return Did.denied(str(error))
+        except NotFoundError as error:
+            return Did.failed(str(error))
         report = os.path.join(self._reports, f"report-{os.urandom(8).hex()}.xml")
-        words = [word.replace(_TARGET, target).replace(_REPORT, report) for word in self.plan.test_command]
-        ran = self._runner.run(words, self.root)
+        targets = tests.paths if tests is not None else (target,)
+        ran = self._runner.run(_filled(self.plan.test_command, targets, report), folder)
         did = _ran(ran)
         if did.outcome == "cancelled":
             return did
+        if tests is not None and not tests.is_exact:
+            expected = None  # other tests than these may have been chosen
         return judge_tests(ran.exit_code, self._passed(os.path.basename(report)), expected, ran.output)
 
     def commit(self, message: str, commit: Digest | None) -> Did:
@@ -288,6 +302,12 @@ class FolderWorld(FileSteps):
             return self._read_object(digest)
         return self._source.blob(digest) if self._source is not None else self._read_object(digest)
 
+    def _is_there(self, path: str) -> bool:
+        try:
+            return self.confined.stat(path) is not None
+        except ConfinementError:
+            return False
+
     def _passed(self, report: str) -> int | None:
         """How many tests a report says that passed; None where there is none. A link there is not followed."""
         try:
@@ -297,6 +317,17 @@ class FolderWorld(FileSteps):
         except (ConfinementError, NotFoundError):
             return None
         return counts.passed if counts is not None else None
+
+
+def _filled(words: Sequence[str], targets: Sequence[str], report: str) -> list[str]:
+    """The words of a test command; a word that is ``{target}`` becomes as many as there are targets."""
+    filled: list[str] = []
+    for word in words:
+        if word == _TARGET:
+            filled += targets
+        else:
+            filled.append(word.replace(_TARGET, " ".join(targets)).replace(_REPORT, report))
+    return filled
 
 
 def _ran(ran: Ran) -> Did:

@@ -55,8 +55,6 @@ def why_unclear(command: str, target: str, exit_code: int) -> str:
     if not exit_code:
         is_left_out = any(segment.is_optional for segment in tests)
         return "whether the command came to run the tests is not known" if is_left_out else ""
-    if any(words[0] in ("cd", "pushd") and words[1:2] and words[1].startswith("/") for _, words in parts):
-        return "the command goes to a folder that it names from the root, and so out of the replay's, or nowhere"
     others = [segment for segment, _ in acting if segment not in tests[:1] and not segment.is_hidden]
     return "another part of the command may be why it failed" if others else ""
 

@@ -1,0 +1,297 @@
+"""The text of a recorded command as a replay runs it.
+
+``rebased`` puts the replay's folder in the place of the one that the command was recorded in, so that
+``cd /home/ada/shop && pytest`` tests what the replay made, and not what ada has. A ``cd`` that plainly leads elsewhere is refused.
+``own_part`` leaves of a command that became several steps what is the step's own: tests are not run twice, and what is committed by
+a GIT_COMMIT of its own not by the shell as well.
+
+Words are told as ``trail.shell_words`` tells them, nothing is expanded, and what cannot be told stays as it is: this makes no prison
+of a shell (docs/decisions/0029), it keeps honest commands where they belong.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Sibling", "Tests", "own_part", "rebased", "tests_of"]
+
+import posixpath
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.errors import ConfinementError
+from periplus.trail.shell_words import Segment, blanked_heredocs, place_of_text, program_of, split_segments
+
+_TEXT_CHARS_MAX: Final = 64 << 10
+_DEPTH_MAX: Final = 3
+_GOING: Final = frozenset({"cd", "pushd"})
+_CONTEXT: Final = frozenset({
+    "cd", "pushd", "popd", "export", "set", "source", ".", "alias", "unset", "ulimit", "umask", "trap", "shopt", "exit",
+})  # fmt: skip
+_KEYWORDS: Final = frozenset({
+    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "{", "}", "!",
+})  # fmt: skip
+_GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
+_QUIET: Final = frozenset({"-q", "-v", "-vv", "-x", "-s", "--verbose", "--quiet", "--no-header", "-ra", "-rA"})
+_RUNNING: Final = frozenset({"pytest", "unittest", "nose2"})
+
+_Change = tuple[int, int, str]
+
+
+class Sibling(NamedTuple):
+    """Another step of the same command: its opcode, its first operand and how it ended."""
+
+    op: str
+    what: str
+    has_failed: bool
+
+
+class Tests(NamedTuple):
+    """What of the tests in a folder a command ran: ``paths`` in it, none for all of them. It ``is_exact`` where nothing else of the
+    command may have chosen among them.
+    """
+
+    folder: str
+    paths: tuple[str, ...]
+    is_exact: bool
+
+
+# Folders
+
+
+def rebased(command: str, recorded: str, root: str, cwd: str = ".") -> str:
+    """The command with ``root`` for the folder ``recorded`` (empty: not known) where a word begins with it. ``cwd`` is where it
+    begins, below the root. Raises ConfinementError where it goes to a folder outside.
+    """
+    if len(command) > _TEXT_CHARS_MAX:
+        return command
+    return _Rebasing(recorded.rstrip("/"), root, posixpath.normpath(cwd)).text(command, _DEPTH_MAX)
+
+
+class _Rebasing:
+    def __init__(self, recorded: str, root: str, where: str) -> None:
+        self._recorded = recorded
+        self._root = root
+        self.where: str | None = where  # it is not known behind a ``cd`` that cannot be told
+
+    def text(self, text: str, depth: int) -> str:
+        blank, _ = blanked_heredocs(text)
+        changes: list[_Change] = []
+        for segment in split_segments(blank):
+            words = program_of(segment.words)
+            first = len(words) and len(segment.words) - len(words)
+            inner = first + place_of_text(words) if depth and place_of_text(words) else -1
+            goal = first + 1 + _behind_options(words) if words and words[0] in _GOING else -1
+            for at, (start, end) in enumerate(segment.places):
+                raw, word = text[start:end], segment.words[at]
+                if at == inner:
+                    new = self.text(word, depth - 1)
+                    if new != word and (raw[:1] == '"' and not {"$", "`"}.isdisjoint(raw)):
+                        raise _outside(word, "which folder it goes to cannot be told")
+                    after = shlex.quote(new) if new != word else raw
+                elif at == goal:
+                    after = self._gone(raw, word)
+                else:
+                    after = self._moved(raw)
+                if after != raw:
+                    changes.append((start, end, after))
+        return _changed(text, changes)
+
+    def _gone(self, raw: str, word: str) -> str:
+        """The goal of a ``cd``."""
+        plain = raw.split("'")[::2]  # without what stands in single quotes
+        if word == "-" or raw[:1] == "~" or any(not {"$", "`", "*", "?"}.isdisjoint(part) for part in plain):
+            self.where = None
+            return self._moved(raw)
+        if word.startswith("/"):
+            path = posixpath.normpath(word)
+            if not self._recorded or not (path + "/").startswith(posixpath.normpath(self._recorded) + "/"):
+                raise _outside(word, "an absolute path")
+            self.where = posixpath.relpath(path, self._recorded)
+            return shlex.quote(posixpath.normpath(posixpath.join(self._root, self.where)))
+        if self.where is not None:
+            self.where = posixpath.normpath(posixpath.join(self.where, word))
+            if self.where.split("/")[0] == "..":
+                raise _outside(word, "it leads upwards")
+        return raw
+
+    def _moved(self, raw: str) -> str:
+        quote = raw[:1] if raw[:1] in ("'", '"') else ""
+        rest = raw[len(quote) :]
+        if not self._recorded or not rest.startswith(self._recorded):
+            return raw
+        rest = rest[len(self._recorded) :]
+        if rest[:1] not in ("", "/", quote or "/"):
+            return raw
+        return quote + _within(self._root, quote) + rest
+
+
+def _within(root: str, quote: str) -> str:
+    if quote == "'":
+        return root.replace("'", "'\\''")
+    if quote == '"':
+        return "".join(f"\\{char}" if char in '"\\$`' else char for char in root)
+    return shlex.quote(root)
+
+
+def _behind_options(words: Sequence[str]) -> int:
+    """How many options stand behind the first word."""
+    count = 0
+    for word in words[1:]:
+        if word[:1] != "-" or word == "-":
+            break
+        count += 1
+    return count
+
+
+def _outside(word: str, why: str) -> ConfinementError:
+    return ConfinementError(
+        f"cd {word[:200]!r} is refused: {why}", path=word, reason="absolute" if word[:1] == "/" else "parent"
+    )
+
+
+# Parts
+
+
+def own_part(command: str, target: str, siblings: Sequence[Sibling]) -> str:
+    """What of a command is run for the tests ``target`` in it, where other steps stand for other parts of it: these are
+    replaced by what ends as they did. What has no step of its own is run with the tests that follow, or with the last.
+    """
+    if not siblings or not target or len(command) > _TEXT_CHARS_MAX:
+        return command
+    return _Parting(command, target, siblings).text(command, _DEPTH_MAX)
+
+
+class _Parting:
+    def __init__(self, command: str, target: str, siblings: Sequence[Sibling]) -> None:
+        self._target = target
+        self._tests = {one.what: one for one in siblings if one.op == "TEST_RUN" and one.what != target}
+        self._git = {
+            one.op.removeprefix("GIT_").lower(): one for one in siblings if one.op in ("GIT_COMMIT", "GIT_PUSH")
+        }
+        self._all = list(_flat(command, _DEPTH_MAX))
+        self._is_compound = any(not _KEYWORDS.isdisjoint(segment.words) for segment in self._all)
+        self._at = -1
+        self._is_out = False
+
+    def text(self, text: str, depth: int) -> str:
+        blank, bodies = blanked_heredocs(text)
+        changes: list[_Change] = []
+        for segment in split_segments(blank):
+            words = program_of(segment.words)
+            place = place_of_text(words) if depth else 0
+            if place:
+                start, end = segment.places[len(segment.words) - len(words) + place]
+                inner = self.text(words[place], depth - 1)
+                is_expanded = text[start] == '"' and not {"$", "`"}.isdisjoint(text[start:end])
+                if inner != words[place] and not is_expanded:
+                    changes.append((start, end, shlex.quote(inner)))
+                continue
+            self._at += 1
+            instead = self._instead(segment, words)
+            if instead:
+                count = next((at for at, word in enumerate(segment.words) if word not in _KEYWORDS), 0)
+                start = segment.places[count][0]
+                changes.append((start, segment.end, _turned(segment.words[:count], instead)))
+                changes += [
+                    (begin, end, "") for at, begin, end in bodies if start <= at < segment.end and begin >= segment.end
+                ]
+        return _changed(text, changes)
+
+    def _instead(self, segment: Segment, words: list[str]) -> str:
+        """What stands in the place of a part; empty where it stays."""
+        if segment.is_piped:
+            return ":" if self._is_out else ""
+        self._is_out = False
+        sibling = self._sibling(segment, words)
+        if sibling is not None:
+            self._is_out = True
+            return "false" if sibling.has_failed else ":"
+        if not words or words[0] in _CONTEXT or self._is_compound or self._owner() == self._target:
+            return ""
+        self._is_out = True
+        return ":"
+
+    def _sibling(self, segment: Segment, words: list[str]) -> Sibling | None:
+        if _is_named(segment, self._target):
+            return None
+        if words[:1] == ["git"]:
+            return self._git.get(_git_verb(words))
+        return next((one for what, one in self._tests.items() if _is_named(segment, what)), None)
+
+    def _owner(self) -> str:
+        """The tests with which a part without a step of its own is run."""
+        names = [self._target, *self._tests]
+        ahead = [*self._all[self._at :], *reversed(self._all[: self._at])]
+        return next((name for segment in ahead for name in names if _is_named(segment, name)), self._target)
+
+
+def _flat(text: str, depth: int) -> Iterator[Segment]:
+    for segment in split_segments(blanked_heredocs(text)[0]):
+        words = program_of(segment.words)
+        place = place_of_text(words) if depth else 0
+        if place:
+            yield from _flat(words[place], depth - 1)
+        else:
+            yield segment
+
+
+def _is_named(segment: Segment, target: str) -> bool:
+    return bool(target) and (segment.text == target or segment.text.endswith(f" {target}"))
+
+
+def _git_verb(words: Sequence[str]) -> str:
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_VALUED else 1
+    return words[at] if at < len(words) else ""
+
+
+def _turned(keywords: Sequence[str], instead: str) -> str:
+    """A loop that waits for what is not run ends at once."""
+    if "while" in keywords:
+        return ":" if "!" in keywords else "false"
+    return ":" if "until" in keywords else instead
+
+
+def _changed(text: str, changes: Sequence[_Change]) -> str:
+    out: list[str] = []
+    at = 0
+    for start, end, instead in sorted(changes):
+        out += [text[at:start], instead]
+        at = end
+    return "".join([*out, text[at:]])
+
+
+# Tests by another command
+
+
+def tests_of(target: str, command: str, recorded: str, exists: Callable[[str], bool]) -> Tests | None:
+    """What tests the part ``target`` of a recorded command ran, as far as its words say: paths that are there, in the folder that
+    the command went to. None for a target that is no part of a command but a name of tests. Raises ConfinementError as ``rebased``.
+    """
+    at = next((at for at, one in enumerate(_flat(command, _DEPTH_MAX)) if _is_named(one, target)), -1)
+    if at < 0 or len(command) > _TEXT_CHARS_MAX:
+        return None
+    going = _Rebasing(recorded.rstrip("/"), "/", ".")
+    for segment in list(_flat(command, _DEPTH_MAX))[:at]:
+        going.text(segment.text, 0)
+    folder = going.where or "."
+    words = program_of(next(iter(split_segments(target)), Segment([], "")).words)
+    if (
+        words[:1]
+        and words[0].rsplit("/", 1)[-1].startswith("python")
+        and words[1:2] == ["-m"]
+        and words[2:3]
+        and words[2] in _RUNNING
+    ):
+        words = words[2:]
+    paths: list[str] = []
+    is_exact = going.where is not None and bool(words) and words[0].rsplit("/", 1)[-1] in _RUNNING
+    for word in words[1:]:
+        if word[:1] != "-" and exists(
+            posixpath.normpath(posixpath.join(folder, word.partition("::")[0].removesuffix("/...")))
+        ):
+            paths.append(word)
+        elif word not in _QUIET:
+            is_exact = False
+    return Tests(folder, tuple(paths), is_exact)

@@ -1,0 +1,134 @@
+"""Recorded commands where a replay runs them: in its own folder, each part of a command once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from cli_support import git
+from periplus.base.errors import ConfinementError
+from periplus.trail.replay.shell_text import Sibling, own_part, rebased
+from replay_support import Taped, close_worlds, files_in, folder_world, replay
+
+ADA = "/home/ada/shop"
+HERE = "/r e/it's"
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    close_worlds()
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("make", "make"),
+        ("cd /home/ada/shop && make", "cd Q && make"),
+        ("cd '/home/ada/shop/web'; make", "cd Q/web; make"),
+        ("(cd -P /home/ada/shop/ && make)", "(cd -P Q && make)"),
+        ("bash -lc 'cd /home/ada/shop && make'", "bash -lc B"),
+        ("cat <<X\ncd /etc\nX\ncd /home/ada/shop", "cat <<X\ncd /etc\nX\ncd Q"),
+        ('cp /home/ada/shop/*.py "/home/ada/shop/$X" > a', 'cp Q/*.py "/r e/it\'s/$X" > a'),
+        ("cat /home/ada/shopping /srv/home/ada/shop", "cat /home/ada/shopping /srv/home/ada/shop"),
+        ("cd a && cd .. && cd $X && cd ..", "cd a && cd .. && cd $X && cd .."),
+        ("echo 'cd /etc'", "echo 'cd /etc'"),
+    ],
+)
+def test_the_folder_of_the_record_becomes_that_of_the_replay(command, run):
+    quoted = "'/r e/it'\"'\"'s'"
+    want = run.replace("Q/web", quoted[:-1] + "/web'").replace("Q", quoted)
+    found = rebased(command, ADA, HERE)
+    if "B" in run:
+        words = subprocess.run(["sh", "-c", f"printf %s {found[9:]}"], capture_output=True, text=True, check=True)
+        assert words.stdout == f"cd {quoted} && make"
+    else:
+        assert found == want
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cd /etc && cat passwd", "cd /home/ada/shop/../other; rm -rf x", "make && cd .. && make", "cd a/../../b; ls", "pushd /tmp",
+     "bash -c 'cd /etc; ls'", 'bash -c "cd /home/ada/shop && echo $X"', "cd /home/ada/shopping", "cd '/'"],
+)  # fmt: skip
+def test_a_command_that_goes_elsewhere_is_refused(command):
+    with pytest.raises(ConfinementError):
+        rebased(command, ADA, HERE)
+
+
+def test_a_command_that_begins_with_its_own_folder_runs_in_that_of_the_replay(tmp_path):
+    """The folder of the record is still there on the same machine, and was what such a command changed."""
+    real = tmp_path / "shop"
+    (real / "sub").mkdir(parents=True)
+    taped = Taped().write("sub/a.txt", "1")
+    taped.step("COMMAND_RUN", f"cd {real} && test -f sub/a.txt && echo 2 > b.txt", None, exit_code=0)
+    taped.step("COMMAND_RUN", f"cd {real}/sub; cp a.txt {real}/c.txt", os.fspath(real), exit_code=0)
+    taped.step("TEST_RUN", "test -f a.txt", None, note=f"cd {real}/sub && test -f a.txt")
+    taped.step("COMMAND_RUN", f"cd {tmp_path} && touch out", None, exit_code=0)
+    plan = {"allow_commands": True, "allow_network": True, "recorded_root": os.fspath(real)}
+    one, report = replay(taped, folder_world(taped, tmp_path / "r", **plan), recorded_root=os.fspath(real))
+    assert [(done.state, done.outcome) for done in one.outcomes] == [("done", "ok")] * 4 + [("denied", "denied")]
+    assert report.difference_count == 1
+    assert files_in(tmp_path / "r" / "files") == {"b.txt": b"2\n", "c.txt": b"1", "sub/a.txt": b"1"}
+    assert [path.name for path in sorted(real.rglob("*"))] == ["sub"]
+    assert not (tmp_path / "out").exists()
+
+
+PAIR = [Sibling("TEST_RUN", "b", has_failed=False), Sibling("GIT_COMMIT", "m", has_failed=False)]
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("make && a && date && b && git commit -m m", "make && a && : && : && :"),
+        ("cd x && a 2>&1 | tail; b > log | tail", "cd x && a 2>&1 | tail; : | :"),
+        ("export X=1; b; a; make", "export X=1; :; a; make"),
+        ("if b; then a; fi", "if :; then a; fi"),
+        ("while b; do a; done", "while false; do a; done"),
+        ("bash -c 'a && git -C . commit -m m'", "bash -c 'a && :'"),
+        ("a && git commit -F - <<X\nrm\nX\nls", "a && :\n\nls"),
+        ("a && git commit -m \"$(cat <<'X'\nit is\nX\n)\" && git status", "a && : && git status"),
+    ],
+)
+def test_a_part_that_has_a_step_of_its_own_is_not_run_with_another(command, run):
+    assert own_part(command, "a", PAIR) == run
+
+
+def test_a_part_that_failed_fails_again_where_another_is_run():
+    assert own_part("b || a", "a", [Sibling("TEST_RUN", "b", has_failed=True)]) == "false || a"
+    assert own_part("a && git commit -m x", "a", []) == "a && git commit -m x"
+
+
+def test_a_command_of_two_tests_and_a_commit_is_carried_out_once(tmp_path):
+    command = "echo made >> log && sh one.sh && sh two.sh && git commit -qam x"
+    taped = Taped().write("one.sh", "echo one >> log").write("two.sh", "echo two >> log")
+    taped.step("TEST_RUN", "sh one.sh", None, note=command, source=7).step(
+        "TEST_RUN", "sh two.sh", None, note=command, source=7
+    )
+    taped.step("GIT_COMMIT", "shop", "x", None, note=command, source=7)
+    world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True)
+    one, report = replay(taped, world)
+    assert [done.outcome for done in one.outcomes] == ["ok"] * 5
+    assert report.verdict == "same"
+    assert files_in(tmp_path / "r" / "files")["log"] == b"made\none\ntwo\n"
+    assert git(tmp_path / "r" / "files", "log", "--format=%s") == "x\nbase\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "command", "said"),
+    [
+        ("python -m pytest -q t/a.py::x", "cd sub && python -m pytest -q t/a.py::x | tail", "sub: t/a.py::x"),
+        ("pytest", "pytest && git push", ":"),
+        ("t/a.py", "", ": t/a.py"),
+    ],
+)
+def test_a_test_command_is_given_what_the_recorded_one_tested(tmp_path, target, command, said):
+    """The whole recorded command stood in the place of {target}."""
+    taped = Taped().write("sub/t/a.py", "").write("say.sh", 'echo "${PWD##*files}: $*" >> "$HOME/said"')
+    taped.step("TEST_RUN", target, None, note=command or None)
+    world = folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True,
+                         test_command=("sh", os.fspath(tmp_path / "r" / "files" / "say.sh"), "{target}"))  # fmt: skip
+    replay(taped, world)
+    assert (tmp_path / "r" / "home" / "said").read_text().strip(" /\n") == said
