@@ -289,7 +289,21 @@ def test_a_history_of_everything_is_replayed_to_each_of_its_trees(shell, tmp_pat
     assert (memory.verdict, memory.differences) == ("same", [])
     narrow = shell.json("trail", "replay", name, "--world", "memory", "--allow", "write:a", "--allow", "delete", code=5)
     assert "taken over" in next(one for one in narrow.differences if one.op == "CHECKPOINT").found
-    assert "effects  not shown" in shell("trail", "verify", "--effects", name, code=1).out
+
+
+def test_a_history_of_everything_is_shown_by_its_commits(shell, tmp_path):
+    """Nothing was: where no checkpoint stood, git's own commits said nothing."""
+    a_history_of_everything(shell.folder)
+    name = shell.json("trail", "import", "--git").trails[0].id
+    found = shell.json("trail", "verify", "--effects", name).trails[0].effects[0]
+    assert (found.verdict, found.missing) == ("verified", [])
+    commits = [step for step in found.steps if step.op == "GIT_COMMIT"]
+    assert len(commits) > 20
+    assert {step.verdict for step in commits} == {"right"}
+    assert {step.verdict for step in found.steps if step.op.startswith("FILE_")} == {
+        "right",
+        "outside",
+    }  # those of the store
 
 
 def test_a_history_is_paused_and_gone_on_with_where_links_are_noted(shell, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_support import git, make_repository
+from periplus.interop import import_git
 from periplus.project.effects import trail_effects
 from periplus.trail import BY_NAME, OUTCOMES, Digest, TrailBuilder, TrailReader
 from periplus.trail.gittree import TreeEntry, blob_id, tree_id
@@ -469,3 +471,32 @@ def test_an_account_of_the_files_comes_back_as_it_was():
     assert encode_standing(standing._replace(removed=("\udcff",))) is None
     assert standing.ignores("build/x")
     assert not standing.ignores("builder")
+
+
+# Histories
+
+
+def test_a_history_is_judged_commit_by_commit_and_a_forged_step_in_it_is_named(tmp_path):
+    folder = make_repository(tmp_path / "engine", commits=5)
+    imported = import_git(os.fspath(folder), trail_key=SECRET, put_object=lambda data: hashlib.sha256(data).digest())
+    (found,) = trail_effects(imported.trail, os.fspath(folder), None)
+    assert (found.effects.verdict, found.effects.summary) == ("verified", "verified: 10 right")
+    reader = TrailReader(imported.trail)
+    steps = list(reader.steps())
+
+    def forged(change):
+        builder = TrailBuilder(bytes(32))
+        for step in change(list(steps)):
+            builder.add(step.code, *step.operands, outcome=step.outcome, note=step.note)
+        (found,) = trail_effects(builder.finish(reader.header), os.fspath(folder), None)
+        return found.effects
+
+    other = forged(lambda all_: [*all_[:4], all_[4]._replace(operands=all_[2].operands), *all_[5:]])
+    assert (other.verdict, other.first_wrong.at, other.first_wrong.op) == ("wrong", 4, "FILE_WRITE")
+    assert sum(step.verdict == "wrong" for step in other.steps) == 1  # those behind are judged for themselves
+    dropped = forged(lambda all_: [*all_[:4], *all_[5:]])
+    assert (dropped.verdict, dropped.first_wrong.at, dropped.first_wrong.op) == ("wrong", 4, "GIT_COMMIT")
+    elsewhere = make_repository(tmp_path / "other", commits=1)
+    (found,) = trail_effects(imported.trail, os.fspath(elsewhere), None)
+    assert found.effects.verdict == "not shown"
+    assert {step.verdict for step in found.effects.steps} == {"not judged"}

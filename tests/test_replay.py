@@ -595,6 +595,31 @@ def test_a_commit_starts_two_processes_and_no_more(tmp_path):
     assert git(tmp_path / "r" / "files", "rev-list", "--count", "HEAD") == "11\n"
 
 
+def test_a_file_that_is_too_large_is_noted_and_its_tree_compared(tmp_path):
+    """It was left out, and with it each tree that has it was another."""
+    repository = make_repository(tmp_path / "source")
+    with (repository / "large").open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "-m", "large")
+    ids = dict(
+        zip(("engine.py", "large"), git(repository, "rev-parse", "HEAD:engine.py", "HEAD:large").split(), strict=True)
+    )
+    engine, large = (Digest("git-sha1", bytes.fromhex(one)) for one in ids.values())
+    commit = Digest("git-sha1", bytes.fromhex(git(repository, "rev-parse", "HEAD").strip()))
+    taped = (
+        Taped()
+        .step("FILE_WRITE", "engine.py", engine)
+        .step("FILE_WRITE", "large", large)
+        .step("GIT_COMMIT", "x", "m", commit)
+    )
+    taped.step("FILE_MOVE", "large", "a/larger").step("FILE_MOVE", "a/larger", "large").step("CHECKPOINT", commit)
+    world = folder_world(taped, tmp_path / "r", repository=os.fspath(repository))
+    report = replay(taped, world)[1]
+    assert (report.verdict, report.states) == ("same", {"done": 5, "skipped": 1})
+    assert world.left_out == ("large",)
+
+
 def test_a_run_on_a_base_is_compared_with_recorded_commits(tmp_path):
     repository = make_repository(tmp_path / "source")
     (repository / "link").symlink_to("engine.py")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli_support import git
 from periplus.base.errors import ConfinementError
-from periplus.trail.replay.shell_text import Sibling, own_part, rebased
+from periplus.trail.replay.shell_text import Sibling, chosen_tests, own_part, rebased
 from replay_support import Taped, close_worlds, files_in, folder_world, replay
 
 ADA = "/home/ada/shop"
@@ -99,6 +103,34 @@ def test_a_part_that_has_a_step_of_its_own_is_not_run_with_another(command, run)
 def test_a_part_that_failed_fails_again_where_another_is_run():
     assert own_part("b || a", "a", [Sibling("TEST_RUN", "b", has_failed=True)]) == "false || a"
     assert own_part("a && git commit -m x", "a", []) == "a && git commit -m x"
+
+
+HOSTILE = st.lists(st.sampled_from(["a", "b", "cd ", "/home/ada/shop", "'", '"', "$(", ")", "<<X\n", "X\n", "\n", ";", "|", "&&", "if ",
+                                    "bash -c ", "git commit -m ", "\\", "\0", "\ud800", "{ ", "> ", "..", "~", "\u00fc"]), max_size=40)  # fmt: skip
+
+
+@given(HOSTILE)
+def test_any_text_is_taken(words):
+    text = "".join(words)
+    own_part(text, "a", PAIR)
+    chosen_tests("a", text, ADA, lambda _path: True)
+    with contextlib.suppress(ConfinementError):
+        rebased(text, ADA, HERE)
+
+
+def test_a_long_command_takes_no_long_time():
+    begun = time.process_time()
+    for text in (
+        "a;" * 30_000,
+        "b && " * 12_000,
+        "bash -c '" * 7_000,
+        "cd a&&" * 10_000,
+        "<<X\n" * 12_000,
+        "'" * 60_000,
+    ):
+        own_part(text, "a", PAIR * 12)
+        rebased(text, ADA, HERE)
+    assert time.process_time() - begun < 20
 
 
 def test_a_command_of_two_tests_and_a_commit_is_carried_out_once(tmp_path):

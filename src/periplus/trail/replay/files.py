@@ -154,9 +154,18 @@ def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
 
 
 class FileSteps:
-    """The methods of a world that are about files; ``carried`` are entries that are none, and are not made."""
+    """The methods of a world that are about files; ``carried`` are entries that are none, and are not made. ``is_kept`` says of
+    content that could not be read whether the repository has it.
+    """
 
-    def __init__(self, folder: Folder, read_content: ReadContent, carried: CarriedEntries | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        read_content: ReadContent,
+        carried: CarriedEntries | None = None,
+        is_kept: Callable[[Digest], bool] = lambda _content: False,
+    ) -> None:
+        self._is_kept = is_kept
         self.folder = folder
         self.carried = carried if carried is not None else CarriedEntries()
         self._read_content = read_content
@@ -174,7 +183,7 @@ class FileSteps:
         def act() -> Did:
             judge_path(path)
             data = self._read_content(content)
-            if data is None and content.algorithm != "sha256":
+            if data is None and self._is_kept(content):
                 return self._note_large(path, content, kind)
             if data is None:
                 return Did.skipped("the content is not at hand")
@@ -287,7 +296,7 @@ class FileSteps:
             if mode:
                 return {path: f"{mode} {content.value.hex()}"}
             data = self._read_content(content)
-            if data is None and content.algorithm != "sha256":
+            if data is None and self._is_kept(content):
                 return {path: f"{self._mode_of(path, kind=call.kind)} {content.value.hex()}"}
             can_run = self._can_run(path) if call.kind == "kept" else call.kind == "executable"
             return {path: _sha256(data, can_run=can_run)} if data is not None else {}
@@ -302,13 +311,13 @@ class FileSteps:
         return {}
 
     def _note_large(self, path: str, content: Digest, kind: FileKind) -> Did:
-        """A file whose bytes are not to be had, or too many, is an entry of the trees all the same."""
+        """A file that is too large for a replay is an entry of the trees all the same."""
         mode = self._mode_of(path, kind=kind)
         self._make_room(path)
         if self._is_file(path):
             self.folder.delete(path)
         self.carried.put(path, mode, content.value.hex())
-        return Did.skipped(f"the content of {path} is not at hand, or too large: noted by what git calls it")
+        return Did.skipped(f"{path} is too large: noted by what git calls it")
 
     def _mode_of(self, path: str, *, kind: FileKind) -> str:
         held = self.carried.get(path)

@@ -25,7 +25,7 @@ from periplus.trail.replay.scratch import (
     no_progress,
     take_tree,
 )
-from periplus.trail.replay.shell_text import rebased, tests_of
+from periplus.trail.replay.shell_text import chosen_tests, rebased
 from periplus.trail.replay.testing import judge_tests, read_junit, why_unclear
 
 _MADE: Final = "made.json"
@@ -97,7 +97,7 @@ class FolderWorld(FileSteps):
         self.git = GitFolder(self.root, own, carried, may_change=plan.allow_commands)
         self.confined = Confined(self.root, files=self._files)
         self.confined.sweep()
-        super().__init__(self.confined, self._content, carried)
+        super().__init__(self.confined, self._content, carried, self._is_in_source)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class FolderWorld(FileSteps):
         if target.startswith("-") or "\0" in target:
             return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
         try:
-            tests = tests_of(target, command, self.plan.recorded_root, self._is_there)
+            tests = chosen_tests(target, command, self.plan.recorded_root, self._is_there)
             folder = self.confined.real_path(tests.folder) if tests is not None else self.root
         except ConfinementError as error:
             return Did.denied(str(error))
@@ -301,6 +301,9 @@ class FolderWorld(FileSteps):
         if digest.algorithm == "sha256":
             return self._read_object(digest)
         return self._source.blob(digest) if self._source is not None else self._read_object(digest)
+
+    def _is_in_source(self, content: Digest) -> bool:
+        return self._source is not None and self._source.has(content)
 
     def _is_there(self, path: str) -> bool:
         try:

@@ -114,6 +114,10 @@ class SourceRepository:
         found = self._ask(digest.value.hex(), b"blob")
         return found[1] if found is not None else None
 
+    def has(self, digest: Digest) -> bool:
+        """Whether the repository has a blob of this id, be it of any size."""
+        return digest.algorithm != "sha256" and not self._run("cat-file", "-e", digest.value.hex()).returncode
+
     def entries(self, tree: str) -> Iterator[Carried]:
         """All that is in a tree, at any depth, but for the store: the files of a replay have none."""
         done = self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree)

@@ -11,7 +11,7 @@ of a shell (docs/decisions/0029), it keeps honest commands where they belong.
 
 from __future__ import annotations
 
-__all__ = ["Sibling", "Tests", "own_part", "rebased", "tests_of"]
+__all__ = ["Chosen", "Sibling", "chosen_tests", "own_part", "rebased"]
 
 import posixpath
 import shlex
@@ -45,7 +45,7 @@ class Sibling(NamedTuple):
     has_failed: bool
 
 
-class Tests(NamedTuple):
+class Chosen(NamedTuple):
     """What of the tests in a folder a command ran: ``paths`` in it, none for all of them. It ``is_exact`` where nothing else of the
     command may have chosen among them.
     """
@@ -170,6 +170,7 @@ class _Parting:
         }
         self._all = list(_flat(command, _DEPTH_MAX))
         self._is_compound = any(not _KEYWORDS.isdisjoint(segment.words) for segment in self._all)
+        self._owner_of = self._owners()
         self._at = -1
         self._is_out = False
 
@@ -206,7 +207,7 @@ class _Parting:
         if sibling is not None:
             self._is_out = True
             return "false" if sibling.has_failed else ":"
-        if not words or words[0] in _CONTEXT or self._is_compound or self._owner() == self._target:
+        if not words or words[0] in _CONTEXT or self._is_compound or self._owner_of[self._at] == self._target:
             return ""
         self._is_out = True
         return ":"
@@ -218,11 +219,16 @@ class _Parting:
             return self._git.get(_git_verb(words))
         return next((one for what, one in self._tests.items() if _is_named(segment, what)), None)
 
-    def _owner(self) -> str:
-        """The tests with which a part without a step of its own is run."""
+    def _owners(self) -> list[str]:
+        """Of each part the tests with which it is run if it has no step of its own."""
         names = [self._target, *self._tests]
-        ahead = [*self._all[self._at :], *reversed(self._all[: self._at])]
-        return next((name for segment in ahead for name in names if _is_named(segment, name)), self._target)
+        named = [next((name for name in names if _is_named(segment, name)), "") for segment in self._all]
+        following = next(filter(None, reversed(named)), self._target)
+        owners = []
+        for name in reversed(named):
+            following = name or following
+            owners.append(following)
+        return owners[::-1]
 
 
 def _flat(text: str, depth: int) -> Iterator[Segment]:
@@ -265,7 +271,7 @@ def _changed(text: str, changes: Sequence[_Change]) -> str:
 # Tests by another command
 
 
-def tests_of(target: str, command: str, recorded: str, exists: Callable[[str], bool]) -> Tests | None:
+def chosen_tests(target: str, command: str, recorded: str, exists: Callable[[str], bool]) -> Chosen | None:
     """What tests the part ``target`` of a recorded command ran, as far as its words say: paths that are there, in the folder that
     the command went to. None for a target that is no part of a command but a name of tests. Raises ConfinementError as ``rebased``.
     """
@@ -294,4 +300,4 @@ def tests_of(target: str, command: str, recorded: str, exists: Callable[[str], b
             paths.append(word)
         elif word not in _QUIET:
             is_exact = False
-    return Tests(folder, tuple(paths), is_exact)
+    return Chosen(folder, tuple(paths), is_exact)
