@@ -170,9 +170,11 @@ def examine(
     references: References = no_references,
     read: Collection[bytes] = (),
     progress: Progress = lambda _done, _total: None,
+    derived: bool = True,
 ) -> Examination:
     """Check the whole store. ``references`` names the objects that an entity of a layer above refers to, and adds to ``read`` those that
-    it got from the store: they are not read again.
+    it got from the store: they are not read again. Without ``derived`` what can be made anew, index and files of entities, is not
+    looked at: nothing that is wrong with these is an error.
     """
     journal.project()
     unnamed = journal.unnamed_store()
@@ -182,16 +184,16 @@ def examine(
         )
     with rebuilding(journal) as rebuilt:
         try:
-            return _examine(journal, _Findings(rebuilt), references, read, progress)
+            return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived)
         except sqlite3.Error as error:
             if not is_cramped(rebuilt, error):
                 raise
     with closing(Index(None, "", NullIndexer(), journal.view)) as rebuilt:
-        return _examine(journal, _Findings(rebuilt), references, read, progress)
+        return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived)
 
 
 def _examine(
-    journal: Journal, found: _Findings, references: References, read: Collection[bytes], progress: Progress
+    journal: Journal, found: _Findings, references: References, read: Collection[bytes], progress: Progress, *, derived: bool
 ) -> Examination:
     problems: list[Problem] = []
     for lineage in journal.lineages():
@@ -206,9 +208,10 @@ def _examine(
         found.versions.also(served)
     problems += _check_objects(journal, found, read, progress)
     is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
-    problems += _check_index(journal, found, progress, is_whole=is_whole)
     live = sum(not entity.deleted for entity in served.entities())
-    problems += check_files(journal, served, live, found.versions, progress, is_whole=is_whole)
+    if derived:
+        problems += _check_index(journal, found, progress, is_whole=is_whole)
+        problems += check_files(journal, served, live, found.versions, progress, is_whole=is_whole)
     problems += _check_surroundings(journal)
     problems += _check_plain(journal)
     problems += _check_lock(journal)

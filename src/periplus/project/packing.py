@@ -28,7 +28,7 @@ def export(project: Project, path: str, *, damaged: bool, progress: Progress | N
         kept = (layout.objects + os.sep, layout.checkpoints + os.sep)
         return [
             Flaw(one.what, os.path.relpath(one.path or project.root, project.root), one.offset)
-            for one in project.examine(progress).problems
+            for one in project.examine(progress, derived=False).problems
             if one.severity == "error" or (damaged and one.severity == "warning" and one.path.startswith(kept))
         ]
 
@@ -49,7 +49,7 @@ def import_from(
 
     def check(root: str) -> list[str]:
         with kind(root, Writer("import", ""), clock=clock) as project:
-            found = project.examine(progress)
+            found = project.examine(progress, derived=False)
         return [f"{one.path}: {one.what}" for one in found.problems if one.severity == "error"]
 
     return import_store(

@@ -667,8 +667,8 @@ class Project:
 
         return make_checkpoint(self.journal, self.writer, progress or no_progress)
 
-    def examine(self, progress: Progress | None = None) -> Examination:
-        """Check the whole store, trails included; see ``periplus.journal.doctor``."""
+    def examine(self, progress: Progress | None = None, *, derived: bool = True) -> Examination:
+        """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.doctor``."""
         from periplus.journal.doctor import examine
         from periplus.project.archive import check_backups
         from periplus.project.context_objects import RefObjects, context_problems
@@ -682,9 +682,8 @@ class Project:
         def references(entity: Entity) -> set[bytes]:
             return contexts(entity) or trails.references(entity)
 
-        found = examine(
-            self.journal, references=references, read=trails.read, progress=progress or (lambda _done, _total: None)
-        )
+        found = examine(self.journal, references=references, read=trails.read, derived=derived,
+                        progress=progress or (lambda _done, _total: None))  # fmt: skip
         for more in (
             trail_problems(self, trails.reports), context_problems(self), check_backups(self.root), self.hooks.problems(),
             declared_problems(self), meaning_problems(self), waiting_problems(self), astray_problems(self),
