@@ -372,6 +372,27 @@ def test_output_that_cannot_be_written(store, words, unbuffered):
     assert texts(store).count(words[-1]) == (words[0] == "remember")
 
 
+@pytest.mark.parametrize(
+    "command", ["export -", "log", "log --reader me", "recall Thing --json", "trail list", "status --json", "show not_"]
+)
+def test_what_is_only_said_is_said_to_somebody(store, command):
+    """It ended as if it were done: a backup by `export - >&-` was none, and the cursor of a reader moved on."""
+    done = subprocess.run(
+        ["sh", "-c", f'"{PERIPLUS}" {command} >&-'],
+        cwd=store.folder,
+        env=store.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.splitlines() == [
+        "periplus: standard output is closed: what the command says would go nowhere",
+        "Nothing was done. Open it, or write to a file: > FILE",
+    ]
+    if "--reader" in command:
+        assert store.json("log", "--reader", "me").records
+
+
 @pytest.mark.slow
 def test_streams_that_are_closed(store):
     script = f'"{PERIPLUS}" remember - <&-; echo $? >&3; "{PERIPLUS}" remember "Said to nobody" >&- 2>&-; echo $? >&3'

@@ -99,6 +99,9 @@ class Face:
         self._is_bar_drawn = False
         self.draws_bars = True  # not above a line that is being written in
         self._is_warned = False
+        self.is_unheard = (
+            getattr(stdout, "name", "") == os.devnull
+        )  # closed by who called: see ``main._prepare_streams``
         self.code = 0  # what the command ends with, once that is known
         self._project: Project | None = None
 
@@ -201,9 +204,9 @@ class Face:
         name = _whole(self._name or self.environment.get("PERIPLUS_AGENT") or self._login())
         return Writer.named(name, session=_whole(self.environment.get("PERIPLUS_SESSION", "")))
 
-    def out(self, text: str = "") -> None:
+    def out(self, text: str = "", end: str = "\n") -> None:
         try:
-            self.stdout.write(text + "\n")
+            self.stdout.write(text + end)
         except OSError as error:
             raise unwritable(error) from error
 

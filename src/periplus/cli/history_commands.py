@@ -5,17 +5,18 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import RecordOut, UndoneOut, UndoOut
+    from periplus.cli.long_results import Aside
+    from periplus.cli.schemas import LogOut, RecordOut, UndoneOut, UndoOut
     from periplus.journal import IndexedRecord
     from periplus.journal.cursors import Reader
-    from periplus.journal.history import Gap, Page, RecordFilter
+    from periplus.journal.history import Gap, News, Page, RecordFilter
     from periplus.project import Project
 
 _NARROW: Final = 96  # on one line a summary would have less than 30 columns
@@ -216,36 +217,25 @@ def _by_lineage(places: _Places | None, lineages: Sequence[str], option: str) ->
 def _browse(
     face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]
 ) -> int:
-    from periplus.cli.log_folds import Folded, each, read_folded, rows_out
     from periplus.cli.schemas import GapOut, LogOut
 
     before = _by_lineage(arguments.before, lineages, "--before")
-    limit = arguments.limit or _BROWSED
-
-    def read(before: Mapping[str, int], most: int) -> Page:
-        return project.log(wanted, lineages=lineages, before=before, limit=most)
-
-    if _is_folding(face, arguments):
-        page = read_folded(read, before, lineages, limit)
-    else:
-        whole = read(before, limit)
-        page = Folded(each(whole.records), whole.before, whole.gaps)
-    records = rows_out(project.journal, page.rows)
+    records, next_seqs, gaps_found = _page(face, project, arguments, wanted, lineages, before)
     own = project.journal.lineage
     others = [name for name in project.journal.lineages() if name != own]
     earlier = project.journal.own.previous if project.journal.own is not None else ""
     face.warn(project.journal.damage)
     following = ""
-    if page.before:
-        pairs = page.before.items()
+    if next_seqs:
+        pairs = next_seqs.items()
         is_one = len(lineages) == 1
-        following = str(*page.before.values()) if is_one else ",".join(f"{name}:{seq}" for name, seq in pairs)
-    next_before = page.before.get(lineages[0]) if len(lineages) == 1 else None
-    gaps = [GapOut(*gap) for gap in page.gaps]
-    result = LogOut(own, records, next_before, following, "", gaps, {}, more=bool(page.before))
+        following = str(*next_seqs.values()) if is_one else ",".join(f"{name}:{seq}" for name, seq in pairs)
+    next_before = next_seqs.get(lineages[0]) if len(lineages) == 1 else None
+    gaps = [GapOut(*gap) for gap in gaps_found]
+    result = LogOut(own, _listed(records), next_before, following, "", gaps, {}, more=bool(next_seqs))
 
     def lines() -> Iterator[str]:
-        yield from _gap_lines(face, page.gaps)
+        yield from _gap_lines(face, gaps_found)
         yield from _record_lines(face, records, own)
         if not records:
             yield _nothing(others, is_asked=bool(before or any(wanted) or arguments.lineage))
@@ -254,8 +244,49 @@ def _browse(
         elif earlier in others and lineages == [own]:
             yield f"before it was copied, moved or restored: periplus log --lineage {earlier}"
 
-    face.emit(result, lines)
+    _emit(face, result, records, lines)
     return 0
+
+
+def _page(
+    face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: Sequence[str],
+    before: Mapping[str, int],
+) -> tuple[list[RecordOut] | Aside[RecordOut], dict[str, int], Sequence[Gap]]:  # fmt: skip
+    """The records to show, where the next page begins, and the gaps among them."""
+    from periplus.cli.log_folds import LONG, Folded, each, read_folded, rows_out
+
+    limit = arguments.limit or _BROWSED
+    is_folding = _is_folding(face, arguments)
+    if limit >= LONG:
+        from periplus.cli.long_results import read_log
+
+        return read_log(project, wanted, lineages, before, limit, is_folding=is_folding)
+
+    def read(before: Mapping[str, int], most: int) -> Page:
+        return project.log(wanted, lineages=lineages, before=before, limit=most)
+
+    if is_folding:
+        page = read_folded(read, before, lineages, limit)
+    else:
+        whole = read(before, limit)
+        page = Folded([*each(whole.records)], whole.before, whole.gaps)
+    return rows_out(project.journal, page.rows), page.before, page.gaps
+
+
+def _listed(records: list[RecordOut] | Aside[RecordOut]) -> list[RecordOut]:
+    """Those of a result that is whole in memory; of a long one they wait aside."""
+    return records if isinstance(records, list) else []
+
+
+def _emit(
+    face: Face, result: LogOut, records: list[RecordOut] | Aside[RecordOut], lines: Callable[[], Iterable[str]]
+) -> None:
+    if isinstance(records, list):
+        face.emit(result, lines)
+        return
+    from periplus.cli.long_results import emit_with
+
+    emit_with(face, result, "records", records, lines)
 
 
 def _is_folding(face: Face, arguments: argparse.Namespace) -> bool:
@@ -279,17 +310,14 @@ def _filters(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: list[str]) -> int:
-    from periplus.cli.log_folds import each, fold, rows_out
     from periplus.cli.schemas import GapOut, LogOut
 
     reader, seen = _start(project, arguments, lineages)
-    found = project.news(seen, wanted, reader=reader, lineages=lineages, limit=arguments.limit or _NEW_MAX)
-    rows = (fold if _is_folding(face, arguments) else each)(found.records)
-    records = rows_out(project.journal, rows)
+    records, found = _news(face, project, arguments, wanted, lineages, seen, reader)
     own = project.journal.lineage
     face.warn(project.journal.damage)
     gaps = [GapOut(*gap) for gap in found.gaps]
-    result = LogOut(own, records, None, "", arguments.reader or "", gaps, found.seen, more=found.more)
+    result = LogOut(own, _listed(records), None, "", arguments.reader or "", gaps, found.seen, more=found.more)
 
     def lines() -> Iterator[str]:
         yield from _gap_lines(face, found.gaps)
@@ -300,11 +328,28 @@ def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: Re
             yield "more: " + (f"periplus log --reader {reader.name}" if reader is not None else
                               f"periplus log --since-seq {_seqs(found.seen)}") + _said_again(arguments)  # fmt: skip
 
-    face.emit(result, lines)
+    _emit(face, result, records, lines)
     face.flush()  # the cursor must not move before the records are out
     if reader is not None:
         reader.advance(found)
     return 0
+
+
+def _news(
+    face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: Sequence[str],
+    seen: dict[str, int], reader: Reader | None,
+) -> tuple[list[RecordOut] | Aside[RecordOut], News]:  # fmt: skip
+    """The records to show, and the look that they are of."""
+    from periplus.cli.log_folds import LONG, each, folds, rows_out
+
+    limit = arguments.limit or _NEW_MAX
+    is_folding = _is_folding(face, arguments)
+    if limit >= LONG:
+        from periplus.cli.long_results import read_news
+
+        return read_news(project, wanted, lineages, seen, reader, limit, is_folding=is_folding)
+    found = project.news(seen, wanted, reader=reader, lineages=lineages, limit=limit)
+    return rows_out(project.journal, [*(folds if is_folding else each)(found.records)]), found
 
 
 def _seqs(seen: dict[str, int]) -> str:
@@ -388,7 +433,7 @@ def _gap_lines(face: Face, gaps: Sequence[Gap]) -> Iterator[str]:
             yield f"     entities last written there: {known}"
 
 
-def _record_lines(face: Face, records: Sequence[RecordOut], own: str) -> Iterator[str]:
+def _record_lines(face: Face, records: Iterable[RecordOut], own: str) -> Iterator[str]:
     paint, width = face.palette, face.width
     has_foreign = any(record.lineage != own for record in records)
     for record in records:

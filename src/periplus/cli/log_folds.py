@@ -6,9 +6,9 @@ at work write in turns, and neither hides the other. Nothing is left out of the 
 
 from __future__ import annotations
 
-__all__ = ["Folded", "Row", "each", "fold", "read_folded", "rows_out"]
+__all__ = ["LONG", "Folded", "Row", "each", "folds", "read_folded", "rows_out"]
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.tuples import NamedTuple
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE: Final = 500
 _READ_MAX: Final = 5_000  # for one screen; a longer run goes on on the next page
+LONG: Final = _READ_MAX  # who asks for so many gets them a piece at a time, and no fold is read to its end
 
 
 class Row(NamedTuple):
@@ -65,17 +66,20 @@ class _Folding:
         self.rows.append(Row(record, {record.item_type: 1}, record.seq, record.seq))
 
 
-def each(records: Iterable[IndexedRecord]) -> list[Row]:
+def each(records: Iterable[IndexedRecord]) -> Iterator[Row]:
     """Records in the order in which they are shown, a row for each."""
-    return [Row(record, {record.item_type: 1}, record.seq, record.seq) for record in records]
+    return (Row(record, {record.item_type: 1}, record.seq, record.seq) for record in records)
 
 
-def fold(records: Iterable[IndexedRecord]) -> list[Row]:
-    """Records in the order in which they are shown, folded."""
+def folds(records: Iterable[IndexedRecord]) -> Iterator[Row]:
+    """Records in the order in which they are shown, folded: no more than one stretch of rows is held."""
     folding = _Folding()
     for record in records:
+        if record.action != "observe" or not folding.open:
+            yield from folding.rows
+            folding = _Folding()
         folding.add(record)
-    return folding.rows
+    yield from folding.rows
 
 
 def read_folded(

@@ -31,6 +31,13 @@ EXIT_DEFECT: Final = 70
 EXIT_INTERRUPTED: Final = 130
 _TOLD_MAX: Final = 800
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn behind theirs
+# Commands that are called for what they say: with a closed standard output they would do nothing and look done.
+_ONLY_SAYS: Final = frozenset({
+    "blame", "brief", "candidates list", "changed", "claim list", "completion", "context diff", "context expand", "context log",
+    "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
+    "recall", "related", "review", "servers list", "show", "skills list", "status", "trail diff", "trail list", "trail show",
+    "trust list", "who",
+})  # fmt: skip
 COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
 
 
@@ -437,6 +444,7 @@ def _execute(arguments: argparse.Namespace) -> int:
     load_msgspec()
     command = next(row for row in COMMANDS if row.name == arguments.command)
     face = standard_face(as_json=arguments.json, store=arguments.store, color=arguments.color, name=arguments.writer)
+    _refuse_unheard(face, arguments)
     execute = _module(command).execute
     try:
         code = execute(face, arguments)
@@ -456,6 +464,20 @@ def _execute(arguments: argparse.Namespace) -> int:
     # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
     sys.stderr.write("periplus: the index was damaged; it is built anew from the journal\n")
     return execute(face, arguments)
+
+
+def _refuse_unheard(face: Face, arguments: argparse.Namespace) -> None:
+    """Raises EnvironmentFailure where a command that does nothing but say something has nowhere to say it."""
+    action = getattr(arguments, "action", "")
+    words = f"{arguments.command} {action}" if isinstance(action, str) and action else arguments.command
+    if not face.is_unheard or not (words in _ONLY_SAYS or (words == "export" and arguments.file == "-")):
+        return
+    from periplus.base.errors import EnvironmentFailure
+
+    raise EnvironmentFailure(
+        "standard output is closed: what the command says would go nowhere",
+        safe="Nothing was done.", mend="Open it, or write to a file: > FILE",
+    )  # fmt: skip
 
 
 def _perhaps_damaged(error: Exception, face: Face) -> None:

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -31,7 +31,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.ids import is_id
-from periplus.journal.history import News, RecordFilter, news
+from periplus.journal.history import News, RecordFilter, news, news_by_pages
 from periplus.journal.record import seal_line, unseal_line
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ class Reader:
         Raises DamageError where the reader had seen more than there is: records are missing, or an older copy of the
         store was put in its place.
         """
-        journal = self._journal
-        seen = self.seen
-        journal.refresh()
-        if journal.damage is None:
-            self._check_not_ahead(seen)
-        lineages = journal.lineages() if lineages is None else lineages
-        return news(journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit, summary=summary)
+        seen = self._looked_from()
+        lineages = self._journal.lineages() if lineages is None else lineages
+        return news(self._journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit, summary=summary)
+
+    def look_by_pages(self, wanted: RecordFilter, *, lineages: Sequence[str], limit: int) -> Iterator[News]:
+        """What ``look`` gives, in pages; who has them all advances by what the last of them says."""
+        return news_by_pages(self._journal, self._looked_from(), wanted, lineages=lineages, limit=limit)
 
     def advance(self, found: News) -> None:
         """The reader has what ``found`` holds. Nothing is written where the cursor is there already."""
@@ -183,6 +183,13 @@ class Reader:
         write_cursor(self._journal, self.name, reached)
         self._cursor = Cursor(CURSOR_FORMAT, reached, "")
         self._is_moved = False
+
+    def _looked_from(self) -> dict[str, int]:
+        seen = self.seen
+        self._journal.refresh()
+        if self._journal.damage is None:
+            self._check_not_ahead(seen)
+        return seen
 
     def _check_not_ahead(self, seen: Mapping[str, int]) -> None:
         for lineage, seq in seen.items():

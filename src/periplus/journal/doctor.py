@@ -193,7 +193,13 @@ def examine(
 
 
 def _examine(
-    journal: Journal, found: _Findings, references: References, read: Collection[bytes], progress: Progress, *, derived: bool
+    journal: Journal,
+    found: _Findings,
+    references: References,
+    read: Collection[bytes],
+    progress: Progress,
+    *,
+    derived: bool,
 ) -> Examination:
     problems: list[Problem] = []
     for lineage in journal.lineages():

@@ -17,7 +17,9 @@ __all__ = [
     "RecordFilter",
     "beside_others",
     "newest",
+    "newest_by_pages",
     "news",
+    "news_by_pages",
     "of_entity",
     "present_in_gap",
 ]
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
 
 GAPS_MAX: Final = 1_000
+PAGE_RECORDS: Final = 1_000
 
 
 class RecordFilter(NamedTuple):
@@ -123,6 +126,105 @@ def newest(
     return page
 
 
+def newest_by_pages(
+    journal: Journal, wanted: RecordFilter, *, lineages: Sequence[str], before: Mapping[str, int], limit: int
+) -> Iterator[Page]:
+    """What ``newest`` gives, in pages of at most PAGE_RECORDS: no more than one for each lineage is held.
+
+    ``before`` of the last page is where it goes on; a gap is in the page of the first record that was read behind it.
+    """
+    _refuse_negative(limit)
+    journal.refresh()
+    journal.project()
+    with _enough(journal, wanted, lineages, before, limit) as index:
+        gaps: dict[tuple[str, int], Gap] = {}
+        starts = {one: min(before.get(one, 2**62), _indexed_end(journal, one) + 1) for one in lineages}
+        each = [_back(journal, index, one, wanted, starts[one], limit, gaps) for one in lineages]
+        merged = heapq.merge(*each, key=lambda record: record.ts, reverse=True)
+        left, told = limit, 0
+        following = next(merged, None)
+        while following is not None and left:
+            records: list[IndexedRecord] = []
+            while following is not None and left and len(records) < PAGE_RECORDS:
+                records.append(following)
+                starts[following.lineage] = following.seq
+                left -= 1
+                following = next(merged, None)
+            yield Page(records, dict(starts) if following is not None else {}, tuple(gaps.values())[told:])
+            told = len(gaps)
+        if told < len(gaps) or left == limit:
+            yield Page([], dict(starts) if following is not None else {}, tuple(gaps.values())[told:])
+
+
+@contextmanager
+def _enough(
+    journal: Journal, wanted: RecordFilter, lineages: Sequence[str], before: Mapping[str, int], limit: int
+) -> Iterator[Index]:
+    """The journal's index where it has as many records as are wanted or all that there are, else one with all."""
+    condition, values = wanted.where()
+    held = 0
+    for lineage in lineages:
+        where = f"SELECT COUNT(*) FROM records WHERE lineage = ? AND seq < ?{condition}"  # noqa: S608 - values apart
+        held += journal.index.db.execute(where, (lineage, before.get(lineage, 2**62), *values)).fetchone()[0]
+    if held >= limit or all(_reaches_back(journal, lineage) for lineage in lineages):
+        yield journal.index
+        return
+    with _history(journal) as index:
+        yield index
+
+
+def _back(
+    journal: Journal,
+    index: Index,
+    lineage: str,
+    wanted: RecordFilter,
+    start: int,
+    limit: int,
+    gaps: dict[tuple[str, int], Gap],
+) -> Iterator[IndexedRecord]:
+    """Records of a lineage from before ``start`` back, ``limit`` of them and one more where there is one; adds to ``gaps``."""
+    condition, values = wanted.where()
+    while True:
+        size = min(PAGE_RECORDS, limit)
+        found = index.records(
+            f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC", [lineage, start, *values], size + 1
+        )
+        gaps.update(
+            ((lineage, gap.first), gap) for gap in _checked(journal, index, lineage, wanted, found, size, start)
+        )
+        _check_rows(journal, found[:size])
+        yield from found[:size]
+        limit -= size
+        if len(found) <= size:
+            return
+        if not limit:
+            yield found[size]
+            return
+        start = found[size - 1].seq
+
+
+def _checked(
+    journal: Journal,
+    index: Index,
+    lineage: str,
+    wanted: RecordFilter,
+    found: Sequence[IndexedRecord],
+    size: int,
+    start: int,
+) -> Iterable[Gap]:
+    """The gaps among ``found``, the newest ``size`` records before ``start`` and the one behind them. Raises IndexDamageError
+    where one is missing that the journal has.
+    """
+    first = found[-1].seq if len(found) > size else 1
+    if index is not journal.index:
+        return _gaps(journal, index, lineage, first, start - 1, present_in_gap)
+    if not any(wanted):
+        _check_unbroken(journal, found, start)
+    else:
+        _check_complete(journal, lineage, wanted, found, first, start)
+    return ()
+
+
 @contextmanager
 def _history(journal: Journal) -> Iterator[Index]:
     """An index with all records that can be read."""
@@ -153,15 +255,7 @@ def _newest(
         found = index.records(
             f"lineage = ? AND seq < ?{condition} ORDER BY seq DESC", [lineage, starts[lineage], *values], limit + 1
         )
-        if index is not journal.index:
-            first = found[-1].seq if len(found) > limit else 1
-            gaps += _gaps(journal, index, lineage, first, starts[lineage] - 1, present_in_gap)
-        elif not condition:
-            _check_unbroken(journal, found, starts[lineage])
-        else:
-            _check_complete(
-                journal, lineage, wanted, found, found[-1].seq if len(found) > limit else 1, starts[lineage]
-            )
+        gaps += _checked(journal, index, lineage, wanted, found, limit, starts[lineage])
         rows.append(found)
     merged = heapq.merge(*rows, key=lambda record: record.ts, reverse=True)
     records = [record for record, _ in zip(merged, range(limit), strict=False)]
@@ -193,6 +287,33 @@ def news(
         return _news(journal, journal.index, seen, wanted, lineages, limit, summary or present_in_gap)
     with _history(journal) as index:
         return _news(journal, index, seen, wanted, lineages, limit, summary or present_in_gap)
+
+
+def news_by_pages(
+    journal: Journal, seen: Mapping[str, int], wanted: RecordFilter, *, lineages: Sequence[str], limit: int
+) -> Iterator[News]:
+    """What ``news`` gives, in pages of at most PAGE_RECORDS; ``seen`` and ``more`` of the last are those of the whole."""
+    _refuse_negative(limit)
+    journal.refresh()
+    journal.project()
+    if all(_has_all_behind(journal, lineage, seen.get(lineage, 0)) for lineage in lineages):
+        yield from _on(journal, journal.index, seen, wanted, lineages, limit)
+        return
+    with _history(journal) as index:
+        yield from _on(journal, index, seen, wanted, lineages, limit)
+
+
+def _on(
+    journal: Journal, index: Index, seen: Mapping[str, int], wanted: RecordFilter, lineages: Sequence[str], limit: int
+) -> Iterator[News]:
+    while True:
+        size = min(PAGE_RECORDS, limit)
+        found = _news(journal, index, seen, wanted, lineages, size, present_in_gap)
+        yield found
+        limit -= len(found.records)
+        if not found.more or not limit:
+            return
+        seen = found.seen
 
 
 def _refuse_negative(limit: int) -> None:
