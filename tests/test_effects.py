@@ -478,7 +478,7 @@ def test_an_account_of_the_files_comes_back_as_it_was():
 
 def test_a_history_is_judged_commit_by_commit_and_a_forged_step_in_it_is_named(tmp_path):
     folder = make_repository(tmp_path / "engine", commits=5)
-    imported = import_git(os.fspath(folder), trail_key=SECRET, put_object=lambda data: hashlib.sha256(data).digest())
+    imported = import_git(os.fspath(folder), trail_key=bytes(32), put_object=lambda data: hashlib.sha256(data).digest())
     (found,) = trail_effects(imported.trail, os.fspath(folder), None)
     assert (found.effects.verdict, found.effects.summary) == ("verified", "verified: 10 right")
     reader = TrailReader(imported.trail)
@@ -496,7 +496,9 @@ def test_a_history_is_judged_commit_by_commit_and_a_forged_step_in_it_is_named(t
     assert sum(step.verdict == "wrong" for step in other.steps) == 1  # those behind are judged for themselves
     dropped = forged(lambda all_: [*all_[:4], *all_[5:]])
     assert (dropped.verdict, dropped.first_wrong.at, dropped.first_wrong.op) == ("wrong", 4, "GIT_COMMIT")
-    elsewhere = make_repository(tmp_path / "other", commits=1)
+    elsewhere = tmp_path / "other"
+    elsewhere.mkdir()
+    git(elsewhere, "init", "-q")
     (found,) = trail_effects(imported.trail, os.fspath(elsewhere), None)
     assert found.effects.verdict == "not shown"
     assert {step.verdict for step in found.effects.steps} == {"not judged"}
