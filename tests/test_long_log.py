@@ -19,7 +19,9 @@ from periplus.cli.long_results import Aside
 from periplus.cli.schemas import RecordOut
 from periplus.journal import Journal, create_store
 from periplus.journal.checkpointing import make_checkpoint
+from periplus.journal.doctor import examine
 from periplus.journal.history import PAGE_RECORDS, RecordFilter, newest, newest_by_pages, news, news_by_pages
+from periplus.journal.index_check import LONG_BYTES
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import LineageReader
 from support import WRITER
@@ -136,3 +138,16 @@ def test_what_waits_aside_leaves_memory():
     assert rows._file._rolled
     assert (len(rows), next(iter(rows)), sum(1 for _ in rows)) == (5_000, row, 5_000)
     rows.close()
+
+
+def test_doctor_says_what_has_no_bar(tmp_path):
+    """SQLite looks at a large index for minutes: nothing was seen meanwhile."""
+    store = long_store(tmp_path, 50)
+    told = []
+    with Journal(store.root, TYPES) as journal:
+        assert {one.severity for one in examine(journal, tell=told.append).problems} == {"note"}
+        assert told == []
+        os.truncate(journal.layout.index, LONG_BYTES)  # zeros behind its pages count for nothing
+        assert {one.severity for one in examine(journal, tell=told.append).problems} == {"note"}
+        examine(journal, tell=told.append, derived=False)
+    assert [line.partition(", ")[0] for line in told] == ["SQLite checks the index"]

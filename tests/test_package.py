@@ -16,7 +16,8 @@ import pytest
 from cli_support import PERIPLUS, claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
-from periplus.base.files import Files
+from periplus.base.files import Files, PassingFiles
+from periplus.journal import Writer, package
 from periplus.journal.package import MANIFEST, export_store
 from periplus.journal.unpacking import import_store
 from periplus.project import Project
@@ -330,3 +331,67 @@ def test_an_import_into_a_folder_with_a_store_is_refused_in_python_too(shell):
     shell("export", "store.zip")
     with pytest.raises(RefusedError, match="has a store"):
         Project.import_from(os.fspath(shell.folder / "store.zip"), os.fspath(shell.folder))
+
+
+def test_what_lies_on_the_disk_goes_in_by_pieces_as_the_same_bytes(tmp_path):
+    """A checkpoint is as large as all that the store knows: it was held whole, and once more packed."""
+    data = b"".join(b"%d of many lines\n" % number for number in range(200_000))
+    path = tmp_path / "large"
+    path.write_bytes(data)
+    aside = package._OnDisk(os.fspath(path), len(data))
+    assert max(map(len, aside.pieces())) <= 1 << 20 < len(data)
+    made = []
+    for content in (data, aside):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            said = package._put(archive, "journal/checkpoints/000000000001.jsonl", content)
+        made.append((file.getvalue(), said))
+    assert made[0] == made[1]
+    with pytest.raises(PeriplusError, match="a file over"):
+        package._put(archive, "x", aside._replace(limit=5))
+
+
+def test_only_what_is_in_the_file_is_examined(shell):
+    """Index and files of entities stay out: to compare them took most of the time, and nothing came of what was found."""
+    shell("remember", "a decision with a file", "--type", "decision")
+    file = next((shell.folder / ".periplus/entities").rglob("*.json"))
+    file.write_text("{}")
+    with Project.open(os.fspath(shell.folder), Writer("me", "")) as project:
+        told = [one.path for one in project.examine().problems]
+        assert os.fspath(file) in told
+        assert os.fspath(file) not in [one.path for one in project.examine(derived=False).problems]
+
+
+def test_a_dry_run_makes_no_files_of_entities_and_waits_for_no_disk(shell, tmp_path):
+    shell("remember", "a decision with a file", "--type", "decision")
+    shell("export", "store.zip")
+    found = []
+
+    class Looked(Project):
+        def examine(self, *words, **named):
+            made = sum(len(names) for _, _, names in os.walk(os.path.join(self.root, "entities")))
+            found.append((made > 0, type(self.journal.files)))
+            return super().examine(*words, **named)
+
+    for dry_run in (True, False):
+        place = tmp_path / f"dry {dry_run}"
+        place.mkdir()
+        Looked.import_from(os.fspath(shell.folder / "store.zip"), os.fspath(place), dry_run=dry_run)
+    assert found == [(False, PassingFiles), (True, Files)]
+
+
+def test_many_files_reach_the_disk_together(shell, tmp_path):
+    """Each object is a file: to wait for the disk after each took minutes for the sessions of a few months."""
+    with Project.open(os.fspath(shell.folder), Writer("me", "")) as project:
+        for number in range(70):
+            project.journal.objects.put(b"object %d" % number)
+    shell("export", "store.zip")
+    place = tmp_path / "many"
+    place.mkdir()
+    files = StoppingFiles(10**9)
+    import_store(
+        os.fspath(shell.folder / "store.zip"), os.fspath(place), check=lambda _: [], clock=FixedClock(), files=files
+    )
+    assert files.calls.count("sync") < 20
+    assert "sync_everything" in files.calls
+    assert files.calls[-1] == "sync_folder", "the name of the store, which it had got after that"

@@ -241,6 +241,7 @@ class Face:
     def tell_terminal(self, text: str) -> None:
         """To a person who would see nothing and wonder: what is waited for. Programs are told nothing."""
         if self.stderr.isatty():
+            self.clear_progress()
             self.stderr.write(f"({text})\n")
             self.stderr.flush()
 

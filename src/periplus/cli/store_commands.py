@@ -300,7 +300,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
                 sources=sources, archive_lost=arguments.archive_lost, progress=face.progress("repairing")
             )
         made = project.compact(face.progress("making a checkpoint")) if arguments.compact else None
-        found = project.examine(face.progress("checking"))
+        found = project.examine(face.progress("checking"), tell=face.tell_terminal)
         root = project.root
     face.clear_progress()
     if arguments.repair:

@@ -171,10 +171,11 @@ def examine(
     read: Collection[bytes] = (),
     progress: Progress = lambda _done, _total: None,
     derived: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Examination:
     """Check the whole store. ``references`` names the objects that an entity of a layer above refers to, and adds to ``read`` those that
     it got from the store: they are not read again. Without ``derived`` what can be made anew, index and files of entities, is not
-    looked at: nothing that is wrong with these is an error.
+    looked at: nothing that is wrong with these is an error. ``tell`` hears of work that has no measure.
     """
     journal.project()
     unnamed = journal.unnamed_store()
@@ -184,12 +185,12 @@ def examine(
         )
     with rebuilding(journal) as rebuilt:
         try:
-            return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived)
+            return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived, tell=tell)
         except sqlite3.Error as error:
             if not is_cramped(rebuilt, error):
                 raise
     with closing(Index(None, "", NullIndexer(), journal.view)) as rebuilt:
-        return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived)
+        return _examine(journal, _Findings(rebuilt), references, read, progress, derived=derived, tell=tell)
 
 
 def _examine(
@@ -200,6 +201,7 @@ def _examine(
     progress: Progress,
     *,
     derived: bool,
+    tell: Callable[[str], None],
 ) -> Examination:
     problems: list[Problem] = []
     for lineage in journal.lineages():
@@ -216,7 +218,7 @@ def _examine(
     is_whole = journal.damage is None and not any(problem.severity == "error" for problem in problems)
     live = sum(not entity.deleted for entity in served.entities())
     if derived:
-        problems += _check_index(journal, found, progress, is_whole=is_whole)
+        problems += _check_index(journal, found, progress, tell, is_whole=is_whole)
         problems += check_files(journal, served, live, found.versions, progress, is_whole=is_whole)
     problems += _check_surroundings(journal)
     problems += _check_plain(journal)
@@ -535,14 +537,16 @@ def _watermark(journal: Journal, lineage: str) -> int:
     return mark.next_seq if mark is not None else 1
 
 
-def _check_index(journal: Journal, found: _Findings, progress: Progress, *, is_whole: bool) -> Iterator[Problem]:
+def _check_index(
+    journal: Journal, found: _Findings, progress: Progress, tell: Callable[[str], None], *, is_whole: bool
+) -> Iterator[Problem]:
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_file, check_index
 
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
     if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
-    state = check_index(journal, found.rebuilt, found.ends, found.unindexed, progress, is_whole=is_whole)
+    state = check_index(journal, found.rebuilt, found.ends, found.unindexed, progress, is_whole=is_whole, tell=tell)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
     if state.behind:

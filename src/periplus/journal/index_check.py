@@ -6,9 +6,10 @@ difference. An index that was loaded from a checkpoint need not hold the records
 
 from __future__ import annotations
 
-__all__ = ["IndexState", "check_file", "check_index"]
+__all__ = ["LONG_BYTES", "IndexState", "check_file", "check_index"]
 
 import heapq
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -24,6 +25,7 @@ from periplus.journal.rebuilding import is_cramped
 
 _WORDS_PATIENCE_S: Final = 1.0
 _NAMED_MAX: Final = 3
+LONG_BYTES: Final = 64 << 20  # a file that SQLite is at for longer than a second
 _MADE_BY: Final = "SELECT lineage, seq, item_type, item_id FROM records WHERE version = ? AND version <> ''"
 RowT = TypeVar("RowT")
 _RANKS: Final = {int: 1, float: 1, str: 2, bytes: 3}
@@ -44,6 +46,7 @@ def check_index(
     progress: Callable[[int, int], None],
     *,
     is_whole: bool,
+    tell: Callable[[str], None],
 ) -> IndexState:
     """Compare the journal's index with ``rebuilt``, which holds all its records, and the entities that they make.
 
@@ -52,6 +55,7 @@ def check_index(
     """
     index = journal.index
     try:
+        _tell_of_long(journal.layout.index, tell)
         verdict = _verdict(index.db)
         if verdict:
             return IndexState([verdict], 0)
@@ -82,6 +86,15 @@ def check_index(
             raise
         return IndexState([str(error)], 0)
     return IndexState(found, len(different & unindexed))
+
+
+def _tell_of_long(path: str, tell: Callable[[str], None]) -> None:
+    """SQLite does not say how far it is."""
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    if size >= LONG_BYTES:
+        tell(
+            f"SQLite checks the index, {size / 1e6:,.0f} MB, and does not say how far it is; Ctrl-C ends it and leaves all as it is"
+        )
 
 
 def check_file(path: str) -> str:

@@ -50,7 +50,7 @@ from periplus.base.errors import (
     RefusedError,
     environment_failure,
 )
-from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, read_plain, write_all
+from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, open_plain, read_at, read_plain, write_all
 from periplus.base.tuples import NamedTuple
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
@@ -74,6 +74,7 @@ MANIFEST_BYTES_MAX: Final = 1 << 30
 DAMAGED_MEMBER: Final = "damaged in the exported file"  # what a flaw says of a member that is not as it was written
 _CHECKPOINT_BYTES_MAX: Final = 1 << 33
 _SMALL: Final = 1 << 20
+_PIECE: Final = 1 << 20
 _LINEAGE: Final = r"lin_[0-9a-z]{16,32}"
 # What may be in the file: where, and how many bytes at the most.
 _PLACES: Final = (
@@ -253,6 +254,42 @@ class _Sink(io.RawIOBase):
         return len(whole)
 
 
+class _OnDisk(NamedTuple):
+    """A file to go in as it is, a piece at a time: it may be larger than memory."""
+
+    path: str
+    limit: int
+
+    @property
+    def size(self) -> int:
+        """In bytes, as it is now. Raises EnvironmentFailure, DamageError."""
+        try:
+            size = os.stat(self.path).st_size
+        except OSError as error:
+            raise environment_failure(error, "read", self.path) from error
+        if size > self.limit:
+            raise _too_large(self.path, self.limit)
+        return size
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its bytes. Raises EnvironmentFailure, DamageError."""
+        try:
+            fd = open_plain(self.path)
+        except OSError as error:
+            raise environment_failure(error, "read", self.path) from error
+        try:
+            at = 0
+            while piece := read_at(fd, _PIECE, at):
+                at += len(piece)
+                if at > self.limit:  # it grew meanwhile
+                    raise _too_large(self.path, self.limit)
+                yield piece
+        except OSError as error:
+            raise environment_failure(error, "read", self.path) from error
+        finally:
+            os.close(fd)
+
+
 class _Writing:
     """Writes one file; ``rest`` is what is wrong with a damaged store, None for one that has to be whole."""
 
@@ -268,19 +305,18 @@ class _Writing:
         journal, rest = self._journal, self._rest
         with zipfile.ZipFile(self._raw, "w") as archive:
             for name, data in self._members(progress):
-                archive.writestr(*_member(name, data))
-                self._files.append(PackedFile(name, len(data), hashlib.sha256(data).hexdigest()))
+                self._files.append(_put(archive, name, data))
             made = format_ms(journal.clock.now_ms())
             form = FORMAT if rest is None else FORMAT_OF_REST
             manifest = Manifest(
                 form, journal.store_id, journal.lineage, made, self._files, self._heads, self._missing, rest or []
             )
-            archive.writestr(*_member(MANIFEST, canonical(msgspec.to_builtins(manifest))))
+            _put(archive, MANIFEST, canonical(msgspec.to_builtins(manifest)))
         size = sum(one.bytes for one in self._files)
         return Packed(journal.store_id, len(self._files), size, self._records, self._objects, tuple(self._missing),
                       tuple(rest or ()))  # fmt: skip
 
-    def _members(self, progress: Progress) -> Iterator[tuple[str, bytes]]:
+    def _members(self, progress: Progress) -> Iterator[tuple[str, bytes | _OnDisk]]:
         journal = self._journal
         is_rest = self._rest is not None
         yield "config.toml", _read(journal.layout.config, _SMALL)
@@ -359,19 +395,27 @@ def _as_it_is(path: str) -> bytes | None:
     return None
 
 
-def _member(name: str, data: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+def _put(archive: zipfile.ZipFile, name: str, data: bytes | _OnDisk) -> PackedFile:
+    """Write a member; what a disk holds goes through memory in pieces, and makes the same bytes."""
     member = zipfile.ZipInfo(TOP + name)  # dated 1980: the same store gives the same bytes
     member.external_attr = 0o100644 << 16
     member.compress_type = zipfile.ZIP_STORED if is_packed(name) else zipfile.ZIP_DEFLATED
-    return member, data
+    member.file_size = len(data) if isinstance(data, bytes) else data.size  # which says how wide the sizes are written
+    digest, size = hashlib.sha256(), 0
+    with archive.open(member, "w") as target:
+        for piece in (data,) if isinstance(data, bytes) else data.pieces():
+            target.write(piece)
+            digest.update(piece)
+            size += len(piece)
+    return PackedFile(name, size, digest.hexdigest())
 
 
 def _name_of(journal: Journal, path: str) -> str:
     return os.path.relpath(path, journal.layout.root).replace(os.sep, "/")
 
 
-def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Iterator[tuple[str, bytes]]:
-    """What lies in these folders beside the segments. Checkpoints come last in a file: one that is cut short loses what can be made anew."""
+def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Iterator[tuple[str, bytes | _OnDisk]]:
+    """What lies in these folders beside the segments; of a damaged store what can be read whole. Checkpoints come last in a file: one that is cut short loses what can be made anew."""
     layout = journal.layout
     for folder in folders:
         at = os.path.join(layout.journal, folder)
@@ -379,10 +423,13 @@ def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Itera
             limit = limit_of(f"journal/{folder}/{name}")
             if not limit:
                 continue
+            if not is_rest:
+                yield f"journal/{folder}/{name}", _OnDisk(os.path.join(at, name), limit)
+                continue
             try:
                 data = _read(os.path.join(at, name), limit)
             except (EnvironmentFailure, DamageError) as error:
-                if not is_rest or (isinstance(error, EnvironmentFailure) and not is_unreadable(error)):
+                if isinstance(error, EnvironmentFailure) and not is_unreadable(error):
                     raise
                 continue  # `check` has told of it
             yield f"journal/{folder}/{name}", data
@@ -404,8 +451,12 @@ def _read(path: str, limit: int) -> bytes:
     except OSError as error:
         raise environment_failure(error, "read", path) from error
     if len(data) > limit:
-        raise DamageError(f"a file over {limit:,} bytes", path=path, safe="Nothing was written.")
+        raise _too_large(path, limit)
     return data
+
+
+def _too_large(path: str, limit: int) -> DamageError:
+    return DamageError(f"a file over {limit:,} bytes", path=path, safe="Nothing was written.")
 
 
 def limit_of(name: str) -> int:

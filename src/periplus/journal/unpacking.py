@@ -33,7 +33,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain
+from periplus.base.files import TEMPORARY_SUFFIX, Files, PassingFiles, read_plain
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.creation import create_store
 from periplus.journal.index_rows import IndexRows
@@ -60,6 +60,7 @@ from periplus.journal.wreck import Wreck, has_members, salvage
 from periplus.merkle.tree import Tree
 
 _PIECE: Final = 1 << 20
+_SYNC_EACH_MAX: Final = 64  # more files reach the disk together, once all of them are found sound
 _TOLD_MAX: Final = 3
 _HEADER_BYTES_MAX: Final = 1 << 24
 _LEFT: Final = re.compile(rf"\.periplus-[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
@@ -93,7 +94,7 @@ def import_store(
             safe="It was not touched.",
             mend="Import into another folder, then in this one: periplus sync --with THAT_FOLDER",
         )
-    files = files or Files()
+    files = files or (PassingFiles() if dry_run else Files())
     try:
         with _place_in(folder, files) as place:
             packed = _taken(path, place, files, clock, damaged=damaged, progress=progress)
@@ -102,11 +103,27 @@ def import_store(
             if problems and packed.is_whole:
                 raise FormatError(f"the store in it is not sound: {problems[0]}", path=path, safe=_UNTOUCHED)
             if not dry_run:
+                if packed.files > _SYNC_EACH_MAX:
+                    _sync_all(place, files)
                 files.replace(place, target)
                 files.sync_folder(folder)
     except OSError as error:
         raise environment_failure(error, "import into", folder) from error
     return packed
+
+
+def _sync_all(place: str, files: Files) -> None:
+    """Have all that was unpacked reach the disk. Raises OSError."""
+    if files.sync_everything(place):
+        return
+    for folder, _, names in os.walk(place):
+        for name in names:
+            fd = files.open(os.path.join(folder, name), os.O_RDONLY)
+            try:
+                files.sync(fd)
+            finally:
+                files.close(fd)
+        files.sync_folder(folder)
 
 
 def _is_empty(folder: str) -> bool:
@@ -154,7 +171,7 @@ def unpacked(
 
     Raises NotFoundError, UsageError, FormatError for a file that has nothing of a store in it, EnvironmentFailure.
     """
-    files = files or Files()
+    files = files or PassingFiles()
     with _place_in(folder, files) as place:
         yield place, _unpacked_as_it_goes(path, place, files, progress)
 
@@ -240,12 +257,15 @@ def _unpack(path: str, place: str, files: Files, progress: Progress) -> tuple[Pa
             members = archive.infolist()
             _check_members(members, place, path)
             manifest = _decoded(archive.read(TOP + MANIFEST), path)
+            syncs = len(members) <= _SYNC_EACH_MAX
             for number, member in enumerate(members):
                 progress(number, len(members))
                 name = member.filename.removeprefix(TOP)
                 if name != MANIFEST:
                     with archive.open(member) as source:
-                        held[name] = _unpack_file(source, name, os.path.join(place, *name.split("/")), files)
+                        held[name] = _unpack_file(
+                            source, name, os.path.join(place, *name.split("/")), files, syncs=syncs
+                        )
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", safe="Nothing was changed.", mend="Check the name.") from error
     except IsADirectoryError as error:
@@ -301,7 +321,7 @@ def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> Non
 _UNTOUCHED: Final = "Nothing was made of it."
 
 
-def _unpack_file(source: IO[bytes], name: str, target: str, files: Files) -> PackedFile:
+def _unpack_file(source: IO[bytes], name: str, target: str, files: Files, *, syncs: bool) -> PackedFile:
     files.make_folder(os.path.dirname(target))
     digest, size = hashlib.sha256(), 0
     fd = files.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -312,7 +332,8 @@ def _unpack_file(source: IO[bytes], name: str, target: str, files: Files) -> Pac
                 view = view[files.write(fd, view) :]
             digest.update(piece)
             size += len(piece)
-        files.sync(fd)
+        if syncs:
+            files.sync(fd)
     finally:
         files.close(fd)
     return PackedFile(name, size, digest.hexdigest())

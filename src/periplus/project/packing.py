@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from periplus.base.clock import SystemClock
+from periplus.base.files import Files, PassingFiles
 from periplus.journal.package import Flaw, export_store
 from periplus.journal.reading import no_progress
 from periplus.journal.transaction import Writer
@@ -45,10 +46,13 @@ def import_from(
     clock: Clock | None,
     progress: Progress | None,
 ) -> Packed:
-    """See ``Project.import_from``: what was unpacked is opened as a project and examined before it takes the name of a store."""
+    """See ``Project.import_from``: what was unpacked is opened as a project and examined before it takes the name of a store. For a dry
+    run no files of entities are made: all of it is removed again.
+    """
 
     def check(root: str) -> list[str]:
-        with kind(root, Writer("import", ""), clock=clock) as project:
+        files = PassingFiles() if dry_run else Files()
+        with kind(root, Writer("import", ""), clock=clock, files=files, has_files=not dry_run) as project:
             found = project.examine(progress, derived=False)
         return [f"{one.path}: {one.what}" for one in found.problems if one.severity == "error"]
 

@@ -80,9 +80,10 @@ class Project:
         allow_secrets: bool = False,
         progress: Progress | None = None,
         embeddings: str = "",
+        has_files: bool = True,
     ) -> None:
-        """``root`` is the ``.periplus`` folder, ``embeddings`` one with word vectors, if the user has any. Raises what opening a
-        journal raises.
+        """``root`` is the ``.periplus`` folder, ``embeddings`` one with word vectors, if the user has any; without ``has_files`` entities
+        get no files. Raises what opening a journal raises.
         """
         from periplus.objects.store import ObjectStore
 
@@ -102,6 +103,8 @@ class Project:
         if self.declared is not None:
             self.types |= self.declared.entity_types(allow_secrets=allow_secrets)
             hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
+        if not has_files:
+            self.types = {name: one._replace(is_projected=False) for name, one in self.types.items()}
         mode: ModeFile | None = None
         if os.path.lexists(os.path.join(root, "migration", "mode.json")):
             from periplus.project.keeper import read_mode
@@ -636,15 +639,9 @@ class Project:
 
     @classmethod
     def import_from(
-        cls,
-        path: str,
-        folder: str,
-        *,
-        dry_run: bool = False,
-        damaged: bool = False,
-        clock: Clock | None = None,
+        cls, path: str, folder: str, *, dry_run: bool = False, damaged: bool = False, clock: Clock | None = None,
         progress: Progress | None = None,
-    ) -> Packed:
+    ) -> Packed:  # fmt: skip
         """Make the store of ``folder`` from a file that ``export`` wrote, once all of it is verified.
 
         What is left of a damaged store becomes one with ``damaged`` only: it misses what the file says.
@@ -667,7 +664,9 @@ class Project:
 
         return make_checkpoint(self.journal, self.writer, progress or no_progress)
 
-    def examine(self, progress: Progress | None = None, *, derived: bool = True) -> Examination:
+    def examine(
+        self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
+    ) -> Examination:
         """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.doctor``."""
         from periplus.journal.doctor import examine
         from periplus.project.archive import check_backups
@@ -682,7 +681,7 @@ class Project:
         def references(entity: Entity) -> set[bytes]:
             return contexts(entity) or trails.references(entity)
 
-        found = examine(self.journal, references=references, read=trails.read, derived=derived,
+        found = examine(self.journal, references=references, read=trails.read, derived=derived, tell=tell,
                         progress=progress or (lambda _done, _total: None))  # fmt: skip
         for more in (
             trail_problems(self, trails.reports), context_problems(self), check_backups(self.root), self.hooks.problems(),
