@@ -15,7 +15,6 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError, EnvironmentFailure
-from periplus.base.files import Files
 from periplus.journal.doctor import examine
 from periplus.journal.repair import repair
 from support import WRITER, item, make_store, open_journal
@@ -171,40 +170,3 @@ def test_an_index_whose_rows_do_not_say_so_is_what_is_wrong(store):
         db.execute("UPDATE watermarks SET next_seq = next_seq + 3, offset = offset + 1000")
     db.close()
     assert check_whole(store).first_seq == 8
-
-
-@pytest.mark.parametrize("is_new_boot", [False, True], ids=["this boot", "behind a power cut"])
-def test_without_syncs_it_is_told_in_the_boot_in_which_it_was_written(tmp_path, is_new_boot):
-    """A power cut may take what nobody synced and leave the index; within one boot nothing takes records but somebody who puts files back."""
-
-    class Boot(Files):
-        name = "the first"
-
-        def boot_id(self):
-            return self.name
-
-    root, files = make_store(tmp_path), Boot()
-    config = Path(root, "config.toml")
-    config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
-
-    def put(number):
-        return lambda transaction: transaction.put("note", item(number, "not"), {"text": f"{number}"})
-
-    with open_journal(root, files) as journal:
-        assert not journal.syncs
-        journal.mutate(put(1), WRITER)
-        path = Path(journal.reader(journal.lineage).path_of(1))
-        earlier = path.read_bytes()
-        journal.mutate(put(2), WRITER)
-    path.write_bytes(earlier)
-    if is_new_boot:
-        files.name = "the second"
-    with open_journal(root, files) as journal:
-        if is_new_boot:
-            assert journal.damage is None
-            assert [entity.item_id for entity in journal.entities()] == [item(1, "not")]
-            assert journal.mutate(put(3), WRITER).first_seq == 2
-        else:
-            with pytest.raises(DamageError, match="put back to an earlier state: record 2 was acknowledged"):
-                journal.mutate(put(3), WRITER)
-            assert path.read_bytes() == earlier

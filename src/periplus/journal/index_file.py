@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 __all__ = [
-    "BOOT",
     "INDEX_VERSION",
     "NEXT_SUFFIX",
     "PAST",
@@ -33,7 +32,6 @@ from periplus.journal.state import Entity
 
 INDEX_VERSION: Final = 5
 NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
-BOOT: Final = "boot"  # a name in ``meta``: in which the index was written last, where nobody knows what is on the disk
 PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
 _TRIES: Final = 200
 _TRY_S: Final = 0.005

@@ -42,7 +42,6 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError
-from periplus.journal.index_file import BOOT
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED
 from periplus.journal.reading import Progress, no_progress
@@ -241,8 +240,6 @@ class Projector:
                 index.set_meta(FILES_LOOKED, looked.looked)
             if not salvage:
                 self._refuse_damage()
-            if not journal.syncs:
-                index.set_meta(BOOT, journal.files.boot_id())
             index.commit()
         except sqlite3.Error as error:
             index.end()

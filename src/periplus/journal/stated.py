@@ -15,7 +15,6 @@ import msgspec
 from periplus.base.errors import DamageError
 from periplus.base.files import read_plain
 from periplus.journal.connection import IndexDamageError
-from periplus.journal.index_file import BOOT
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, LineageReader, Position
 
@@ -85,14 +84,11 @@ def was_put_back(journal: JournalReader) -> DamageError | None:
     """What is wrong where our lineage, sound as it is, has fewer records than were in the index once, or one that we left has.
 
     A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
-    be older than the index that was copied with it, and does not write the lineage that it was copied with. Under the policy ``never``
-    a power cut may take records that the index kept, so that it is asked only in the boot in which it was written.
+    be older than the index that was copied with it, and does not write the lineage that it was copied with.
     """
-    if journal.copied_from:
+    if journal.copied_from or not journal.syncs:
         return None
     try:
-        if not journal.syncs and journal.index.meta(BOOT) != journal.files.boot_id():
-            return None
         for lineage in [journal.lineage] if journal.lineage else journal.index.watermarks():
             end = sound_end(journal.layout, journal.reader(lineage), 0) or START
             gone = _put_back(journal.layout, lineage, end, journal.index)
