@@ -46,6 +46,10 @@ _SCHEMA: Final = (
 )
 
 
+class _Connection(sqlite3.Connection):
+    """One that can be referred to weakly, as ``base.forks`` does: SQLite's own cannot."""
+
+
 class TurnIndex:
     """Over the store of ``project``. Close it; what it holds open is a connection to its own file."""
 
@@ -272,7 +276,7 @@ class TurnIndex:
                 return self._opened(":memory:")  # a store that cannot be written to is read all the same
 
     def _opened(self, path: str) -> sqlite3.Connection:
-        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, factory=_Connection)
         try:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=OFF")  # derived: what a crash leaves damaged is made anew
