@@ -607,7 +607,7 @@ def _nothing(shell):
     return str(shell.home / "nothing.jsonl")
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "two\nlines", " ", "end "])
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "two\nlines", " "])
 def test_a_name_that_nobody_could_type_again_is_refused(shell, name):
     shell.fails("run", "x", "--session", name, "--play", _nothing(shell), code=2, wrong="is no name of a session")
 
