@@ -13,6 +13,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
+from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.redaction import redact
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
@@ -24,6 +25,22 @@ SECRET = "hunter2-is-the-secret"
 def exchange(root, place):
     with open_journal(root) as journal:
         return sync(journal, open_folder(os.fspath(place), Files())).refusals
+
+
+class DoingBeforeItCommits(Files):
+    """Somebody else does something when all that comes is set aside, and is to be renamed into place."""
+
+    def __init__(self, folder, do):
+        super().__init__()
+        self.folder = folder
+        self.do = do
+        self.times = 0
+
+    def make_folder(self, path, mode=0o700):
+        super().make_folder(path, mode)
+        if path == self.folder:
+            self.times += 1
+            self.do()
 
 
 class WritingMeanwhile(Files):
@@ -174,3 +191,53 @@ def test_an_object_that_is_redacted_while_a_sync_takes_others_does_not_come_with
         assert not journal.objects.has(digest)
         assert journal.damage is None
         assert journal.get("note", item(1, "not")).value == {"text": "harmless"}
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["held here", "brought along"])
+def test_an_object_that_is_redacted_between_the_last_look_and_the_records_is_not_named_by_them(tmp_path, is_held):
+    """The records came after that look without another: one of them named what was gone by then."""
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    secret = {"text": "secret " * 20_000}
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+        if not is_held:
+            journal.objects.remove(digest)
+    with open_journal(bob) as journal:
+        journal.mutate(lambda t: t.put("note", item(3, "not"), secret), WRITER)
+        lineage = journal.lineage
+
+    def take_out():
+        with open_journal(ada) as journal:
+            redact(journal, WRITER, seqs=[seq], reason="a secret")
+
+    files = DoingBeforeItCommits(os.path.join(ada, "journal", lineage), take_out)
+    with open_journal(ada, files) as journal:
+        report = sync(journal, open_folder(bob, Files()), takes_only=True)
+    assert files.times == 1
+    assert ["would bring back" in str(one) for one in report.refusals] == [True]
+    with open_journal(ada) as journal:
+        assert not journal.objects.has(digest)
+        assert journal.damage is None
+        assert journal.end(lineage).next_seq == 1
+        assert [one for one in examine(journal).problems if one.severity == "error"] == []
+
+
+def test_what_others_write_between_the_last_look_and_the_records_keeps_nothing_out(tmp_path):
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    with open_journal(bob) as journal:
+        journal.mutate(put(1, "bob's"), WRITER)
+        lineage = journal.lineage
+
+    def write():
+        with open_journal(ada) as journal:
+            journal.mutate(put(2, 'her own, of {"action":"redact"}'), WRITER)
+
+    files = DoingBeforeItCommits(os.path.join(ada, "journal", lineage), write)
+    with open_journal(ada, files) as journal:
+        assert sync(journal, open_folder(bob, Files()), takes_only=True).refusals == []
+        assert files.times == 1
+        assert [journal.get("decision", item(number)).value["text"][:3] for number in (1, 2)] == ["bob", "her"]

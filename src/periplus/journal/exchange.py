@@ -38,7 +38,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
 from periplus.journal.carriers.carrier import encode_head
 from periplus.journal.heads import TreeHead, head_message, remember_head
-from periplus.journal.incoming import Arrival, References, objects_of
+from periplus.journal.incoming import Arrival
+from periplus.journal.incoming_objects import References, objects_of
 from periplus.journal.journal import Journal
 from periplus.journal.keys import public_key, sign, sign_as_left
 from periplus.journal.lineage import START
@@ -392,7 +393,7 @@ class _Run:
                     if direction == "out":
                         return None  # its owner is at it and ahead of what it told us
                     self._leave()
-                taken = arrival.take_objects(self._references, dry_run=self._dry_run)
+                taken = arrival.objects.take(self._references, dry_run=self._dry_run)
                 if direction == "in" and lineage == target.written_lineage():
                     whole: dict[str, Returned] = {}
                     for record, change in arrival.returned():
@@ -400,7 +401,7 @@ class _Run:
                             Returned.of(record, change).join(whole)
                     self.whole_there = list(whole.values())
                 if direction == "in":
-                    self.touched |= arrival.touched
+                    self.touched |= arrival.objects.touched
                 if not self._dry_run and lineage != target.written_lineage():
                     is_emptying = arrival.is_emptying
                     arrival.commit()

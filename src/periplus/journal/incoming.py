@@ -16,12 +16,12 @@ replaced, never appended to, so that no reader meets half a batch.
 
 from __future__ import annotations
 
-__all__ = ["Arrival", "Lender", "ObjectCount", "References", "held_end", "objects_of"]
+__all__ = ["Arrival", "held_end"]
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -30,7 +30,6 @@ from periplus.base.errors import (
     ConflictError,
     DamageError,
     ForkError,
-    NotFoundError,
     PeriplusError,
     RefusedError,
     environment_failure,
@@ -43,35 +42,23 @@ from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.checkpointing import remove_checkpoints
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer
+from periplus.journal.incoming_objects import UNTOUCHED, IncomingObjects, digest_of
 from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.record import Record
-from periplus.journal.removed import Removed, TakenOut, removed_objects, taken_out
+from periplus.journal.removed import removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
-from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
+from periplus.journal.state import Change, change_of
 from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
 from periplus.merkle import Frontier
 
 if TYPE_CHECKING:
     from periplus.journal.signed_audits import Audits
 
-Lender: TypeAlias = Callable[[bytes], bytes]
-References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
-_UNTOUCHED: Final = "Nothing of it was taken; what we hold is as it was."
 _PATIENCE_S: Final = 30.0
+_TRIES_MAX: Final = 4
 _EMPTYING_BYTES_MAX: Final = 64 << 20
-
-
-class ObjectCount(NamedTuple):
-    """Objects that go along, their bytes, those that the source has not got either, and those that a redaction took out
-    where they would come: they are left out.
-    """
-
-    objects: int
-    size: int
-    missing: int
-    left_out: int
 
 
 class _Part(NamedTuple):
@@ -90,7 +77,6 @@ class Arrival:
         self.lineage = lineage
         self.new_bytes = 0
         self.new_records = 0
-        self.touched: set[tuple[str, str]] = set()
         self.emptied_seqs: set[int] = set()  # records of ours whose content was taken out where they come from
         self.returned_seqs: set[int] = (
             set()
@@ -98,7 +84,6 @@ class Arrival:
         self._audits: Audits | None = None
         self._doomed: set[bytes] = set()
         self._is_removing = False  # objects that the target holds were taken out where the records come from
-        self._removed: Removed | None = None
         self._target = target
         self._source = source
         self._stores = stores
@@ -115,6 +100,7 @@ class Arrival:
         self.end = self.position
         self._has_stubs = False
         self.awaits_head = False  # the owner's head is from before it said what was taken out: nothing is to be had yet
+        self.objects = IncomingObjects(target, source, lineage, self._new_chunks, self.returned_seqs)
         self.awaits_audit = False  # another lineage there says what was taken out of this one: it has to come first
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -131,87 +117,18 @@ class Arrival:
         except DamageError as error:
             raise self._refused(error) from error
 
-    def objects(self, references: References) -> Iterator[tuple[bytes, bool]]:
-        """The objects that the new records need and the target lacks; True for those that a record cannot be without.
-
-        Raises RefusedError for a record whose payload was taken out of the target.
-        """
-        seen: set[bytes] = set()
-        for chunk, entries in self._new_chunks():
-            for entry in entries:
-                record = entry.record
-                if record.item_type and record.item_id:
-                    self.touched.add((record.item_type, record.item_id))
-                for digest, is_needed in self._named_by(entry, chunk.segment, references):
-                    if digest not in seen and not self._target.objects.has(digest):
-                        if is_needed and self._taken_out().forbids(digest, self.lineage, record.seq):
-                            raise self._brings_back(record.seq, digest)
-                        yield digest, is_needed
-                    seen.add(digest)
-
-    def _taken_out(self) -> Removed:
-        """What redactions took out of the target, by what it holds and what comes."""
-        if self._removed is None:
-            self._removed = taken_out(self._target)
-            for _, entries in self._new_chunks():
-                self._removed.add(entries, self.lineage)
-        return self._removed
-
-    def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
-        mend = "Redact it there too, then sync again. Who wants it back writes it anew where it was redacted."
-        if seq in self.returned_seqs:  # it says the same as one that was redacted, and nobody could see that
-            mend = f"It was lost here before that: whoever writes {self.lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
-        return RefusedError(
-            f"{self._source.place}: record {seq} of {self.lineage} would bring back what was redacted in {self._target.place}: "
-            f"object {digest.hex()[:16]}",
-            safe=_UNTOUCHED,
-            mend=mend,
-        )
-
     def returned(self) -> Iterator[tuple[Record, Change]]:
         """The records that were lost here to damage and are whole in the source, where they say something of an entity."""
         for chunk, entries in self._new_chunks():
             for entry in entries:
                 if entry.record.seq in self.returned_seqs and not entry.record.is_stub:
-                    change = change_of(entry, self.lineage, chunk.segment, lambda sha256: self.lend(_digest(sha256)))
+                    change = change_of(
+                        entry, self.lineage, chunk.segment, lambda sha256: self.objects.lend(digest_of(sha256))
+                    )
                     if change is not None and change.payload:
                         yield entry.record, change
 
-    def lend(self, digest: bytes) -> bytes:
-        """An object from wherever it is."""
-        try:
-            return self._target.objects.get(digest)
-        except (NotFoundError, DamageError):
-            return self._source.object(self.lineage, digest)
-
     # -- taking over -------------------------------------------------------------------------------------------------
-
-    def take_objects(self, references: References, *, dry_run: bool, tries: int = 3) -> ObjectCount:
-        """Copy the objects that the new records need, or only count them. Raises RefusedError where one is missing."""
-        size, missing, left_out, gone, taken = 0, 0, 0, TakenOut(self._target), list[bytes]()
-        for digest, is_needed in self.objects(references):
-            if not is_needed and digest in self._taken_out():
-                left_out += 1
-                continue
-            try:
-                data = self._source.object(self.lineage, digest)
-            except NotFoundError as error:
-                if is_needed:
-                    raise RefusedError(
-                        f"{self._source.place}: object {digest.hex()[:16]} that a record of {self.lineage} names is missing",
-                        safe=_UNTOUCHED,
-                        mend="Finish the copy there, then repeat the command.",
-                    ) from error
-                missing += 1
-                continue
-            taken.append(digest)
-            size += len(data)
-            if not dry_run:
-                self._target.objects.put(data)
-        if not dry_run and tries and gone.take_back(taken, self._target.objects):
-            self._removed = None  # it is judged by what was redacted meanwhile
-            return self.take_objects(references, dry_run=dry_run, tries=tries - 1)
-        return ObjectCount(len(taken), size, missing, left_out)
 
     def commit(self) -> None:
         """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
@@ -255,18 +172,25 @@ class Arrival:
         return self._target.layout.emptying_file(self.lineage)
 
     def _rename(self, folder: str) -> None:
-        lock = Lock(self._target.layout.lock)
-        try:
-            with lock.holding(_PATIENCE_S):
-                if held_end(self._reader)[0] != self._reader_start:
-                    raise ConflictError(f"{self.lineage} changed while it was copied", safe=_UNTOUCHED,
-                                        mend="Repeat the command.")  # fmt: skip
-                # What goes on behind ours comes first: there is what says of records that their content was taken out.
-                for part in sorted(self.parts, key=lambda part: part.segment < self._reader_start.segment):
-                    self._files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
-                self._files.sync_folder(folder)
-        finally:
-            lock.close()
+        for _ in range(_TRIES_MAX):
+            lock = Lock(self._target.layout.lock)
+            try:
+                with lock.holding(_PATIENCE_S):
+                    if held_end(self._reader)[0] != self._reader_start:
+                        break
+                    if self.objects.is_judged():
+                        self._put_in_place(folder)
+                        return
+            finally:
+                lock.close()
+            self.objects.judge_again()
+        raise ConflictError(f"{self.lineage} changed while it was copied", safe=UNTOUCHED, mend="Repeat the command.")
+
+    def _put_in_place(self, folder: str) -> None:
+        # What goes on behind ours comes first: there is what says of records that their content was taken out.
+        for part in sorted(self.parts, key=lambda part: part.segment < self._reader_start.segment):
+            self._files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
+        self._files.sync_folder(folder)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +205,7 @@ class Arrival:
             if not self.head.is_signed():
                 raise DamageError("the signed head there is not signed by the key that it names")
         elif source.needs_heads or self._target.needs_heads:
-            raise RefusedError(f"{source.place}: {lineage} has no signed head", safe=_UNTOUCHED,
+            raise RefusedError(f"{source.place}: {lineage} has no signed head", safe=UNTOUCHED,
                                mend="Its owner takes it there with `periplus sync`.")  # fmt: skip
         self._peer = read_peer(self._target.layout, lineage) if self._target.is_store else None
         is_pinned = self._peer is not None and self._peer.key
@@ -289,7 +213,7 @@ class Arrival:
         if pinned is not None and key is not None and key != pinned:
             raise RefusedError(
                 f"{source.place}: {lineage} comes with key {fingerprint(key)}, but was first seen with key {fingerprint(pinned)}",
-                safe=_UNTOUCHED,
+                safe=UNTOUCHED,
                 mend="Ask its owner which of the two is theirs. Somebody may be writing in their name.",
             )
         self._key = pinned or key
@@ -316,7 +240,7 @@ class Arrival:
                 if segment < last:
                     raise DamageError(
                         f"{self._target.place}: {self.lineage}: the segment that begins at seq {segment} is missing, and {self._source.place} has it",
-                        safe=_UNTOUCHED,
+                        safe=UNTOUCHED,
                         mend=f"In {self._target.place}: `periplus doctor --repair --from {shlex.quote(self._source.place)}` brings it back.",
                     )
                 self._write_staged(segment, data)
@@ -375,7 +299,7 @@ class Arrival:
             elif not is_lost and match.record.is_stub:
                 ref = entry.record.payload_ref
                 self.emptied_seqs.add(seq)
-                self._doomed |= {_digest(ref.sha256)} if ref is not None else set()
+                self._doomed |= {digest_of(ref.sha256)} if ref is not None else set()
         has_more = len(other) > len(mine)
         if not from_ours and not from_theirs:
             return (theirs, True) if has_more else (ours, False)
@@ -414,7 +338,7 @@ class Arrival:
         if ours != theirs:
             fork = ForkError(
                 f"{self.lineage} has forked: record {seq} is {ours.hex()} here and {theirs.hex()} in {self._source.place}",
-                safe=_UNTOUCHED,
+                safe=UNTOUCHED,
                 mend=f"Two stores wrote one lineage, as where a backup was put back. `periplus sync --with {shlex.quote(self._source.place)} --rebase` "
                      "takes theirs, and writes what only this side has again in a lineage of its own.",
             )  # fmt: skip
@@ -522,7 +446,7 @@ class Arrival:
     def _another_past(self, size: int, root: str) -> ForkError:
         return ForkError(
             f"{self.lineage} has another past: the {size:,} records do not have the root {root} of the head in {self._source.place}",
-            safe=_UNTOUCHED,
+            safe=UNTOUCHED,
             mend="Two stores wrote one lineage, or records were changed: compare both with `periplus doctor`.",
         )
 
@@ -557,13 +481,6 @@ class Arrival:
             if chunk.segment == self.parts[-1].segment:
                 return
 
-    def _named_by(self, entry: Entry, segment: int, references: References) -> Iterator[tuple[bytes, bool]]:
-        try:
-            yield from objects_of(entry, self.lineage, segment, references, self.lend)
-        except DamageError as error:
-            raise RefusedError(f"{self._source.place}: record {entry.record.seq} of {self.lineage}: {error}",
-                               safe=_UNTOUCHED) from error  # fmt: skip
-
     # -- files aside -------------------------------------------------------------------------------------------------
 
     def _staged_path(self, segment: int) -> str:
@@ -583,7 +500,7 @@ class Arrival:
             for chunk in self._target.reader(lineage).read_from(START, salvage=True):
                 for entry in chunk.entries:
                     if lineage == self.lineage:
-                        self._doomed |= set(map(_digest, objects_removed_by(entry.record, lineage)))
+                        self._doomed |= set(map(digest_of, objects_removed_by(entry.record, lineage)))
                     ref = entry.record.payload_ref
                     named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
         for digest in sorted(self._doomed - named):
@@ -652,7 +569,7 @@ class Arrival:
         keep_public_key(target.layout, self._files, self.lineage, self._key)
 
     def _refused(self, error: DamageError) -> DamageError:
-        if error.safe == _UNTOUCHED:
+        if error.safe == UNTOUCHED:
             return error  # it says already whose it is
         where = f", seq {error.seq}" if error.seq else ""
         where += f", byte {error.offset:,}" if error.offset is not None else ""
@@ -660,7 +577,7 @@ class Arrival:
         kind = type(error)
         return kind(
             f"{self._source.place}: {self.lineage}{segment}{where}: {error.wrong}",
-            safe=_UNTOUCHED,
+            safe=UNTOUCHED,
             mend="Finish or repeat the copy there; run `periplus doctor` where it came from.",
         )
 
@@ -691,31 +608,6 @@ def held_end(reader: LineageReader) -> tuple[Position, dict[int, bytes]]:
     last = found.entries[-1]
     end = Position(newest, last.offset + last.length, last.record.seq + 1, last.leaf[:8].hex())
     return end, {entry.record.seq: entry.leaf for entry in found.entries}
-
-
-def objects_of(
-    entry: Entry, lineage: str, segment: int, references: References, lend: Lender
-) -> Iterator[tuple[bytes, bool]]:
-    """The objects that a record names, True for its payload; those of the layer above are read through ``lend``.
-
-    Raises DamageError for a payload that cannot be read.
-    """
-    ref = entry.record.payload_ref
-    if ref is not None and is_digest_text(ref.sha256):
-        yield bytes.fromhex(ref.sha256), True
-    try:
-        change = change_of(entry, lineage, segment, lambda sha256: lend(_digest(sha256)))
-    except NotFoundError:
-        return  # its object was named above
-    if change is not None and change.payload:
-        for digest in sorted(references(entity_of_head(head_of(change, 0)), lend)):
-            yield digest, False
-
-
-def _digest(sha256: str) -> bytes:
-    if not is_digest_text(sha256):
-        raise DamageError(f"{sha256[:80]!r} is no name of an object")
-    return bytes.fromhex(sha256)
 
 
 def _line(path: str, entry: Entry) -> bytes:

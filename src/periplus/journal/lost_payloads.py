@@ -27,7 +27,7 @@ from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError,
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.copies import Copies
-from periplus.journal.incoming import Lender
+from periplus.journal.incoming_objects import Lender
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import START

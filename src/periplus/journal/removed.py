@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
+from periplus.base.tuples import NamedTuple
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.journal.stub import AUDIT_MARK, objects_removed_by, renewed_by
@@ -79,6 +80,18 @@ class Removed:
         return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
 
 
+class _End(NamedTuple):
+    """Where the newest segment of a lineage lies, and how long it is."""
+
+    lineage: str
+    newest: int
+    place: tuple[int, int]
+    size: int
+
+
+_NOTHING: Final = _End("", 0, (0, 0), 0)
+
+
 class TakenOut:
     """What was taken out of a store by now, for who puts objects into it beside others: read again once something was written.
 
@@ -101,9 +114,23 @@ class TakenOut:
             self._found, self._state = taken_out(self._store), state
         return self._found
 
+    def is_more(self) -> bool:
+        """Whether what was written since may say that something was taken out: only that is read."""
+        before = {one.lineage: one for one in self._state}
+        for end in _state_of(self._store):
+            known = before.get(end.lineage, _NOTHING)
+            if known == end:
+                continue
+            reader = self._store.reader(end.lineage)
+            begin = known.size if (known.newest, known.place) == (end.newest, end.place) else 0
+            for segment in reader.segments():
+                if segment >= known.newest and AUDIT_MARK in _read(reader.path_of(segment), begin):
+                    return True
+        return False
+
     def take_back(self, put: Iterable[bytes], objects: ObjectStore) -> bool:
-        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was written since."""
-        if self.is_current():
+        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
+        if not self.is_more():
             return False
         for digest in put:
             if digest in self.now():
@@ -124,8 +151,8 @@ def taken_out(store: _Store) -> Removed:
     return found
 
 
-def _state_of(store: _Store) -> tuple[tuple[str, int, tuple[int, int], int], ...]:
-    """Where the newest segment of each lineage lies and how long it is: another once anything was written."""
+def _state_of(store: _Store) -> tuple[_End, ...]:
+    """Another once anything was written."""
     found = []
     for lineage in store.lineages():
         reader = store.reader(lineage)
@@ -135,5 +162,12 @@ def _state_of(store: _Store) -> tuple[tuple[str, int, tuple[int, int], int], ...
             place, size = (at.st_dev, at.st_ino), at.st_size
         except OSError:
             pass  # moved just now, or none: another than it was, or as it was
-        found.append((lineage, newest, place, size))
+        found.append(_End(lineage, newest, place, size))
     return tuple(found)
+
+
+def _read(path: str, begin: int) -> bytes:
+    try:
+        return read_plain(path, SEGMENT_READ_MAX, begin)
+    except OSError:
+        return b""  # what cannot be read says nothing

@@ -37,7 +37,7 @@ from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
-from periplus.journal.incoming import Lender, References
+from periplus.journal.incoming_objects import Lender, References
 from periplus.journal.index_file import forget_turns
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal

@@ -18,7 +18,7 @@ from periplus.base.errors import DamageError, FormatError, NotFoundError, Peripl
 from periplus.base.files import write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.copies import Copies
-from periplus.journal.incoming import Lender
+from periplus.journal.incoming_objects import Lender
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import read_durable
