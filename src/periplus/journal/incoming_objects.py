@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from periplus.base.digests import is_digest_text
-from periplus.base.errors import DamageError, NotFoundError, RefusedError
+from periplus.base.errors import ConflictError, DamageError, NotFoundError, RefusedError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier
 from periplus.journal.lineage import Chunk
@@ -75,8 +75,9 @@ class IncomingObjects:
             self._gone, self._removed = TakenOut(self._target), None
             taken, size, missing, left_out = self._copied(references, dry_run=dry_run)
             if dry_run or not self._gone.take_back(taken, self._target.objects):
-                break
-        return ObjectCount(len(taken), size, missing, left_out)
+                return ObjectCount(len(taken), size, missing, left_out)
+        raise ConflictError(f"{self._target.place}: something was redacted each time that {self._lineage} was looked at",
+                            safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip
 
     def is_judged(self) -> bool:
         """Whether nothing was taken out of the target since they were judged; to be asked under the writers' lock."""
