@@ -358,7 +358,7 @@ def _news(
 
 
 def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
-    """Raise IndexDamageError where a row is not what the journal's line says. Of lines that are damaged others tell."""
+    """Raise IndexDamageError where a row is not what the journal's line says. Of a line that is damaged ``journal.damage`` tells."""
     from periplus.base.errors import DamageError, EnvironmentFailure, UsageError
     from periplus.journal.record import decode_line
     from periplus.journal.segment import Entry
@@ -375,6 +375,7 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
                 )
                 version = change.version if change is not None else ""
         except (DamageError, EnvironmentFailure, UsageError):
+            _check_line(journal, row)
             continue
         written = (said.seq, leaf, said.ts, said.writer, said.session, said.action, said.item_type, said.item_id,
                    version, said.key, said.summary, said.parents if version else ())  # fmt: skip
@@ -382,6 +383,16 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
                 row.version, row.key, row.summary, row.parents)  # fmt: skip
         if written != held:
             raise journal.index.damaged(f"record {row.seq} of {row.lineage} is not what the journal says")
+
+
+def _check_line(journal: Journal, row: IndexedRecord) -> None:
+    """Keep in ``journal.damage`` what is wrong with the line of ``row``, unless an older index says where it was."""
+    from periplus.base.errors import DamageError
+
+    try:
+        journal.line_at(row)
+    except DamageError as error:
+        journal.damage = journal.damage or error
 
 
 def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
