@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from periplus.agent.contracts import StopReason
 from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
-from periplus.agent.episodes import Episode, Noted, Requested
+from periplus.agent.episodes import Ended, Episode, Noted, Requested
 from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import Trailing
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
@@ -132,6 +132,8 @@ class StoreLog:
                 self._open().add_beside(steps, beside)
             else:
                 self._project.journal.mutate(beside, self._project.writer, durable=durable, project=False)
+        if isinstance(kept[-1], Ended):
+            self._project.journal.rest()  # the person may think for long about what to say next
         return kept
 
     def append_aside(self, *notes: Noted) -> Sequence[Episode]:

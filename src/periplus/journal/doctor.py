@@ -93,6 +93,7 @@ _REPAIRED: Final = (
 )
 
 
+_LOG_BYTES_LONG: Final = 128 << 20  # SQLite makes it short from 16 MiB on, unless a snapshot is held
 _COUNTED: Final = ("segments", "records", "versions", "entities", "objects")
 
 
@@ -584,6 +585,11 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     if os.path.exists(layout.index + NEXT_SUFFIX):
         yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
                       layout.index + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
+    log = layout.index + "-wal"
+    size = os.path.getsize(log) if os.path.exists(log) else 0
+    if size > _LOG_BYTES_LONG:
+        yield Problem("note", f"the log of the index has {size / 1e6:,.0f} MB: a process that has the store open holds an old state of it; it "
+                      "becomes short when that process ends, or asks for something", log)  # fmt: skip
     for name in sorted(os.listdir(layout.keys)) if os.access(layout.keys, os.R_OK) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:

@@ -78,6 +78,7 @@ def follow(
         if more:
             continue
         left = INTERVAL_MAX_S if deadline is None else deadline - now()
+        journal.rest()
         if left <= 0 or wait(min(interval, left)):
             return
         interval = min(interval * _GROWTH, INTERVAL_MAX_S)

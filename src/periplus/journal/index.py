@@ -207,6 +207,12 @@ class Index:
             self.db.execute("BEGIN")
             self._version = int(self.db.execute("PRAGMA data_version").fetchone()[0])  # it takes the snapshot, too
 
+    def resumes(self) -> bool:
+        """Hold a snapshot again after ``end``; False where it is another, or the file is."""
+        before = self._version
+        self.begin()
+        return self._version == before and not self.is_replaced()
+
     def end(self) -> None:
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")

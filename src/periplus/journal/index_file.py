@@ -32,6 +32,7 @@ from periplus.journal.state import Entity
 
 INDEX_VERSION: Final = 5
 NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
+_LOG_BYTES: Final = 16 << 20  # 4000 pages
 PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
 _TRIES: Final = 200
 _TRY_S: Final = 0.005
@@ -208,6 +209,7 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute("PRAGMA wal_autocheckpoint=4000")
+            db.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")  # what a long reader made of it is given back
             db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             if not is_writable:

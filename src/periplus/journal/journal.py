@@ -79,7 +79,7 @@ class Journal(JournalReader):
         Raises what ``fn`` raises, LockTimeoutError (at once for a mutation within ``fn``), DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
-        self._owner.check()
+        self._enter()
         if key:
             if not key.isascii():
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
@@ -153,13 +153,13 @@ class Journal(JournalReader):
 
     def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
         """Hold the writers' lock, for what changes the journal's files without a mutation."""
-        self._owner.check()
+        self._enter()
         self._have_folder()
         return self._lock.holding(patience_s)
 
     def roll(self) -> None:
         """Begin a new segment: what was written so far lies in files that nobody writes to any more."""
-        self._owner.check()
+        self._enter()
         with self._lock.holding():
             lineage = self._own_lineage()
             self._read_on(salvage=False, for_writing=True)
@@ -216,7 +216,7 @@ class Journal(JournalReader):
 
     def write_again(self, drafts: list[Draft], writer: Writer, key: str) -> Receipt:
         """Write what stands in another lineage, with the key that it has there: nobody looks whether that was written before."""
-        self._owner.check()
+        self._enter()
         self._have_folder()
         with self._lock.holding():
             self._validate()

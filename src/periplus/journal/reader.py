@@ -27,7 +27,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.connection import AtWorkError, Owner
+from periplus.journal.connection import Owner
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
@@ -43,6 +43,7 @@ from periplus.journal.reading import (
     sound_line,
     sound_object,
 )
+from periplus.journal.resting import Resting
 from periplus.journal.segment import Entry, Tail, read_block
 from periplus.journal.settings import LineageFile, Settings, StoreIds, is_written_here, read_lineage, read_settings
 from periplus.journal.standing import Standing, place_of
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from periplus.journal.writing import SegmentWriter
 
 
-class JournalReader:
+class JournalReader(Resting):
     """What ``Journal`` is but for writing: opening, reading, and keeping up what is derived."""
 
     def __init__(
@@ -133,20 +134,13 @@ class JournalReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def check_idle(self) -> None:
-        """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
-        self._owner.check_closing()
-        locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
-        if self._is_mutating or any(lock.is_held for lock in locks):
-            raise AtWorkError
-
     def close(self) -> None:
         """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it; AtWorkError."""
         self.check_idle()
         if self._writer is not None:
             self._writer.close()
-        self.index.close()
-        if self.index.is_damaged and self.index.is_writable and not self.index.is_memory:
+        self._index.close()
+        if self._index.is_damaged and self._index.is_writable and not self._index.is_memory:
             try:
                 discard_index(self.layout.index)  # whoever opens the store next would meet the same
             except OSError:
@@ -212,7 +206,7 @@ class JournalReader:
         What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
         are never served stale are not bound by it.
         """
-        self._owner.check()
+        self._enter()
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
@@ -412,7 +406,7 @@ class JournalReader:
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
         ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
         """
-        self._owner.check()
+        self._enter()
         if self.index.is_apart and self.damage is None:
             from periplus.journal.apart import serve_together
 
@@ -582,6 +576,8 @@ class JournalReader:
     @property
     def _overlay(self) -> Overlay:
         """The records behind the index's watermark."""
+        if self._is_resting:
+            self._wake()
         if self._added:
             self._take_added()
         return self._taken

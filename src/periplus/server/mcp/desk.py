@@ -104,6 +104,13 @@ class Desk:
     def within(self, caller: Caller, work: Callable[[Project], _T]) -> _T:
         """What ``work`` does with the project, in the caller's name. Raises what it raises; a damaged index is built anew."""
         try:
+            return self._within(caller, work)
+        finally:
+            if self._project is not None:
+                self._project.journal.rest()  # the next call may come tomorrow
+
+    def _within(self, caller: Caller, work: Callable[[Project], _T]) -> _T:
+        try:
             return work(self._opened(caller))
         except EnvironmentFailure as error:
             from periplus.journal.standing import ReplacedError

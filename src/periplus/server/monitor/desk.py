@@ -121,6 +121,8 @@ class Desk:
         else:
             count += bool(self._problem)
             self._problem = ""
+        if self._project is not None:
+            self._project.journal.rest()
         growing = self.growing.text()
         if count or growing != self._told:
             self._told = growing

@@ -1,0 +1,80 @@
+"""The index of a journal that is kept open, and what is held of it while nobody asks.
+
+Between two looks a view stands on one snapshot of the index, for its watermarks and its rows belong together. For as long as a process
+holds that snapshot, SQLite keeps what all others write behind it in the log beside the file: a server that waits for its next call for a
+day has that log grow by a hundred kilobytes for each record of others, and no checkpoint makes it shorter. So whoever waits gives
+the snapshot back (``rest``), and whatever is asked first takes a new one. Where the index moved on meanwhile the view begins anew.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Resting"]
+
+from typing import TYPE_CHECKING
+
+from periplus.journal.connection import AtWorkError
+
+if TYPE_CHECKING:
+    from periplus.journal.connection import Owner
+    from periplus.journal.index import Index
+
+
+class Resting:
+    """What ``JournalReader`` is as far as that goes."""
+
+    _owner: Owner
+    _index: Index
+    _is_resting = False
+    _is_mutating: bool
+
+    @property
+    def index(self) -> Index:
+        """The index, with the snapshot that the view stands on."""
+        if self._is_resting:
+            self._wake()
+        return self._index
+
+    @index.setter
+    def index(self, index: Index) -> None:
+        self._index, self._is_resting = index, False
+
+    def rest(self) -> None:
+        """Hold nothing of the index until the next call: for who keeps a journal open and waits for something to do.
+
+        What is asked next is answered as after ``refresh``. Within a call that writes nothing happens. Raises as ``refresh`` does of a
+        closed journal, another thread or a fork.
+        """
+        self._owner.check()
+        if not self._is_at_work():
+            self._index.end()
+            self._is_resting = True
+
+    def check_idle(self) -> None:
+        """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
+        self._owner.check_closing()
+        if self._is_at_work():
+            raise AtWorkError
+
+    def refresh(self, within_s: float | None = None) -> None:
+        raise NotImplementedError
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        """At the begin of a call. Raises ForkedError, WrongThreadError, ClosedError."""
+        self._owner.check()
+        if self._is_resting:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._is_resting = False
+        if not self._index.resumes():
+            self._forget()
+        self.refresh()
+
+    def _is_at_work(self) -> bool:
+        locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
+        return self._is_mutating or any(lock.is_held for lock in locks)
+
+    def _forget(self) -> None:
+        raise NotImplementedError
