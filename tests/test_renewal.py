@@ -6,7 +6,10 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -302,3 +305,36 @@ def test_where_the_disk_has_no_room_for_two_nothing_redacted_stays_in_the_index(
             assert redact(journal, WRITER, secret=SECRET, reason="a secret").remaining == []
             assert len(list(journal.entities())) == 2000
         assert files_with_secret(root) == []
+
+
+_MARKING: Final = """
+import os, sys
+sys.path[:0] = sys.argv[2:]
+from periplus.journal.renewal import renewing
+from support import open_journal
+
+with open_journal(sys.argv[1]) as journal:
+    try:
+        with renewing(journal):
+            os.mkdir(sys.argv[1] + "/marked")
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.rig
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_the_mark_is_on_the_disk_before_the_first_file_changes(root, tmp_path):
+    """A log of SQLite's is synced when it is taken into the file: a power cut took the mark back, and the index said what was redacted."""
+    log = tmp_path / "log"
+    command = ["strace", "-f", "-qq", "-y", "-o", os.fspath(log), "-etrace=fdatasync,fsync,mkdir,pwrite64"]
+    done = subprocess.run([*command, sys.executable, "-c", _MARKING, root, *sys.path], capture_output=True, timeout=120)
+    if b"ptrace" in done.stderr.lower():
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr.decode()
+    calls = log.read_text(errors="replace").partition("/marked")[0].splitlines()
+    of_log = [line.split("(")[0].split()[-1] for line in calls if f"{root}/index.sqlite-wal>" in line]
+    assert "pwrite64" in of_log
+    assert of_log[-1] in ("fdatasync", "fsync")

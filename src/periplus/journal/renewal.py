@@ -129,9 +129,13 @@ def _can_be_beside(journal: JournalReader) -> bool:
 
 
 def _is_marked(journal: JournalReader) -> bool:
-    """Mark the index as one of the past; False where that could not be written."""
+    """Mark the index as one of the past; False where that could not be written. A power cut does not take the mark back: what it speaks
+    of is gone from the segments then.
+    """
     index = journal.index
+    index.end()
     try:
+        index.db.execute("PRAGMA synchronous=FULL")
         index.begin_write()
         index.set_meta(PAST, "1")
         index.commit()
@@ -139,6 +143,7 @@ def _is_marked(journal: JournalReader) -> bool:
         index.end()
         return False
     finally:
+        index.db.execute("PRAGMA synchronous=NORMAL")
         index.begin()  # as the view has it
     return True
 
