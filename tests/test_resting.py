@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from index_support import is_held
 from mcp_support import Raw, Served
 from periplus.agent.episodes import Ended, Requested
 from periplus.agent.runlog import StoreLog
@@ -24,12 +23,6 @@ from support import TYPES, WRITER, item, make_store, open_journal
 
 def put(number, text):
     return lambda t: t.put("note", item(number, "not"), {"text": text})
-
-
-def is_held(index):
-    """Whether somebody's snapshot keeps SQLite from making the log short again."""
-    with closing(sqlite3.connect(index, timeout=0)) as db:
-        return bool(db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
 
 
 def text_of(journal, number):

@@ -20,6 +20,7 @@ from tests.fake_provider import FakeProvider, Hanging
 from tests.test_cli_run import BROKEN, CHECK, CHECKS, MENDED, MENDS, READS, says, shell, use
 
 from cli_support import PERIPLUS
+from index_support import is_held
 from periplus.tui.conversation import chosen, meant, mentions_in
 from periplus.tui.terminal import is_hung_up
 
@@ -162,6 +163,22 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
     (session,) = json.loads(shell("run", "--list", "--json").out)["sessions"]
     assert session["name"] == name
     assert "sound" in shell("doctor").out
+
+
+def test_while_the_person_thinks_nothing_of_the_index_is_held(shell):
+    """A session that stood open over night had the index's log grow by all that others wrote."""
+    with FakeProvider() as fake:
+        use(shell, fake)
+        run = AtTerminal(shell, "run")
+        run.wait_for("what can be typed")
+        assert shell("remember", "written by somebody else").code == 0
+        until = time.monotonic() + 60
+        while is_held(shell.folder / ".periplus" / "index.sqlite"):
+            assert time.monotonic() < until, "it holds a snapshot"
+            time.sleep(0.05)
+        run.type("/exit")
+        run.close()
+        assert run.process.returncode == 0
 
 
 @needs_tmux

@@ -308,6 +308,7 @@ class Conversation:
             else:
                 self._rest()
             while True:
+                session.project.journal.rest()  # a person may think for long
                 job, text, token = self._jobs.get()
                 if job == "leave":
                     for late in self._late:
