@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from cli_support import git
 from periplus.base.errors import ConfinementError
+from periplus.trail.replay import Capabilities
 from periplus.trail.replay.shell_text import Sibling, chosen_tests, own_part, rebased
 from replay_support import Taped, close_worlds, files_in, folder_world, replay
 
@@ -53,9 +55,37 @@ def test_the_folder_of_the_record_becomes_that_of_the_replay(command, run):
 
 
 @pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("cat > /home/ada/shop/a <<X\n> /home/ada/shop/b\nX", "cat > Q/a <<X\n> /home/ada/shop/b\nX"),
+        ("> '/home/ada/shop/a b'; make 2>>/home/ada/shop/log 2>&1", "> 'Q/a b'; make 2>>Q/log 2>&1"),
+        ("bash -c 'make >/home/ada/shop/log'", "bash -c 'make >Q/log'"),
+        ("PYTHONPATH=/home/ada/shop/src:/home/ada/shop/lib:/usr/lib make", "PYTHONPATH=Q/src:Q/lib:/usr/lib make"),
+        ('export P="a:/home/ada/shop/b:$P" && make', 'export P="a:Q/b:$P" && make'),
+        ("make --root=/home/ada/shop -C/home/ada/shop -DX='/home/ada/shop/x'", "make --root=Q -CQ -DX='Q/x'"),
+        ("docker run -v /home/ada/shop:/app x", "docker run -v Q:/app x"),
+        ("make --root=/home/ada/shopping -C/home/ada/shopping a:/home/ada/shop", ""),
+        ("cd a; (cd .. && make); cd ..", ""),
+        ("pushd a && cd b && popd && cd a", ""),
+        ("case $1 in a) cd a;; (b) cd b;; esac; cd ../c", ""),
+    ],
+)
+def test_so_it_does_where_it_is_written_to_or_is_a_value(command, run):
+    assert rebased(command, ADA, "/r") == (run or command).replace("Q", "/r")
+
+
+def test_a_word_keeps_its_quotes_whatever_the_folder_is_called(tmp_path):
+    """A shell reads the new words; the new folder has a quote and a blank in its name."""
+    command = "printf '%s\\n' X=/home/ada/shop/a \"--x=/home/ada/shop/$Y:/home/ada/shop\" '/home/ada/shop/b c' Y=/home/ada/shop:'/home/ada/shop'"
+    said = subprocess.run(["sh", "-c", rebased(command, ADA, HERE)], capture_output=True, text=True, check=True).stdout
+    assert said == f"X={HERE}/a\n--x={HERE}/:{HERE}\n{HERE}/b c\nY={HERE}:{HERE}\n"
+
+
+@pytest.mark.parametrize(
     "command",
     ["cd /etc && cat passwd", "cd /home/ada/shop/../other; rm -rf x", "make && cd .. && make", "cd a/../../b; ls", "pushd /tmp",
-     "bash -c 'cd /etc; ls'", 'bash -c "cd /home/ada/shop && echo $X"', "cd /home/ada/shopping", "cd '/'"],
+     "bash -c 'cd /etc; ls'", 'bash -c "cd /home/ada/shop && echo $X"', "cd /home/ada/shopping", "cd '/'",
+     "(cd a && make); cd .. && rm x", "pushd a; make; popd; cd .. && rm x", "bash -c 'cd a; make'; cd ..; rm x"],
 )  # fmt: skip
 def test_a_command_that_goes_elsewhere_is_refused(command):
     with pytest.raises(ConfinementError):
@@ -78,6 +108,51 @@ def test_a_command_that_begins_with_its_own_folder_runs_in_that_of_the_replay(tm
     assert files_in(tmp_path / "r" / "files") == {"b.txt": b"2\n", "c.txt": b"1", "sub/a.txt": b"1"}
     assert [path.name for path in sorted(real.rglob("*"))] == ["sub"]
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_written_where_it_was_recorded_is_written_in_the_replay(tmp_path):
+    """``cat > /home/ada/shop/a.py`` wrote ada's own file, and ``PYTHONPATH`` had her own code tested."""
+    real = tmp_path / "shop"
+    real.mkdir()
+    (real / "a.txt").write_text("ada's")
+    taped = Taped().write("a.txt", "good\n")
+    taped.step("COMMAND_RUN", f"cat > {real}/b.txt <<'X'\nmade\nX", None, exit_code=0)
+    taped.step(
+        "TEST_RUN",
+        f"LOOK={real} sh -c 'grep -q good $LOOK/a.txt'",
+        None,
+        note=f"LOOK={real} sh -c 'grep -q good $LOOK/a.txt'",
+    )
+    plan = {"allow_commands": True, "allow_network": True, "recorded_root": os.fspath(real)}
+    _, report = replay(taped, folder_world(taped, tmp_path / "r", **plan), recorded_root=os.fspath(real))
+    assert report.verdict == "same"
+    assert files_in(tmp_path / "r" / "files") == {"a.txt": b"good\n", "b.txt": b"made\n"}
+    assert files_in(real) == {"a.txt": b"ada's"}
+
+
+def test_a_command_that_is_run_as_words_is_run_where_the_replay_is(tmp_path):
+    """With ``--allow command:touch`` no shell reads the command, and its words went to the folder of the record."""
+    real = tmp_path / "shop"
+    real.mkdir()
+    taped = Taped().step("COMMAND_RUN", f"touch {real}/a '{real}/b c'", None, exit_code=0)
+    plan = {"allow_commands": True, "allow_network": True, "recorded_root": os.fspath(real)}
+    world = folder_world(taped, tmp_path / "r", **plan)
+    replay(taped, world, recorded_root=os.fspath(real), capabilities=Capabilities.of("command:touch", "network"))
+    assert sorted(files_in(tmp_path / "r" / "files")) == ["a", "b c"]
+    assert files_in(real) == {}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_a_command_that_was_written_for_bash_is_run_by_it(tmp_path):
+    """Agents write for bash. To another shell ``&>`` is a command in the background: tests that failed ended well."""
+    taped = Taped().write("sub/a", "")
+    taped.step("TEST_RUN", "false", None, note="false &> log", outcome="failed", exit_code=1)
+    taped.step(
+        "COMMAND_RUN", "pushd sub && [[ -e a ]] && popd && set -o pipefail && source /dev/null", None, exit_code=0
+    )
+    one, report = replay(taped, folder_world(taped, tmp_path / "r", allow_commands=True, allow_network=True))
+    assert [done.exit_code for done in one.outcomes] == [None, 1, 0]
+    assert report.verdict == "same"
 
 
 PAIR = [Sibling("TEST_RUN", "b", has_failed=False), Sibling("GIT_COMMIT", "m", has_failed=False)]
@@ -153,6 +228,8 @@ def test_a_command_of_two_tests_and_a_commit_is_carried_out_once(tmp_path):
     [
         ("python -m pytest -q t/a.py::x", "cd sub && python -m pytest -q t/a.py::x | tail", "sub: t/a.py::x"),
         ("pytest", "pytest && git push", ":"),
+        ("pytest", "(cd sub && make); pytest", ":"),
+        ("pytest", "bash -c 'cd sub && pytest' && cd x", "sub:"),
         ("t/a.py", "", ": t/a.py"),
     ],
 )

@@ -14,6 +14,7 @@ __all__ = [
     "flattened",
     "place_of_text",
     "program_of",
+    "redirect_goals",
     "segments_of",
     "split_segments",
     "without_heredocs",
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple
 _WORDS_MAX: Final = 2000
 _HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w{1,64})\1")
 _HEREDOCS_MAX: Final = 16
+_PARENTHESES_MAX: Final = 32
 HELD: Final = "\x00"  # stands around the number of a here-document, for no command holds a NUL
 _TOKEN: Final = re.compile(
     r"(?P<redirect>\d*(?:>>?|<)&\d?-?|&>>?|\d*>>?\|?|\d*<)"
@@ -100,7 +102,8 @@ _GIVING_UP: Final = frozenset({"exit", "false", "return"})
 class Segment(NamedTuple):
     """One simple command: its words without quotes, its text, whether it reads what the one before wrote, and whether it
     is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``. One that is
-    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``.
+    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``. ``shells`` are the
+    parentheses around it, each by where it stands in the text.
     """
 
     words: list[str]
@@ -110,6 +113,7 @@ class Segment(NamedTuple):
     is_optional: bool = False
     places: tuple[tuple[int, int], ...] = ()
     end: int = 0
+    shells: tuple[int, ...] = ()
 
 
 def without_heredocs(command: str) -> tuple[str, list[str]]:
@@ -158,6 +162,7 @@ def split_segments(text: str) -> list[Segment]:
     enders: list[set[str]] = []  # what stands between each and the next
     words: list[str] = []
     places: list[tuple[int, int]] = []
+    shells: tuple[int, ...] = ()
     start = end = stop = 0
     count = 0
     is_target = is_piped = will_be_piped = False
@@ -165,12 +170,13 @@ def split_segments(text: str) -> list[Segment]:
         kind = match.lastgroup
         if kind == "end":
             if words:
-                segments.append(Segment(words, text[start:end].strip(), is_piped, places=tuple(places), end=stop))
+                segments.append(_segment(text[start:end], words, places, stop, shells, is_piped=is_piped))
                 enders.append(set())
                 will_be_piped = False
             if enders:
                 enders[-1].add(match.group())
             words, places = [], []
+            shells = _around(shells, match)
             is_target = False
             will_be_piped = match.group() == "|" or (will_be_piped and match.group() in ("(", "\n"))
             is_piped = will_be_piped
@@ -193,9 +199,41 @@ def split_segments(text: str) -> list[Segment]:
         elif kind == "stray" and match.group() in _QUOTES:
             break  # a text that is not closed: all behind it belongs to it
     if words:
-        segments.append(Segment(words, text[start:end].strip(), is_piped, places=tuple(places), end=stop))
+        segments.append(_segment(text[start:end], words, places, stop, shells, is_piped=is_piped))
         enders.append(set())
     return _with_hidden(segments, enders)
+
+
+def _segment(
+    text: str, words: list[str], places: list[tuple[int, int]], end: int, shells: tuple[int, ...], *, is_piped: bool
+) -> Segment:
+    return Segment(words, text.strip(), is_piped, places=tuple(places), end=end, shells=shells)
+
+
+def _around(shells: tuple[int, ...], match: re.Match[str]) -> tuple[int, ...]:
+    """The parentheses that stand around what is behind ``match``; those of a ``case`` open nothing."""
+    if match.group() == "(":
+        return (*shells, match.start()) if len(shells) < _PARENTHESES_MAX else shells
+    return shells[:-1] if match.group() == ")" else shells
+
+
+def redirect_goals(text: str) -> list[tuple[int, int]]:
+    """Where in a text without here-documents the words stand that its redirections name: ``a`` of ``make > a``."""
+    goals: list[tuple[int, int]] = []
+    is_goal = False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "redirect":
+            is_goal = not match.group().endswith(("&", "-")) and not match.group()[-1].isdigit()
+        elif kind == "word":
+            if is_goal:
+                goals.append(match.span())
+            is_goal = False
+        elif kind == "end":
+            is_goal = False
+        elif kind == "stray" and match.group() in _QUOTES:
+            break
+    return goals
 
 
 def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segment]:

@@ -74,6 +74,7 @@ class Runner:
             "TERM": "dumb",
         }
         self._unshare = shutil.which("unshare", path=self._environment["PATH"])
+        self._shell = shutil.which("bash", path=self._environment["PATH"]) or "/bin/sh"
         self._is_isolated: bool | None = None
 
     @property
@@ -105,8 +106,8 @@ class Runner:
         return self._watched(start, cwd, {**self._environment, **(more or {})})
 
     def shell(self, text: str, cwd: str) -> Ran:
-        """Run the text of a command by ``sh``."""
-        return self.run(["/bin/sh", "-c", "--", text], cwd)
+        """Run the text of a command by bash, which agents write for, or by ``sh`` where there is none."""
+        return self.run([self._shell, "-c", "--", text], cwd)
 
     def _can_isolate(self) -> bool:
         if self._is_isolated is None:

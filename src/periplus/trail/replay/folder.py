@@ -25,7 +25,7 @@ from periplus.trail.replay.scratch import (
     no_progress,
     take_tree,
 )
-from periplus.trail.replay.shell_text import chosen_tests, rebased
+from periplus.trail.replay.shell_text import chosen_tests, rebased, rebased_word
 from periplus.trail.replay.testing import judge_tests, read_junit, why_unclear
 
 _MADE: Final = "made.json"
@@ -130,6 +130,8 @@ class FolderWorld(FileSteps):
             folder = self.confined.real_path(cwd)
             if words is None:
                 command = rebased(command, self.plan.recorded_root, self.root, cwd)
+            else:
+                words = [rebased_word(word, self.plan.recorded_root, self.root) for word in words]
         except ConfinementError as error:
             return Did.denied(str(error))
         except NotFoundError as error:

@@ -1,7 +1,8 @@
 """The text of a recorded command as a replay runs it.
 
 ``rebased`` puts the replay's folder in the place of the one that the command was recorded in, so that
-``cd /home/ada/shop && pytest`` tests what the replay made, and not what ada has. A ``cd`` that plainly leads elsewhere is refused.
+``cd /home/ada/shop && pytest`` tests what the replay made, and not what ada has; ``rebased_word`` does so for a word that no shell reads.
+A ``cd`` that plainly leads elsewhere is refused.
 ``own_part`` leaves of a command that became several steps what is the step's own: tests are not run twice, and what is committed by
 a GIT_COMMIT of its own not by the shell as well.
 
@@ -11,15 +12,23 @@ of a shell (docs/decisions/0029), it keeps honest commands where they belong.
 
 from __future__ import annotations
 
-__all__ = ["Chosen", "Sibling", "chosen_tests", "own_part", "rebased"]
+__all__ = ["Chosen", "Sibling", "chosen_tests", "own_part", "rebased", "rebased_word"]
 
 import posixpath
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from periplus.base.errors import ConfinementError
-from periplus.trail.shell_words import Segment, blanked_heredocs, place_of_text, program_of, split_segments
+from periplus.trail.shell_words import (
+    Segment,
+    blanked_heredocs,
+    place_of_text,
+    program_of,
+    redirect_goals,
+    split_segments,
+)
 
 _TEXT_CHARS_MAX: Final = 64 << 10
 _DEPTH_MAX: Final = 3
@@ -33,6 +42,10 @@ _KEYWORDS: Final = frozenset({
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _QUIET: Final = frozenset({"-q", "-v", "-vv", "-x", "-s", "--verbose", "--quiet", "--no-header", "-ra", "-rA"})
 _RUNNING: Final = frozenset({"pytest", "unittest", "nose2"})
+_STACK_MAX: Final = 64
+# What a path of a word may stand behind: the name of an assignment or an option. Of an assignment it may be one of a list.
+_BEGINNING: Final = re.compile(r"['\"]?(?:-[A-Za-z](?=['\"]?/)|(-{0,2}[A-Za-z_][\w.-]*\+?=))?['\"]?")
+_NEXT: Final = re.compile(r":['\"]?")
 
 _Change = tuple[int, int, str]
 
@@ -59,49 +72,98 @@ class Chosen(NamedTuple):
 
 
 def rebased(command: str, recorded: str, root: str, cwd: str = ".") -> str:
-    """The command with ``root`` for the folder ``recorded`` (empty: not known) where a word begins with it. ``cwd`` is where it
-    begins, below the root. Raises ConfinementError where it goes to a folder outside.
+    """The command with ``root`` for the folder ``recorded`` (empty: not known) where a word begins with it, or the value of an
+    assignment or option does. ``cwd`` is where it begins, below the root. Raises ConfinementError where it goes to a folder outside.
     """
     if len(command) > _TEXT_CHARS_MAX:
         return command
     return _Rebasing(recorded.rstrip("/"), root, posixpath.normpath(cwd)).text(command, _DEPTH_MAX)
 
 
+def rebased_word(word: str, recorded: str, root: str) -> str:
+    """As ``rebased``, of one word that is an argument as it stands."""
+    return _moved(word, recorded.rstrip("/"), lambda _quote: root)
+
+
 class _Rebasing:
-    def __init__(self, recorded: str, root: str, where: str) -> None:
+    """``where`` is the folder that a command is in, None behind a ``cd`` that cannot be told; ``found`` that of the first part of the
+    text that is ``target``.
+    """
+
+    def __init__(self, recorded: str, root: str, where: str, target: str = "") -> None:
         self._recorded = recorded
         self._root = root
-        self.where: str | None = where  # it is not known behind a ``cd`` that cannot be told
+        self._target = target
+        self._stack: list[str | None] = []  # what ``pushd`` put by
+        self.where: str | None = where
+        self.is_found = False
 
     def text(self, text: str, depth: int) -> str:
         blank, _ = blanked_heredocs(text)
-        changes: list[_Change] = []
+        changes = [
+            (start, end, self._within_word(text[start:end]))
+            for start, end in redirect_goals(blank)
+            if self._recorded in text[start:end]
+        ]
+        outer: list[tuple[str | None, list[str | None]]] = []  # of each parenthesis around, what holds again behind it
+        shells: tuple[int, ...] = ()
         for segment in split_segments(blank):
-            words = program_of(segment.words)
-            first = len(words) and len(segment.words) - len(words)
-            inner = first + place_of_text(words) if depth and place_of_text(words) else -1
-            goal = first + 1 + _behind_options(words) if words and words[0] in _GOING else -1
-            for at, (start, end) in enumerate(segment.places):
-                raw, word = text[start:end], segment.words[at]
-                if at == inner:
-                    new = self.text(word, depth - 1)
-                    if new != word and (raw[:1] == '"' and not {"$", "`"}.isdisjoint(raw)):
-                        raise _outside(word, "which folder it goes to cannot be told")
-                    after = shlex.quote(new) if new != word else raw
-                elif at == goal:
-                    after = self._gone(raw, word)
-                else:
-                    after = self._moved(raw)
-                if after != raw:
-                    changes.append((start, end, after))
+            kept = _alike(shells, segment.shells)
+            if len(outer) > kept:
+                self.where, self._stack = outer[kept]
+                del outer[kept:]
+            shells = segment.shells
+            outer += [(self.where, [*self._stack])] * (len(shells) - kept)
+            changes += self._segment(text, segment, depth)
+            if self.is_found:
+                break
         return _changed(text, changes)
+
+    def _segment(self, text: str, segment: Segment, depth: int) -> Iterator[_Change]:
+        words = program_of(segment.words)
+        first = len(words) and len(segment.words) - len(words)
+        place = place_of_text(words) if depth else 0
+        if not place and self._target and _is_named(segment, self._target):
+            self.is_found = True
+            return
+        behind = _behind_options(words)
+        goal = first + 1 + behind if words and words[0] in _GOING else -1
+        if words[:1] == ["popd"]:
+            self.where = self._stack.pop() if self._stack and not words[1:] else None
+        elif words[:1] == ["pushd"]:
+            self._stack = [*self._stack, self.where][-_STACK_MAX:]
+        if goal >= len(segment.words):
+            self.where = None  # the home, or what ``pushd`` swaps
+        for at, (start, end) in enumerate(segment.places):
+            raw, word = text[start:end], segment.words[at]
+            if place and at == first + place:
+                after = self._inner(raw, word, depth)
+            else:
+                after = self._gone(raw, word) if at == goal else self._within_word(raw)
+            if after != raw:
+                yield start, end, after
+
+    def _inner(self, raw: str, word: str, depth: int) -> str:
+        """The text that another shell is given: where that one goes, this one does not."""
+        held = self.where, [*self._stack]
+        new = self.text(word, depth - 1)
+        if not self.is_found:
+            self.where, self._stack = held
+        if new != word and (raw[:1] == '"' and not {"$", "`"}.isdisjoint(raw)):
+            raise ConfinementError(f"{word[:200]!r} is refused: it is expanded before a shell reads it, and cannot be written anew "
+                                   "for the folder of the replay", path=word, reason="absolute")  # fmt: skip
+        return shlex.quote(new) if new != word else raw
 
     def _gone(self, raw: str, word: str) -> str:
         """The goal of a ``cd``."""
         plain = raw.split("'")[::2]  # without what stands in single quotes
-        if word == "-" or raw[:1] == "~" or any(not {"$", "`", "*", "?"}.isdisjoint(part) for part in plain):
+        if (
+            word in ("-", "")
+            or raw[:1] in ("~", "+")
+            or any(not {"$", "`", "*", "?"}.isdisjoint(part) for part in plain)
+        ):
             self.where = None
-            return self._moved(raw)
+            return self._within_word(raw)
         if word.startswith("/"):
             path = posixpath.normpath(word)
             if not self._recorded or not (path + "/").startswith(posixpath.normpath(self._recorded) + "/"):
@@ -114,15 +176,50 @@ class _Rebasing:
                 raise _outside(word, "it leads upwards")
         return raw
 
-    def _moved(self, raw: str) -> str:
-        quote = raw[:1] if raw[:1] in ("'", '"') else ""
-        rest = raw[len(quote) :]
-        if not self._recorded or not rest.startswith(self._recorded):
-            return raw
-        rest = rest[len(self._recorded) :]
-        if rest[:1] not in ("", "/", quote or "/"):
-            return raw
-        return quote + _within(self._root, quote) + rest
+    def _within_word(self, raw: str) -> str:
+        return _moved(raw, self._recorded, lambda quote: _within(self._root, quote))
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many of the first are the same."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _moved(raw: str, recorded: str, instead: Callable[[str], str]) -> str:
+    """A word with another folder for ``recorded`` where a path in it begins; ``instead`` gives it for the quote around that place."""
+    if not recorded or recorded not in raw:
+        return raw
+    beginning = _BEGINNING.match(raw)
+    assert beginning is not None  # it matches nothing as well
+    starts = [beginning.end()]
+    if beginning[1]:
+        starts += [match.end() for match in _NEXT.finditer(raw, beginning.end())]
+    out: list[str] = []
+    at, quote = 0, ""
+    for start in starts:
+        if start < at or not raw.startswith(recorded, start):
+            continue
+        quote = _quote_behind(raw[at:start], quote)
+        end = start + len(recorded)
+        if raw[end : end + 1] in ("", "/", ":", quote or "/"):
+            out += [raw[at:start], instead(quote)]
+        else:
+            out.append(raw[at:end])
+        at = end
+    return "".join([*out, raw[at:]])
+
+
+def _quote_behind(text: str, quote: str) -> str:
+    """The quote that is open behind ``text``, where ``quote`` was open before it."""
+    is_escaped = False
+    for char in text:
+        if is_escaped:
+            is_escaped = False
+        elif char == "\\" and quote != "'":
+            is_escaped = True
+        elif char in ("'", '"') and quote in ("", char):
+            quote = "" if quote else char
+    return quote
 
 
 def _within(root: str, quote: str) -> str:
@@ -275,12 +372,10 @@ def chosen_tests(target: str, command: str, recorded: str, exists: Callable[[str
     """What tests the part ``target`` of a recorded command ran, as far as its words say: paths that are there, in the folder that
     the command went to. None for a target that is no part of a command but a name of tests. Raises ConfinementError as ``rebased``.
     """
-    at = next((at for at, one in enumerate(_flat(command, _DEPTH_MAX)) if _is_named(one, target)), -1)
-    if at < 0 or len(command) > _TEXT_CHARS_MAX:
+    if len(command) > _TEXT_CHARS_MAX or not any(_is_named(one, target) for one in _flat(command, _DEPTH_MAX)):
         return None
-    going = _Rebasing(recorded.rstrip("/"), "/", ".")
-    for segment in list(_flat(command, _DEPTH_MAX))[:at]:
-        going.text(segment.text, 0)
+    going = _Rebasing(recorded.rstrip("/"), "/", ".", target)
+    going.text(command, _DEPTH_MAX)
     folder = going.where or "."
     words = program_of(next(iter(split_segments(target)), Segment([], "")).words)
     if (
