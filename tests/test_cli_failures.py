@@ -372,6 +372,39 @@ def test_output_that_cannot_be_written(store, words, unbuffered):
     assert texts(store).count(words[-1]) == (words[0] == "remember")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command", ["--help", "", "help", "--version", "remember --help", "trail show -h", "hook --help"]
+)
+def test_help_that_nobody_gets_is_no_success(store, command, unbuffered):
+    """It ended with 0, or with an exception at the end of the process and 120."""
+    for where, why in (
+        ("/dev/full", "what it says cannot be written to standard output: No space left on device"),
+        ("&-", "standard output is closed: what the command says would go nowhere"),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f'"{PERIPLUS}" {command} >{where}'], cwd=store.folder, capture_output=True, text=True,
+            env={**store.environment(), "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.splitlines()[0] == f"periplus: {why}"
+        assert done.stderr.splitlines()[1].startswith("Nothing was done.")
+    done = subprocess.run(["sh", "-c", f'"{PERIPLUS}" {command} | true'], cwd=store.folder, env=store.environment(),
+                          capture_output=True, text=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("beginning", ["", "../"])
+def test_a_path_of_any_length_is_told_in_short(store, beginning):
+    done = store.start("remember", "Long", "--about", beginning + "n" * 100_000, stderr=subprocess.PIPE)
+    _, err = done.communicate(timeout=60)
+    assert done.returncode == 0
+    assert err.startswith(b"periplus: there is no ")
+    assert len(err) < 1_000
+    if not beginning:
+        assert 400 < len(store("related", "n" * 100_000).out) < 2_000
+
+
 @pytest.mark.parametrize(
     "command", ["export -", "log", "log --reader me", "recall Thing --json", "trail list", "status --json", "show not_"]
 )

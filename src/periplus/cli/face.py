@@ -11,6 +11,7 @@ __all__ = [
     "Palette",
     "columns",
     "counted",
+    "cut_short",
     "give_up_output",
     "number",
     "plain",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 PROGRESS_AFTER_S: Final = 1.0
 _PROGRESS_EVERY_S: Final = 0.1
 _BAR: Final = 24
+_TOLD_MAX: Final = 800
 _PAUSE_S: Final = 5.0  # after which what is reported is another piece of work
 
 
@@ -328,6 +330,11 @@ def visible(text: str, width: int | None = None, *, lines: bool = False) -> str:
             end += 1
         return shown[:end] + "…"
     return shown
+
+
+def cut_short(text: str) -> str:
+    """What a person can read of it: what was typed may be of any length, and the end of a path says most."""
+    return text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX // 2]} … {text[-_TOLD_MAX // 2 :]}"
 
 
 def _shown(character: str, *, lines: bool) -> str:

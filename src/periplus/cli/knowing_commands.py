@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, visible
+from periplus.cli.face import Face, cut_short, number, visible
 from periplus.cli.work_text import check_typed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _file_line(face: Face, one: LikelyFileOut) -> str:
 def _hit_lines(face: Face, hit: HitOut) -> Iterator[str]:
     paint, width = face.palette, face.width
     where = hit.id if hit.part < 0 else f"{hit.id}#{hit.part}"
-    yield f"  {paint.name}{visible(hit.kind)}{paint.end} {where}  {paint.dim}{visible(hit.ts[:10])}; {visible('; '.join(hit.why))}{paint.end}"
+    yield f"  {paint.name}{visible(hit.kind)}{paint.end} {where}  {paint.dim}{visible(hit.ts[:10])}; {visible(cut_short('; '.join(hit.why)))}{paint.end}"
     yield "    " + visible(" ".join(hit.text.split()), width - 4 if width else None)
     for stale in hit.standing:
         yield f"    {paint.warn}stale{paint.end}: {visible(stale)}"

@@ -20,6 +20,8 @@ from periplus.base.tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _typeshed import SupportsWrite
+
     from periplus.base.errors import PeriplusError, UsageError
     from periplus.cli.face import Face
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 EXIT_USAGE: Final = 2
 EXIT_DEFECT: Final = 70
 EXIT_INTERRUPTED: Final = 130
-_TOLD_MAX: Final = 800
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn behind theirs
 # Commands that are called for what they say: with a closed standard output they would do nothing and look done.
 _ONLY_SAYS: Final = frozenset({
@@ -184,12 +185,34 @@ class _Parser(argparse.ArgumentParser):
 
         raise _usage_error(*advice(message, f"{self.prog} {self.typed}".strip(), _Parser.argv))
 
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Argparse takes no notice of what cannot be written, and leaves with 0. Raises BrokenPipeError, EnvironmentFailure."""
+        if message:
+            _say(message) if file is sys.stdout else super()._print_message(message, file)
+
     def format_help(self) -> str:
         if self.epilog is None:
             from periplus.cli.examples import epilog
 
             self.epilog = epilog(self.prog.removeprefix("periplus ")) or None
         return super().format_help()
+
+
+def _say(text: str) -> None:
+    """Write what is all that was asked for. Raises BrokenPipeError, EnvironmentFailure."""
+    if getattr(sys.stdout, "name", "") == os.devnull:  # see ``_prepare_streams``
+        raise _unheard()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from periplus.base.errors import EnvironmentFailure
+
+        raise EnvironmentFailure(
+            f"what it says cannot be written to standard output: {error.strerror or error}", safe="Nothing was done."
+        ) from error
 
 
 def _usage_error(wrong: str, mend: str) -> UsageError:
@@ -331,10 +354,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         from periplus import __version__
         from periplus.base.speed import IS_NATIVE
 
-        sys.stdout.write(f"periplus {__version__}{' (native codecs)' if IS_NATIVE else ''}\n")
+        _say(f"periplus {__version__}{' (native codecs)' if IS_NATIVE else ''}\n")
         parser.exit(0)
     if not arguments.command:
-        parser.print_help()
+        parser.print_help(sys.stdout)
         parser.exit(2 if argv else 0)
     if arguments.store == "":  # as of a variable that is not set: no other store is to be taken for it
         raise _usage_error("--store is empty", "Name a folder, or leave the option out.")
@@ -472,9 +495,13 @@ def _refuse_unheard(face: Face, arguments: argparse.Namespace) -> None:
     words = f"{arguments.command} {action}" if isinstance(action, str) and action else arguments.command
     if not face.is_unheard or not (words in _ONLY_SAYS or (words == "export" and arguments.file == "-")):
         return
+    raise _unheard()
+
+
+def _unheard() -> PeriplusError:
     from periplus.base.errors import EnvironmentFailure
 
-    raise EnvironmentFailure(
+    return EnvironmentFailure(
         "standard output is closed: what the command says would go nowhere",
         safe="Nothing was done.", mend="Open it, or write to a file: > FILE",
     )  # fmt: skip
@@ -497,7 +524,7 @@ def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:
-    from periplus.cli.face import give_up_output, visible
+    from periplus.cli.face import cut_short, give_up_output, visible
 
     try:
         if as_json:
@@ -511,13 +538,8 @@ def _report(error: PeriplusError, *, as_json: bool) -> int:
         sys.stdout.flush()
     except OSError:
         give_up_output()  # what could not be written must not fail once more when the process ends
-    sys.stderr.write(f"periplus: {visible(_cut(str(error)))}\n")
+    sys.stderr.write(f"periplus: {visible(cut_short(str(error)))}\n")
     rest = " ".join(part for part in (error.safe, error.mend) if part)
     if rest:
-        sys.stderr.write(visible(_cut(rest)) + "\n")
+        sys.stderr.write(visible(cut_short(rest)) + "\n")
     return error.exit_code
-
-
-def _cut(text: str) -> str:
-    """What a person can read of it: what was typed may be of any length, and the end of a path says most."""
-    return text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX // 2]} … {text[-_TOLD_MAX // 2 :]}"

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, plain, seq_shown, visible
+from periplus.cli.face import Face, cut_short, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
@@ -220,7 +220,7 @@ def about_typed(face: Face, ref: str) -> str:
         _warn_outside(face, path)
     else:
         face.stderr.write(
-            f"periplus: there is no {visible(path)}; it is remembered all the same, and never found stale{_nearly(path)}\n"
+            f"periplus: there is no {visible(cut_short(path))}; it is remembered all the same, and never found stale{_nearly(path)}\n"
         )
     return path + behind
 
@@ -244,7 +244,7 @@ def _warn_outside(face: Face, path: str) -> None:
     folder = os.path.dirname(store) if os.path.basename(store) == STORE_FOLDER else store
     if name_in(folder, path) is None:
         face.stderr.write(
-            f"periplus: {visible(path)} lies outside of the project; it is remembered all the same, and never found stale\n"
+            f"periplus: {visible(cut_short(path))} lies outside of the project; it is remembered all the same, and never found stale\n"
         )
 
 
