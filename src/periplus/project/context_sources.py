@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.clock import parse_ms
 from periplus.base.ids import is_id
-from periplus.context.model import RELEVANCE_MAX, Atom, atom_digest
+from periplus.context.model import RELEVANCE_MAX, TAGS_MAX, Atom, atom_digest
+from periplus.context.validation import SOURCE_BYTES_MAX, TAG_BYTES_MAX
 from periplus.memory.holding import holds
 from periplus.memory.recall import bring_up_to_date
 from periplus.project.context_lines import GivenAtom, check_no_secret
@@ -76,7 +77,9 @@ def _atom_of_entity(entity: Entity) -> Atom:
     if value.get("state") in _UNDECIDED:
         relevance //= 2
     evidence = _evidence(entity)
-    tags = {MEMORY_TAG, *_texts(value.get("tags")), *((entity.item_id,) if evidence else ())}
+    own = {MEMORY_TAG, *((entity.item_id,) if evidence else ())}
+    said = {tag for tag in _texts(value.get("tags")) if 0 < len(tag.encode()) <= TAG_BYTES_MAX} - own
+    tags = own.union(sorted(said)[: TAGS_MAX - len(own)])  # memory may hold more of them, and longer ones
     return Atom(
         "\n".join(lines), entity.item_type.capitalize(), _changed(entity), max(0, min(RELEVANCE_MAX, relevance)),
         evidence or entity.item_id, tuple(sorted(tags)),
@@ -116,13 +119,16 @@ def _changed(entity: Entity) -> int:
 
 
 def _evidence(entity: Entity) -> str:
-    """The first piece of evidence as a locator: ``LINEAGE:SEQ``, a step of a trail, ``git:COMMIT``."""
+    """The first piece of evidence as a locator: ``LINEAGE:SEQ``, a step of a trail, ``git:COMMIT``. Empty where there is none that an
+    atom can hold.
+    """
     pieces = entity.value.get("evidence")
     first = pieces[0] if isinstance(pieces, list) and pieces else None
     if not isinstance(first, dict):
         return ""
     kind, ref = str(first.get("kind", "")), str(first.get("ref", ""))
-    return {"record": f"{entity.lineage}:{ref}", "commit": f"git:{ref}"}.get(kind, ref)
+    locator = {"record": f"{entity.lineage}:{ref}", "commit": f"git:{ref}"}.get(kind, ref)
+    return locator if len(locator.encode()) <= SOURCE_BYTES_MAX else ""
 
 
 def _texts(value: JSONValue) -> list[str]:
