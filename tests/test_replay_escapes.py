@@ -291,6 +291,30 @@ def test_a_folder_swapped_for_a_link_during_the_replay(tmp_path, outside):
     assert around(outside) == before
 
 
+def test_the_folder_of_the_files_swapped_for_a_link_during_the_replay(tmp_path, outside):
+    """What goes by its path, commands, tests and git, went on in the other folder: a commit was made in somebody's repository."""
+    git(outside, "init", "-q")
+    (outside / ".git" / "index.lock").touch()
+    taped = (
+        Taped()
+        .write("x", "1")
+        .step("COMMAND_RUN", f"mv ../files ../mine; ln -s {outside} ../files", None)
+        .write("secret", "harmed")
+    )
+    taped.step("COMMAND_RUN", "touch harmed", None).step("TEST_RUN", "x", None).step("GIT_COMMIT", "shop", "m", None)
+    taped.step("CHECKPOINT", Digest("git-sha1", bytes(20)))
+    before = around(outside)
+    world = folder_world(
+        taped, tmp_path / "r", allow_commands=True, allow_network=True, test_command=("touch", "harmed")
+    )
+    one, _ = replay(taped, world)
+    assert [(done.state, done.outcome) for done in one.outcomes] == [
+        ("done", "ok"), ("done", "ok"), ("done", "ok"), ("denied", "denied"), ("denied", "denied"), ("done", "failed"), ("done", "failed"),
+    ]  # fmt: skip
+    assert around(outside) == before
+    assert (tmp_path / "r" / "mine" / "secret").read_text() == "harmed"
+
+
 def test_a_base_with_links_and_submodules_makes_none(tmp_path, outside):
     repository = make_repository(tmp_path / "source")
     (repository / "out").symlink_to(outside)

@@ -273,10 +273,19 @@ class Confined:
             waiting.extend(reversed(inner))
 
     def real_path(self, path: str = ".") -> str:
-        """The absolute path of a folder that is there, each folder on the way looked at: for a command to start in."""
+        """The absolute path of a folder that is there, each folder on the way looked at, and the root: for a command to start in, which
+        goes by the path and not by what is held open.
+        """
         names = judge_path(path)
-        with self._folder(names, path):
-            return os.path.join(self.root, *names)
+        real = os.path.join(self.root, *names)
+        with self._folder(names, path) as folder:
+            try:
+                is_same = os.path.samestat(os.stat(real), os.fstat(folder))
+            except OSError as error:
+                raise self._failure(error, "look at", path) from error
+        if not is_same:
+            raise _refused(path, "link", f"something else stands in the place of {self.root}")
+        return real
 
     # Changing
 

@@ -157,7 +157,7 @@ class FolderWorld(FileSteps):
             return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
         try:
             tests = chosen_tests(target, command, self.plan.recorded_root, self._is_there)
-            folder = self.confined.real_path(tests.folder) if tests is not None else self.root
+            folder = self.confined.real_path(tests.folder if tests is not None else ".")
         except ConfinementError as error:
             return Did.denied(str(error))
         except NotFoundError as error:

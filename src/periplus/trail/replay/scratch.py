@@ -305,6 +305,7 @@ class GitFolder:
     def __init__(self, folder: str, runner: Runner, carried: CarriedEntries, *, may_change: bool) -> None:
         """With ``may_change`` commands of the record may change the repository."""
         self._folder = folder
+        self._place = os.stat(folder, follow_symlinks=False)
         self._may_change = may_change
         self._git_folder = os.path.join(folder, ".git")
         self._runner = runner
@@ -367,6 +368,7 @@ class GitFolder:
 
     def _staged(self, tracked: Callable[[], Iterable[str]], *last: str) -> bytes:
         """What git says to ``last`` when the index has all files and entries."""
+        self._check()
         self._unlock()
         entries = self._carried.all()
         missing = [entry for entry in entries if not os.path.lexists(os.path.join(self._folder, entry.path))]
@@ -423,9 +425,10 @@ class GitFolder:
 
     def _check(self) -> None:
         """Raises EnvironmentFailure where the repository is not as ``begin`` made it: then its settings might run
-        something. Where commands may run, they may have changed it, and git runs as confined as they do.
+        something. Where commands may run, they may have changed it, and git runs as confined as they do; but never where another
+        folder stands in the place of ours.
         """
-        is_folder = os.path.isdir(self._git_folder) and not os.path.islink(self._git_folder)
+        is_folder = os.path.isdir(self._git_folder) and not os.path.islink(self._git_folder) and self._is_in_its_place()
         if is_folder and self._may_change:
             return
         try:
@@ -439,6 +442,12 @@ class GitFolder:
                 f"{self._git_folder} is not as the replay made it, and git is not run there",
                 safe="The other files were not looked at.", mend="Begin the replay anew in another folder.",
             )  # fmt: skip
+
+    def _is_in_its_place(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._folder, follow_symlinks=False), self._place)
+        except OSError:
+            return False
 
 
 def _in_lines(words: Sequence[str]) -> Iterator[list[str]]:
