@@ -222,6 +222,9 @@ def test_what_else_may_be_why_a_command_failed(command, rivals):
         ("pytest", False), ("make || pytest", True), ("if make; then cd a; pytest; fi", True), ("if pytest; then date; fi", False),
         ("if a; then b; fi; pytest", False), ("make || exit 1; pytest", False), ("a || b && pytest", False),
         ("while a; do pytest; done", True), ("pytest || exit 1", False), ("[ -f a ] && pytest", False), ("bash -c 'a || pytest'", True),
+        ("git diff --quiet && exit 0; git commit -m x", True), ("if make; then exit; fi\npytest", True), ("exec make; pytest", True),
+        ("trap 'exit 0' EXIT; pytest", True), ("trap 'rm a' EXIT; exec >log; exec pytest", False), ("make || exit; pytest", False),
+        ("(exit 0); pytest", False), ("(exit 0; pytest)", True), ("exit 1; pytest", False),
         ("a || bash -c 'pytest'", True), ("if a; then b; else pytest; fi", True), ("for a in b; do if c; then d; fi; pytest; done", True),
     ],
 )  # fmt: skip

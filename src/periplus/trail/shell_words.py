@@ -96,13 +96,14 @@ _SHELLS_DEPTH_MAX: Final = 3
 _OPENING: Final = frozenset({"if", "for", "while", "until", "case", "select"})
 _ENDING: Final = frozenset({"fi", "done", "esac"})
 _BRANCHES: Final = frozenset({"then", "do", "else", "elif"})
+_LEADING: Final = _TURNING | _BRANCHES | {"{"}
 _GIVING_UP: Final = frozenset({"exit", "false", "return"})
 
 
 class Segment(NamedTuple):
     """One simple command: its words without quotes, its text, whether it reads what the one before wrote, and whether it
     is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``. One that is
-    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``. ``shells`` are the
+    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``, ``exit 0; pytest``. ``shells`` are the
     parentheses around it, each by where it stands in the text.
     """
 
@@ -259,8 +260,9 @@ def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segmen
 
 
 def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
-    """Of each whether it is run only where another failed, or where a condition holds."""
+    """Of each whether it is run only where another failed, or where a condition holds, or the shell was not left before."""
     marks: list[bool] = []
+    left: set[tuple[int, ...]] = set()  # the parentheses around each place at which the shell may have been left
     depth = 0
     is_condition = is_after_or = False
     for segment, ender in zip(segments, enders, strict=True):
@@ -275,9 +277,21 @@ def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
             else:
                 break
         is_within = depth > 0 and not is_condition
-        marks.append(is_within or (is_after_or and not segment.is_piped))
+        is_behind = bool(left) and any(segment.shells[: len(one)] == one for one in left)
+        marks.append(is_within or is_behind or (is_after_or and not segment.is_piped))
+        if _may_leave(segment.words, is_after_failure=is_after_or):
+            left.add(segment.shells)
         is_after_or = "||" in ender
     return marks
+
+
+def _may_leave(words: list[str], *, is_after_failure: bool) -> bool:
+    """Whether a part may end the shell, and that well: ``exit`` says how what stands before it ended."""
+    at = next((at for at, word in enumerate(words) if word not in _LEADING), len(words))
+    name, value = "".join(words[at : at + 1]), "".join(words[at + 1 : at + 2])
+    if name == "exit":
+        return value == "0" or (not value and not is_after_failure)
+    return (name == "exec" and bool(value)) or (name == "trap" and "exit" in value)
 
 
 def segments_of(words: list[str]) -> list[Segment] | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 __all__ = ["Counts", "judge_tests", "read_junit", "why_unclear"]
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.trail.model import Outcome
 from periplus.trail.replay.model import Did
-from periplus.trail.shell_words import SURE, Segment, flattened, program_of, split_segments, without_heredocs
+from periplus.trail.shell_words import SURE, flattened, program_of, split_segments, without_heredocs
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
@@ -54,19 +53,10 @@ def why_unclear(command: str, target: str, exit_code: int) -> str:
     if any(segment.is_hidden for segment in tests):
         return "what stands behind the tests in the command hides how they ended"
     if not exit_code:
-        before = takewhile(lambda segment: segment is not tests[0], segments) if tests else ()
-        is_left_out = any(segment.is_optional for segment in tests) or any(map(_may_leave, before))
+        is_left_out = any(segment.is_optional for segment in tests)
         return "whether the command came to run the tests is not known" if is_left_out else ""
     others = [segment for segment, _ in acting if segment not in tests[:1] and not segment.is_hidden]
     return "another part of the command may be why it failed" if others else ""
-
-
-def _may_leave(segment: Segment) -> bool:
-    """Whether what stands behind a part may not have been run though the whole ended well: ``[ -f a ] || exit 0; pytest``."""
-    name, *rest = segment.words
-    if name == "exec":
-        return bool(rest)
-    return (name in ("exit", "return") and rest[:1] in ([], ["0"])) or (name == "trap" and "exit" in "".join(rest[:1]))
 
 
 def read_junit(data: bytes) -> Counts | None:
