@@ -519,3 +519,14 @@ def test_hostile_outputs_take_linear_time(piece):
     told_ending("\n" + piece * 200_000, None)
     told_git_ending("push", "\n" + piece * 200_000)
     assert time.process_time() - started < 3
+
+
+def test_what_stands_in_any_here_document_is_no_command():
+    """Behind a shift, in the second on a line, or with an end of other characters than letters, it was read as commands."""
+    for text in (
+        "echo $((1<<2)); cat > a <<X\ngit commit -m no\nX\npytest",
+        "cat <<A <<B\nx\nA\ngit commit -m no\nB\npytest",
+        "cat <<'a-b c'\ngit commit -m no\na-b c\npytest",
+        "cat <<\\X\r\ngit commit -m no\r\nX\r\npytest",
+    ):
+        assert [(action.kind, action.what) for action in recognise(text)] == [("test", "pytest")]

@@ -66,6 +66,12 @@ def test_the_folder_of_the_record_becomes_that_of_the_replay(command, run):
         ("docker run -v /home/ada/shop:/app x", "docker run -v Q:/app x"),
         ("make --root=/home/ada/shopping -C/home/ada/shopping a:/home/ada/shop", ""),
         ("cd a; (cd .. && make); cd ..", ""),
+        ("cat <<A <<B > f\nx\nA\ncd /etc\nB\ncd /home/ada/shop", "cat <<A <<B > f\nx\nA\ncd /etc\nB\ncd Q"),
+        ("echo $((1<<2)); cat <<X\ncd /etc\nX\ncd /home/ada/shop", "echo $((1<<2)); cat <<X\ncd /etc\nX\ncd Q"),
+        (
+            "cat <<\\X-1\ncd /etc\nX-1\ncat <<'a b'\ncd /etc\na b\r\ncd /home/ada/shop",
+            "cat <<\\X-1\ncd /etc\nX-1\ncat <<'a b'\ncd /etc\na b\r\ncd Q",
+        ),
         ("pushd a && cd b && popd && cd a", ""),
         ("case $1 in a) cd a;; (b) cd b;; esac; cd ../c", ""),
     ],

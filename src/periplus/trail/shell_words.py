@@ -24,7 +24,7 @@ import re
 from typing import Final, NamedTuple
 
 _WORDS_MAX: Final = 2000
-_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w{1,64})\1")
+_HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]{1,64})'|\"([^\"\n]{1,64})\"|\\?([\w.+-]{1,64}))")
 _HEREDOCS_MAX: Final = 16
 _PARENTHESES_MAX: Final = 32
 HELD: Final = "\x00"  # stands around the number of a here-document, for no command holds a NUL
@@ -117,44 +117,62 @@ class Segment(NamedTuple):
     shells: tuple[int, ...] = ()
 
 
-def without_heredocs(command: str) -> tuple[str, list[str]]:
-    """The text with a mark in place of each here-document, and their bodies."""
-    out = []
-    bodies: list[str] = []
-    at = 0
-    while len(bodies) < _HEREDOCS_MAX:
+class _Heredoc(NamedTuple):
+    """Where its ``<<`` and word stand, and from where to where its body does, with the line that ends it."""
+
+    start: int
+    end: int
+    body: int
+    last: int
+    stop: int
+
+
+def _heredocs(command: str) -> list[_Heredoc]:
+    """Those that a text has. What only looks like one, as ``$((1<<2))`` does, has no line that ends it."""
+    found: list[_Heredoc] = []
+    at = missed = 0
+    while len(found) < _HEREDOCS_MAX and missed < _HEREDOCS_MAX:
         match = _HEREDOC.search(command, at)
         line_end = command.find("\n", match.end()) if match is not None else -1
         if match is None or line_end < 0:
             break
-        last = re.compile(rf"^[ \t]*{match.group(2)}[ \t]*$", re.MULTILINE).search(command, line_end + 1)
-        if last is None:
-            break
-        out.append(f"{command[at : match.start()]}{HELD}{len(bodies)}{HELD}{command[match.end() : line_end]}\n")
-        bodies.append(command[line_end + 1 : max(line_end + 1, last.start() - 1)])
-        at = last.end() + 1
-    out.append(command[at:])
-    return "".join(out), bodies
+        body = line_end + 1
+        while match is not None and len(found) < _HEREDOCS_MAX:  # more than one may begin on a line
+            word = next(filter(None, match.groups()))
+            last = re.compile(rf"^[ \t]*{re.escape(word)}[ \t]*\r?$", re.MULTILINE).search(command, body)
+            if last is None:
+                missed += 1
+            else:
+                found.append(_Heredoc(match.start(), match.end(), body, last.start(), last.end()))
+                body = last.end() + 1
+            match = _HEREDOC.search(command, match.end(), line_end) if missed < _HEREDOCS_MAX else None
+        at = max(line_end, body - 1)
+    return found
+
+
+def without_heredocs(command: str) -> tuple[str, list[str]]:
+    """The text with a mark in place of each here-document, and their bodies."""
+    out: list[str] = []
+    found = _heredocs(command)
+    pieces = [(one.start, one.end, f"{HELD}{number}{HELD}") for number, one in enumerate(found)]
+    at = 0
+    for start, end, instead in sorted([*pieces, *((one.body, one.stop + 1, "") for one in found)]):
+        out += [command[at:start], instead]
+        at = end
+    bodies = [command[one.body : max(one.body, one.last - 1)] for one in found]
+    return "".join([*out, command[at:]]), bodies
 
 
 def blanked_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
     """The text with blanks in the place of the bodies of here-documents, and of each where its ``<<`` stands, and its body."""
     out: list[str] = []
-    bodies: list[tuple[int, int, int]] = []
     at = 0
-    while len(bodies) < _HEREDOCS_MAX:
-        match = _HEREDOC.search(command, at)
-        line_end = command.find("\n", match.end()) if match is not None else -1
-        if match is None or line_end < 0:
-            break
-        last = re.compile(rf"^[ \t]*{match.group(2)}[ \t]*$", re.MULTILINE).search(command, line_end + 1)
-        if last is None:
-            break
-        out += [command[at : line_end + 1], " " * (last.end() - line_end - 1)]
-        bodies.append((match.start(), line_end + 1, last.end()))
-        at = last.end()
+    found = _heredocs(command)
+    for one in found:
+        out += [command[at : one.body], " " * (one.stop - one.body)]
+        at = one.stop
     out.append(command[at:])
-    return "".join(out), bodies
+    return "".join(out), [(one.start, one.body, one.stop) for one in found]
 
 
 def split_segments(text: str) -> list[Segment]:
