@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Clock", "FixedClock", "SystemClock", "format_ms", "parse_ms", "parse_past_ms"]
+__all__ = ["STARTED_MS", "Clock", "FixedClock", "SystemClock", "format_ms", "parse_ms", "parse_past_ms"]
 
 import functools
 import time
@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 _UNITS_MS: Final = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AGO_DIGITS_MAX: Final = 6
+STARTED_MS: Final = time.time_ns() // 1_000_000  # when this process loaded the first of our modules, or soon after
 
 
 class Clock(Protocol):

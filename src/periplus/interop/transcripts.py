@@ -22,6 +22,7 @@ def import_transcripts(
     format: str | None = None,  # noqa: A002 - the word that the command line has
     progress: Callable[[int, int], None] | None = None,
     folders: tuple[str, ...] = (),
+    detected: Callable[[str], object] | None = None,
 ) -> Iterator[Imported]:
     """The sessions in the file ``path`` as trails, one after the other as they are read: one, but of a database; with
     the subagents that have records of their own as children.
@@ -29,7 +30,7 @@ def import_transcripts(
     ``trail_key`` makes the trail's secret (HMAC-SHA-256 of the source's SHA-256); ``put_object`` keeps a text over 4,096
     bytes, or the content of a file, and gives its SHA-256; ``format`` is a name of ``formats.FORMATS`` where the caller
     knows; ``progress`` gets the bytes read and the bytes in all; ``folders`` leave out, of a file that holds the sessions
-    of many folders, those that were held outside of them.
+    of many folders, those that were held outside of them; ``detected`` is told the format before anything is read but the head.
 
     Raises FormatError, naming file and line or offset, for what is no transcript; EnvironmentFailure for what cannot be
     read.
@@ -42,6 +43,8 @@ def import_transcripts(
     found = detect_format(Head.of(path))
     if format is not None and format != found.name:
         raise FormatError(f"a transcript of {found.name}, not of {format}", path=path, mend="Leave the format out.")
+    if detected is not None:
+        detected(found.name)
     yield from importer_of(found).read(Source(path, trail_key, put_object, progress, folders))
 
 

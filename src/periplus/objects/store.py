@@ -32,7 +32,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.files import Files, open_plain, read_plain, write_atomic
 from periplus.objects.packing import (
     PACKED_SUFFIX,
     SUFFIXES,
@@ -221,6 +221,31 @@ class ObjectStore:
                 error.safe = f"{sound[0]} holds the right bytes and is read in its place."
             return error
         return None if sound else self._not_found(digest)
+
+    def at_rest(self, digest: bytes) -> bytes | None:
+        """A digest of the object's files as they lie; None where there is none. While it is the same they hold what they held, sound or not.
+
+        This reads them and unpacks nothing. Raises EnvironmentFailure.
+        """
+        state = hashing.sha256()
+        is_there = False
+        for suffix, path in zip(SUFFIXES, self._forms(digest), strict=True):
+            try:
+                fd = open_plain(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise environment_failure(error, "read", path) from error
+            is_there = True
+            try:
+                state.update(f"{suffix} {os.fstat(fd).st_size}\n".encode())
+                for piece in _stored(fd, _PIECE_BYTES):
+                    state.update(piece)
+            except OSError as error:
+                raise environment_failure(error, "read", path) from error
+            finally:
+                os.close(fd)
+        return state.digest() if is_there else None
 
     def digests(self) -> Iterator[bytes]:
         """The digests of all objects, ascending; files of other names are passed over."""

@@ -462,8 +462,8 @@ class Project:
         progress: Progress | None = None,
         only_here: bool = False,
     ) -> list[ImportedTrail]:
-        """Make trails of the sessions in an agent's file; with ``only_here`` of those that were held in this project, where
-        the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
+        """Make trails of the sessions in an agent's file, which is not read again where it is as it was; with ``only_here`` of those
+        that were held in this project, where the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
         """
         from periplus.project.trails import import_sessions
 

@@ -57,7 +57,9 @@ def redact_project(
         forget_parked(project.contexts.library, Needle(secret).is_in)
     if not dry_run:
         from periplus.project.context_library import mark_redaction
+        from periplus.project.import_notes import forget_notes
 
+        forget_notes(project)
         forget_turns(project.journal.layout.turns, project.journal.files)
         mark_redaction(project)
     left = [one for one in done.remaining if not _goes(project.root, one.where, dry_run=dry_run)]

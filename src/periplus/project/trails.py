@@ -40,7 +40,7 @@ TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 class ImportedTrail(NamedTuple):
     """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
     redaction took out and that were left out again. ``digest`` is that of what was imported, another than the entity's where the one that is held goes
-    further; ``before`` is what gave way to it.
+    further; ``before`` is what gave way to it. Where it ``is_settled`` another import of the same would change nothing and say the same but ``changed``.
     """
 
     entity: Entity
@@ -49,6 +49,7 @@ class ImportedTrail(NamedTuple):
     withheld: int = 0
     digest: str = ""
     before: Entity | None = None
+    is_settled: bool = False
 
 
 class TrailFile(NamedTuple):
@@ -73,25 +74,50 @@ def import_sessions(
     """
     from periplus.interop import import_transcripts
     from periplus.journal.gitstate import project_folders
+    from periplus.project.import_notes import ImportNotes
     from periplus.project.withholding import Withholding
 
+    key, folders = _trail_key(project), project_folders(project.root) if only_here else ()
+    notes = ImportNotes(project, path, folders, key)
+    known = notes.known(source_format)
+    if known is not None:
+        known = [one for one in known if not session or one.entity.value.get("session_id") == session]
+        if told is None or _says_all(project, known, told):
+            return known
     withholding = Withholding(project)
     sessions = import_transcripts(
         path,
-        trail_key=_trail_key(project),
+        trail_key=key,
         put_object=withholding.put,
         format=source_format,
         progress=progress,
-        folders=project_folders(project.root) if only_here else (),
+        folders=folders,
+        detected=notes.begin,
     )
-    wanted = [one for one in sessions if not session or one.session_id == session]
+    wanted, left_out = [], 0
+    for imported in sessions:
+        if not session or imported.session_id == session:
+            wanted.append(imported)
+        else:
+            left_out += 1
     for one in wanted if told is not None else ():
         said = _calls_in(one.trail)
         if told is not None and told.goes_beyond(said):
             raise FormatError(
                 f"it ends after {said.number:,} of the {told.number:,} calls that hooks told of", path=path
             )
-    return [_announce(project, withholding, one, "") for one in wanted]
+    done = [_announce(project, withholding, one, "") for one in wanted]
+    if not left_out:
+        notes.keep(done, withholding)
+    return done
+
+
+def _says_all(project: Project, trails: list[ImportedTrail], told: Calls) -> bool:
+    """Whether the trails that are held are those of the file and have all calls that were ``told``."""
+    return not any(
+        one.digest != one.entity.value.get("digest") or told.goes_beyond(calls_of(project, one.entity))
+        for one in trails
+    )
 
 
 def calls_of(project: Project, trail: Entity) -> Calls:
@@ -285,7 +311,7 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     is_placed = not parent or (before is not None and bool(before.value.get("parent")))
     if before is not None and is_placed and _is_retold(project, imported, before):
         is_new = any(child.changed for child in children)
-        return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]))
+        return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]), is_settled=True)
     withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
 
     def write(transaction: Transaction) -> None:
@@ -302,7 +328,11 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     assert entity is not None
     gone = before if changed and before is not None and not before.deleted else None
     is_new = changed or any(child.changed for child in children)
-    return ImportedTrail(entity, is_new, children, withheld, str(card["digest"]), gone)
+    if changed:  # it is what was written, and nothing was taken out of it that what gave way had told of
+        is_settled = not withheld and entity.value.get("object") == card["object"]
+    else:  # what it was compared with still stands
+        is_settled = before is not None and (before.version, before.heads) == (entity.version, entity.heads)
+    return ImportedTrail(entity, is_new, children, withheld, str(card["digest"]), gone, is_settled)
 
 
 def _is_retold(project: Project, imported: Imported, held: Entity) -> bool:

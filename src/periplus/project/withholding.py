@@ -31,7 +31,7 @@ _TRIES_MAX: Final = 4_000_000  # commitments computed for one trail: some second
 class Withholding:
     """Keeps objects and trails for ``project``, but for what was redacted; ``is_quick`` asks only where this clone did that.
 
-    What was redacted is read when there is first something to keep, and again after a redaction.
+    ``kept`` are the objects that came, also those that were redacted. What was redacted is read when there is first something to keep, and again after a redaction.
     """
 
     def __init__(self, project: Project, *, is_quick: bool = False) -> None:
@@ -40,6 +40,7 @@ class Withholding:
         self._is_quick = is_quick
         self._mark = (0, 0)
         self._removed: Removed | None = None
+        self.kept: set[bytes] = set()
 
     def is_out(self, digest: bytes) -> bool:
         """Whether the object was taken out of the store."""
@@ -52,6 +53,7 @@ class Withholding:
     def put(self, data: bytes) -> bytes:
         """As ``ObjectStore.put``; what was taken out is not kept, and its digest given all the same."""
         digest = hashing.sha256(data).digest()
+        self.kept.add(digest)
         return digest if self.is_out(digest) else self._objects.put(data)
 
     def put_trail(self, card: dict[str, JSONValue], data: bytes, held: Entity | None) -> int:
@@ -72,7 +74,9 @@ class Withholding:
         if count:
             data = withhold(data, is_known)
             _mask(card, {one for one in known if isinstance(one, str)}, held)
-        card |= {"object": self._objects.put(data).hex(), "bytes": len(data), "withheld": [*places_withheld(data)]}
+        name = self._objects.put(data)
+        self.kept.add(name)
+        card |= {"object": name.hex(), "bytes": len(data), "withheld": [*places_withheld(data)]}
         return count
 
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
