@@ -211,6 +211,30 @@ assert peak_bytes() - before < 64 << 20, peak_bytes() - before
     assert (ran.stdout, ran.stderr) == ("FormatError\nFormatError\n", "")
 
 
+def test_packing_takes_memory_by_what_is_packed():
+    """A window of 4 MiB has 8 MB of tables, which 200 KB touch all over."""
+    script = """
+import lzma, random
+from periplus.base.primed import pack_alone, unpack_alone
+data = random.Random(1).randbytes(200_000)
+before = peak_bytes()
+packed = pack_alone(data)
+assert peak_bytes() - before < 5_000_000, peak_bytes() - before
+assert unpack_alone(packed, len(data)) == data
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", PEAK + script], env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("length", [1, 40_000, 1 << 20, (1 << 20) + 1, (1 << 22) + 1])
+def test_whatever_its_length_what_is_packed_alone_is_given_back(length):
+    data = (random.Random(length).randbytes(1 + length // 2) * 2)[:length]
+    packed = primed.pack_alone(data)
+    assert primed.unpack_alone(packed, length) == data
+
+
 def test_what_is_left_of_a_damaged_file_has_its_steps():
     data = long_trail(200)
     packed = rest.pack(data)

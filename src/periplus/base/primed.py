@@ -27,6 +27,7 @@ _FILE: Final = os.path.join(os.path.dirname(__file__), "primed.lzma")
 _KNOWN_BYTES: Final = 19_580  # of the packed text: what does not depend on the data behind it
 _PRIMED_WINDOW_BYTES: Final = 1 << 18
 _ALONE_WINDOW_BYTES: Final = 1 << 22
+_LEAST_WINDOW_BYTES: Final = 1 << 15
 _HEAD_BYTES: Final = 13  # properties u8, window u32, length u64
 _PROPERTIES: Final = 3  # three bits of the byte before as context, none of the position
 _ENDING_BYTES: Final = 24  # more than end marker and flush can take
@@ -80,7 +81,9 @@ def _packed(data: bytes, window_bytes: int, *, is_fast: bool = False) -> bytes:
     import lzma
 
     how = {"preset": 2 if is_fast else 6, "nice_len": 128}
-    row = {"id": lzma.FILTER_LZMA1, **how, "lc": 3, "lp": 0, "pb": 0, "dict_size": window_bytes}
+    # What packs takes memory by its window, used or not. Into a known text's stream its size goes, so there it stands still.
+    size = min(window_bytes, 1 << max(len(data) - 1, _LEAST_WINDOW_BYTES).bit_length()) if is_fast else window_bytes
+    row = {"id": lzma.FILTER_LZMA1, **how, "lc": 3, "lp": 0, "pb": 0, "dict_size": size}
     stream = lzma.compress(data, lzma.FORMAT_ALONE, filters=[row])[_HEAD_BYTES:]
     return stream[: _end(stream, len(data), window_bytes)]
 

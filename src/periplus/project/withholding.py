@@ -10,7 +10,7 @@ from __future__ import annotations
 
 __all__ = ["Withholding", "places_withheld"]
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base import hashing
@@ -74,9 +74,11 @@ class Withholding:
         if count:
             data = withhold(data, is_known)
             _mask(card, {one for one in known if isinstance(one, str)}, held)
+            readers = open_parts(data)
+        del values
         name = self._objects.put(data)
         self.kept.add(name)
-        card |= {"object": name.hex(), "bytes": len(data), "withheld": [*places_withheld(data)]}
+        card |= {"object": name.hex(), "bytes": len(data), "withheld": [*_places(readers)]}
         return count
 
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
@@ -115,10 +117,15 @@ class Withholding:
 def places_withheld(data: bytes) -> Iterator[int]:
     """The places in the string table of a trail whose texts were taken out; those of several parts are counted through."""
     from periplus.trail import open_parts
+
+    yield from _places(open_parts(data))
+
+
+def _places(readers: Sequence[TrailReader]) -> Iterator[int]:
     from periplus.trail.layout import FORM_WITHHELD
 
     before = 0
-    for reader in open_parts(data):
+    for reader in readers:
         forms = reader.strings.forms
         yield from (before + at for at, form in enumerate(forms) if form == FORM_WITHHELD)
         before += len(forms)
