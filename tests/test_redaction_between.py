@@ -10,12 +10,13 @@ import pytest
 
 from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
-from periplus.base.errors import PeriplusError
+from periplus.base.errors import LockTimeoutError, PeriplusError
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.redaction import redact
+from periplus.journal.removed import TakenOut
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put
 
@@ -241,3 +242,124 @@ def test_what_others_write_between_the_last_look_and_the_records_keeps_nothing_o
         assert sync(journal, open_folder(bob, Files()), takes_only=True).refusals == []
         assert files.times == 1
         assert [journal.get("decision", item(number)).value["text"][:3] for number in (1, 2)] == ["bob", "her"]
+
+
+class CutOff(Files):
+    """A process that is killed in the middle of its second line."""
+
+    is_armed = False
+
+    def write(self, fd, data):
+        if not self.is_armed or b'"txn":[2,2]' not in bytes(data):
+            return super().write(fd, data)
+        os.write(fd, bytes(data)[: bytes(data).index(b"\n") + 30])
+        raise Stop
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["voided", "in a segment that was given up"])
+def test_a_write_that_was_cut_off_keeps_no_object(tmp_path, is_given_up):
+    """Its first line names the payload, and is no record: the secret stayed, and was said to be another clone's."""
+    root = make_store(tmp_path)
+    files = CutOff()
+
+    def write(transaction):
+        transaction.put("note", item(1, "not"), {"text": SECRET + "n" * 70_000})
+        transaction.put("note", item(2, "not"), {"text": "short"})
+
+    with open_journal(root, files) as journal:
+        journal.mutate(put(1, "plain"), WRITER)
+        files.is_armed = True
+        with pytest.raises(Stop):
+            journal.mutate(write, WRITER)
+    with open_journal(root) as journal:
+        (digest,) = journal.objects.digests()
+        if is_given_up:
+            journal.roll()
+        assert redact(journal, WRITER, secret=SECRET, reason="a secret").remaining == []
+        assert not journal.objects.has(digest)
+        assert [one for one in examine(journal).problems if one.severity == "error"] == []
+
+
+class WritingBeforeItGoes(Files):
+    """Another process writes when an object is to be removed; nobody lets it where the writers' lock is held."""
+
+    def __init__(self, root, digest, do):
+        super().__init__()
+        self.root = root
+        self.path = os.path.join(root, "objects", digest.hex()[:2], digest.hex()[2:])
+        self.do = do
+        self.told = []
+
+    def unlink(self, path):
+        if path.startswith(self.path) and not self.told:
+            with open_journal(self.root) as other:
+                try:
+                    self.told.append(other.mutate(self.do, WRITER, patience_s=0.0))
+                except LockTimeoutError as error:
+                    self.told.append(error)
+        super().unlink(path)
+
+
+def test_who_writes_what_is_about_to_go_has_it(tmp_path):
+    """What records name was looked at before, without the lock under which they are written: a payload went that was acknowledged."""
+    root = make_store(tmp_path)
+    secret = {"text": "secret " * 20_000}
+
+    def again(transaction):
+        transaction.put("note", item(2, "not"), secret)
+
+    with open_journal(root) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+    files = WritingBeforeItGoes(root, digest, again)
+    with open_journal(root, files) as journal:
+        redact(journal, WRITER, seqs=[seq], reason="a secret")
+    assert len(files.told) == 1
+    with open_journal(root) as journal:
+        assert [one for one in examine(journal).problems if one.severity == "error"] == []
+        assert (journal.get("note", item(2, "not")) is not None) == (not isinstance(files.told[0], LockTimeoutError))
+        journal.mutate(again, WRITER)
+        assert journal.get("note", item(2, "not")).value == secret
+
+
+def test_who_writes_what_a_sync_is_about_to_remove_has_it(tmp_path):
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    secret = {"text": "secret " * 20_000}
+
+    def again(transaction):
+        transaction.put("note", item(2, "not"), secret)
+
+    with open_journal(bob) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+    assert exchange(ada, bob) == []
+    with open_journal(bob) as journal:
+        redact(journal, WRITER, seqs=[seq], reason="a secret")
+    files = WritingBeforeItGoes(ada, digest, again)
+    with open_journal(ada, files) as journal:
+        assert sync(journal, open_folder(bob, Files()), takes_only=True).refusals == []
+    assert len(files.told) == 1
+    with open_journal(ada) as journal:
+        assert [one for one in examine(journal).problems if one.severity == "error"] == []
+        journal.mutate(again, WRITER)
+        assert journal.get("note", item(2, "not")).value == secret
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_what_was_written_since_the_look_keeps_its_payload(tmp_path, is_named):
+    """Between the look at all records and the first removal somebody wrote; what is about to go is not looked for anew by reading all."""
+    root = make_store(tmp_path)
+    content = {"text": "long " * 20_000}
+    with open_journal(root) as journal:
+        journal.mutate(put(1, "plain"), WRITER)
+        digest = journal.objects.put(canonical(content))
+        gone = TakenOut(journal)
+        assert not list(gone.now())
+        if is_named:
+            with open_journal(root) as other:
+                other.mutate(lambda t: t.put("note", item(2, "not"), content), WRITER)
+        gone.remove([digest], journal.objects, journal.writing)
+        assert journal.objects.has(digest) == is_named

@@ -517,7 +517,8 @@ def _check_objects(
     missing = wanted - set(held)
     for digest in sorted(missing):
         yield Problem("error", "an object that a record names is missing", store.path_of(digest), mend=_REPAIR)
-    for digest in sorted(gone.intersection(held)):
+    # While the index is marked somebody is at it, and these go when what names them has gone.
+    for digest in sorted(gone.intersection(held)) if not journal.index.is_past else ():
         yield Problem("warning", "an object that was redacted is here again", store.path_of(digest),
                       mend="Repeat `periplus redact`: it goes with what else was taken out.")  # fmt: skip
     orphans = sorted(set(held) - wanted - gone - found.mentioned)
@@ -547,6 +548,10 @@ def _check_index(
     path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
     if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
+    if journal.index.is_past:
+        yield Problem("note", "content is being taken out, or was when somebody was stopped: the index is built anew behind that", path,
+                      mend="Whoever is at it ends it; else the next command does.")  # fmt: skip
+        return
     state = check_index(journal, found.rebuilt, found.ends, found.unindexed, progress, is_whole=is_whole, tell=tell)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)

@@ -35,7 +35,6 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import read_plain, write_all, write_atomic
-from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import check_all_here
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
@@ -47,7 +46,7 @@ from periplus.journal.index_file import discard_index
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.record import Record
-from periplus.journal.removed import removed_objects
+from periplus.journal.removed import TakenOut, removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Change, change_of
 from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
@@ -56,7 +55,6 @@ from periplus.merkle import Frontier
 if TYPE_CHECKING:
     from periplus.journal.signed_audits import Audits
 
-_PATIENCE_S: Final = 30.0
 _TRIES_MAX: Final = 4
 _EMPTYING_BYTES_MAX: Final = 64 << 20
 
@@ -173,16 +171,12 @@ class Arrival:
 
     def _rename(self, folder: str) -> None:
         for _ in range(_TRIES_MAX):
-            lock = Lock(self._target.layout.lock)
-            try:
-                with lock.holding(_PATIENCE_S):
-                    if held_end(self._reader)[0] != self._reader_start:
-                        break
-                    if self.objects.is_judged():
-                        self._put_in_place(folder)
-                        return
-            finally:
-                lock.close()
+            with self._target.writing():
+                if held_end(self._reader)[0] != self._reader_start:
+                    break
+                if self.objects.is_judged():
+                    self._put_in_place(folder)
+                    return
             self.objects.judge_again()
         raise ConflictError(f"{self.lineage} changed while it was copied", safe=UNTOUCHED, mend="Repeat the command.")
 
@@ -493,7 +487,7 @@ class Arrival:
         """
         if self._target.is_store:
             remove_checkpoints(self._target.layout, self._files)
-        named: set[bytes] = set()
+        named, gone = set[bytes](), TakenOut(self._target)
         noted = read_plain(self._emptying_path, _EMPTYING_BYTES_MAX).decode("ascii", "replace").split()
         self._doomed |= {bytes.fromhex(one) for one in noted if is_digest_text(one)}
         for lineage in self._target.lineages():
@@ -503,8 +497,7 @@ class Arrival:
                         self._doomed |= set(map(digest_of, objects_removed_by(entry.record, lineage)))
                     ref = entry.record.payload_ref
                     named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
-        for digest in sorted(self._doomed - named):
-            self._target.objects.remove(digest)
+        gone.remove(sorted(self._doomed - named), self._target.objects, self._target.writing)
         self._discard_index()  # one that was made meanwhile
         try:
             self._files.unlink(self._emptying_path)

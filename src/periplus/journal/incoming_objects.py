@@ -74,7 +74,7 @@ class IncomingObjects:
         for _ in range(_TRIES_MAX):
             self._gone, self._removed = TakenOut(self._target), None
             taken, size, missing, left_out = self._copied(references, dry_run=dry_run)
-            if dry_run or not self._gone.take_back(taken, self._target.objects):
+            if dry_run or not self._gone.take_back(taken, self._target.objects, self._target.writing):
                 return ObjectCount(len(taken), size, missing, left_out)
         raise ConflictError(f"{self._target.place}: something was redacted each time that {self._lineage} was looked at",
                             safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip

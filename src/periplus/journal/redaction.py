@@ -53,7 +53,7 @@ from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, LineageRead
 from periplus.journal.needle import Needle
 from periplus.journal.reading import Progress, no_progress
 from periplus.journal.record import Record
-from periplus.journal.removed import removed_objects, taken_out
+from periplus.journal.removed import TakenOut, removed_objects
 from periplus.journal.renewal import renewing
 from periplus.journal.restoring import PREPARED_MAX
 from periplus.journal.segment import Entry, decode_header, scan, segment_first_seq
@@ -385,8 +385,8 @@ def _take_out(
         for lineage in filter(None, (journal.lineage, *left)):
             of_it = {one.entry.record.seq: one for one in found if one.lineage == lineage}
             _rewrite_segments(journal, lineage, of_it, needle, progress)
-    for digest in sorted(taken_out(journal)):  # what a call before this one was stopped at, too
-        journal.objects.remove(digest)
+    gone = TakenOut(journal)
+    gone.remove(sorted(gone.now()), journal.objects, journal.writing)  # what a call before this one was stopped at, too
     if had_checkpoints:  # one may have been made while segments were rewritten
         remove_checkpoints(journal.layout, journal.files)
     return had_checkpoints

@@ -5,7 +5,8 @@ asks here first. What is known is read from the segments themselves, never from 
 in which such a record stands. Rules kept here:
 
 * an object that a record which kept its content has as its payload is not taken out, whatever an audit record says: what
-  the journal says has to be readable, and other clones redact their records themselves;
+  the journal says has to be readable, and other clones redact their records themselves. A line of a write that was cut off, which no
+  record ever was, keeps none;
 * who wants something back writes it anew: a record that its lineage has *after* its own audit record may name it.
 """
 
@@ -15,8 +16,9 @@ __all__ = ["Removed", "TakenOut", "removed_objects", "taken_out"]
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Final, Protocol, TypeAlias
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError
@@ -27,7 +29,10 @@ from periplus.journal.segment import Entry, decode_header, scan
 from periplus.journal.stub import AUDIT_MARK, objects_removed_by, renewed_by
 from periplus.objects.store import ObjectStore
 
+Writing: TypeAlias = Callable[[], AbstractContextManager[object]]
+_REMOVED_AT_ONCE: Final = 16  # each is a sync of its folder
 _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
+_MARK_BYTES: Final = 90  # the length of what that matches; of an audit record's mark, less
 
 
 class _Store(Protocol):
@@ -47,7 +52,10 @@ class Removed:
     def __init__(self) -> None:
         self.renewed: dict[bytes, bytes] = {}
         self._audits: dict[bytes, dict[str, int]] = {}
-        self._payloads: set[bytes] = set()
+        self._claims: dict[
+            bytes, list[tuple[LineageReader, int]]
+        ] = {}  # the segments in whose bytes a payload is named
+        self._payloads: dict[tuple[str, int], frozenset[bytes]] = {}  # of those segments that were looked at closely
 
     def add(self, entries: Iterable[Entry], lineage: str) -> None:
         for entry in entries:
@@ -65,19 +73,29 @@ class Removed:
                 start = decode_header(data)[1] if AUDIT_MARK in data else 0
             except (OSError, FormatError):
                 continue
-            self._payloads.update(bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data))
+            for digest in _payloads_in(data):
+                self._claims.setdefault(digest, []).append((reader, segment))
             if start:
                 self.add(scan(data[start:], base=start, next_seq=segment, salvage=True).entries, lineage)
 
     def __contains__(self, digest: bytes) -> bool:
-        return digest in self._audits and digest not in self._payloads
+        return digest in self._audits and not self._is_payload(digest)
 
     def __iter__(self) -> Iterator[bytes]:
-        return (digest for digest in self._audits if digest not in self._payloads)
+        return (digest for digest in self._audits if not self._is_payload(digest))
 
     def forbids(self, digest: bytes, lineage: str, seq: int) -> bool:
         """Whether record ``seq`` of ``lineage`` may not bring ``digest`` as its payload."""
         return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
+
+    def _is_payload(self, digest: bytes) -> bool:
+        for reader, segment in self._claims.get(digest, ()):
+            place = (reader.folder, segment)
+            if place not in self._payloads:
+                self._payloads[place] = frozenset(_payloads_that_count(reader, segment))
+            if digest in self._payloads[place]:
+                return True
+        return False
 
 
 class _End(NamedTuple):
@@ -116,26 +134,47 @@ class TakenOut:
 
     def is_more(self) -> bool:
         """Whether what was written since may say that something was taken out: only that is read."""
+        return any(AUDIT_MARK in data for data in self._added(_state_of(self._store)))
+
+    def take_back(self, put: Iterable[bytes], objects: ObjectStore, writing: Writing) -> bool:
+        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
+        if not self.is_more():
+            return False
+        self.now()
+        self.remove([digest for digest in put if digest in self.now()], objects, writing)
+        return True
+
+    def remove(self, digests: Iterable[bytes], objects: ObjectStore, writing: Writing) -> None:
+        """Remove those of ``digests`` that no record came to have as its payload since this was made or asked.
+
+        A few at a time under the writers' lock, which ``writing`` takes: a writer finds an object there and names it under that lock.
+        """
+        there, named = [digest for digest in digests if objects.has(digest)], set[bytes]()
+        for begin in range(0, len(there), _REMOVED_AT_ONCE):
+            with writing():
+                state = _state_of(self._store)
+                for data in self._added(state):
+                    named |= _payloads_in(data)
+                self._state, self._found = state, None
+                for digest in there[begin : begin + _REMOVED_AT_ONCE]:
+                    if digest not in named:
+                        objects.remove(digest)
+
+    def _added(self, state: tuple[_End, ...]) -> Iterator[bytes]:
+        """What was written up to ``state`` since it was read; all of a segment that is another file by now."""
         before = {one.lineage: one for one in self._state}
-        for end in _state_of(self._store):
+        for end in state:
             known = before.get(end.lineage, _NOTHING)
             if known == end:
                 continue
             reader = self._store.reader(end.lineage)
-            begin = known.size if (known.newest, known.place) == (end.newest, end.place) else 0
+            # A write that was half seen then may have what is looked for across the place.
+            begin = (
+                max(0, known.size - _MARK_BYTES + 1) if (known.newest, known.place) == (end.newest, end.place) else 0
+            )
             for segment in reader.segments():
-                if segment >= known.newest and AUDIT_MARK in _read(reader.path_of(segment), begin):
-                    return True
-        return False
-
-    def take_back(self, put: Iterable[bytes], objects: ObjectStore) -> bool:
-        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
-        if not self.is_more():
-            return False
-        for digest in put:
-            if digest in self.now():
-                objects.remove(digest)
-        return True
+                if segment >= known.newest:
+                    yield _read(reader.path_of(segment), begin)
 
 
 def removed_objects(entry: Entry, lineage: str) -> set[bytes]:
@@ -149,6 +188,27 @@ def taken_out(store: _Store) -> Removed:
     for lineage in store.lineages():
         found.add_lineage(store.reader(lineage), lineage)
     return found
+
+
+def _payloads_in(data: bytes) -> set[bytes]:
+    return {bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data)}
+
+
+def _payloads_that_count(reader: LineageReader, segment: int) -> Iterator[bytes]:
+    """The payloads that a segment names but in what is void, or was never finished; in damage too, which may be mended."""
+    try:
+        data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
+        start = decode_header(data)[1]
+    except (OSError, FormatError):
+        return  # what cannot be read says nothing
+    following = min((one for one in reader.segments() if one > segment), default=0)
+    found = scan(data[start:], base=start, next_seq=segment, durable_seq=max(0, following - 1), salvage=True)
+    void = list(found.voided)
+    if found.tail is not None and following:  # what was on its way when the segment was given up
+        void.append((found.tail.offset, found.tail.length))
+    for name in _PAYLOAD.finditer(data):
+        if not any(begin <= name.start() < begin + length for begin, length in void):
+            yield bytes.fromhex(name[1].decode())
 
 
 def _state_of(store: _Store) -> tuple[_End, ...]:

@@ -668,27 +668,12 @@ class Project:
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
     ) -> Examination:
         """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.doctor``."""
-        from periplus.journal.doctor import examine
-        from periplus.project.archive import check_backups
-        from periplus.project.context_objects import RefObjects, context_problems
-        from periplus.project.meanings import meaning_problems
-        from periplus.project.trails import TrailReadings, trail_problems
-        from periplus.project.types import declared_problems
-        from periplus.project.waiting import astray_problems, waiting_problems
+        from periplus.journal.at_rest import examined_at_rest
+        from periplus.project.examining import examine
 
-        contexts, trails = RefObjects(self.journal), TrailReadings(self)
-
-        def references(entity: Entity) -> set[bytes]:
-            return contexts(entity) or trails.references(entity)
-
-        found = examine(self.journal, references=references, read=trails.read, derived=derived, tell=tell,
-                        progress=progress or (lambda _done, _total: None))  # fmt: skip
-        for more in (
-            trail_problems(self, trails.reports), context_problems(self), check_backups(self.root), self.hooks.problems(),
-            declared_problems(self), meaning_problems(self), waiting_problems(self), astray_problems(self),
-        ):  # fmt: skip
-            found.problems.extend(more)
-        return found
+        return examined_at_rest(
+            self.journal, lambda: examine(self, progress or no_progress, derived=derived, tell=tell)
+        )
 
     def redact(
         self,

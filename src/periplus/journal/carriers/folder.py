@@ -11,7 +11,8 @@ __all__ = ["EXCHANGE_FILE", "FolderCarrier", "StoreCarrier", "is_folder_carrier"
 
 import os
 import stat
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,6 +27,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
+from periplus.base.locks import Lock
 from periplus.journal.carriers.carrier import (
     HEAD_BYTES_MAX,
     LINEAGES_MAX,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
 EXCHANGE_FILE: Final = "exchange.json"
 HEAD_FILE: Final = "head.json"
+_PATIENCE_S: Final = 30.0
 _ANEW: Final = "If the folder is this project's, remove that file: the next sync writes it anew."
 
 
@@ -114,6 +117,16 @@ class FolderCarrier:
         if len(found) > LINEAGES_MAX:
             raise DamageError(f"over {LINEAGES_MAX:,} lineages", path=self.layout.journal)
         return found
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the writers' lock of the folder. Raises LockTimeoutError."""
+        lock = Lock(self.layout.lock)
+        try:
+            with lock.holding(_PATIENCE_S):
+                yield
+        finally:
+            lock.close()
 
     def head(self, lineage: str) -> SignedHead | None:
         path = self.head_path(lineage)
