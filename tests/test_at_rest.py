@@ -95,3 +95,26 @@ def test_what_is_wrong_is_told_once_where_others_only_write(tmp_path):
     with open_journal(root) as journal:
         assert examined_at_rest(journal, look).problems == [problem]
     assert looks == [1]
+
+
+def test_a_file_that_lags_behind_what_others_write_meanwhile_is_of_the_journal(tmp_path):
+    """What was written and followed by more before the records were read was not in the view that its file was judged by."""
+    root, looks = make_store(tmp_path), 0
+    with open_journal(root) as journal:
+        journal.mutate(lambda t: t.put("decision", item(1), {"text": "first"}), WRITER)
+        journal.roll()  # the second segment is read when the first was told
+
+    def meanwhile(_done, _total):
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            with open_journal(root) as other:
+                other.mutate(lambda t: t.put("decision", item(1), {"text": "second"}), WRITER)
+                other.mutate(lambda t: t.put("decision", item(1), {"text": "third"}), WRITER, project=False)
+
+    with open_journal(root) as journal:
+        found = examine(journal, progress=meanwhile)
+    assert looks
+    assert {one.what for one in found.problems if one.severity == "warning"} == {
+        "the file holds an older version, or is written in another way"
+    }

@@ -38,8 +38,10 @@ def check_files(
 
     What somebody has written since they were read is left to the next examination.
     """
-    found = list(_suspects(journal, served, live, read, progress))
     is_known = is_whole and served is not journal.index  # else a version may be lost, or away
+    if is_known:
+        journal.refresh()  # what came while the records were read may be in a file by now, and have been followed by more
+    found = list(_suspects(journal, served, live, read, progress))
     if found and is_known:
         journal.refresh()
     for problem in found:
