@@ -10,12 +10,12 @@ import pytest
 
 from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
-from periplus.base.errors import LockTimeoutError, PeriplusError
+from periplus.base.errors import EnvironmentFailure, LockTimeoutError, PeriplusError
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
-from periplus.journal.redaction import redact
+from periplus.journal.redaction import files_below, redact
 from periplus.journal.removed import TakenOut
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put
@@ -363,3 +363,19 @@ def test_what_was_written_since_the_look_keeps_its_payload(tmp_path, is_named):
                 other.mutate(lambda t: t.put("note", item(2, "not"), content), WRITER)
         gone.remove([digest], journal.objects, journal.writing)
         assert journal.objects.has(digest) == is_named
+
+
+def test_a_folder_that_goes_while_all_is_searched_is_no_failure(tmp_path):
+    """A sync sweeps git's cache; the redaction had done all, and ended with the error of a disk."""
+    top = tmp_path / "store"
+    for name in ("a", "b"):
+        (top / name).mkdir(parents=True)
+        (top / name / "file").write_text("x")
+    (top / "file").write_text("x")
+    found = files_below(os.fspath(top))
+    assert next(found) == os.fspath(top / "file")
+    for name in ("a", "b"):
+        shutil.rmtree(top / name)
+    assert list(found) == []
+    with pytest.raises(EnvironmentFailure):
+        next(files_below(os.fspath(tmp_path / "none")))

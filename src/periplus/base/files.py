@@ -13,6 +13,7 @@ __all__ = [
     "PassingFiles",
     "generation_of",
     "is_temporary",
+    "leftover",
     "name_new",
     "open_plain",
     "read_at",
@@ -25,17 +26,20 @@ __all__ = [
 ]
 
 import errno
+import fcntl
 import os
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Final
 
 from periplus.base.errors import RefusedError, environment_failure
 
 TEMPORARY_SUFFIX: Final = ".tmp"
+_TRIES_MAX: Final = 3
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 _BLOCK_BYTES: Final = 4096  # what a bad sector takes with it: a page of the cache
@@ -371,13 +375,8 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
 
     Raises EnvironmentFailure; the temporary file is removed where that is still possible.
     """
-    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
-    # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-    try:
-        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except OSError as error:
-        raise environment_failure(error, "create", temporary) from error
+    folder = os.path.dirname(path) or "."
+    temporary, fd, held = _new_temporary(files, path, mode)
     try:
         try:
             write_all(files, fd, data)
@@ -391,6 +390,68 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
     except OSError as error:
         _remove_quietly(temporary)
         raise environment_failure(error, "write", path) from error
+    finally:
+        _let_go(held)
+
+
+def _new_temporary(files: Files, path: str, mode: int) -> tuple[str, int, int]:
+    """A new file beside ``path``: its own path, a descriptor to write by, and one by which ``leftover`` knows, as long as it is open, that
+    somebody is at it; −1 where that cannot be had. Raises EnvironmentFailure.
+    """
+    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
+    for _ in range(_TRIES_MAX):
+        # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
+        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+        try:
+            fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except OSError as error:
+            raise environment_failure(error, "create", temporary) from error
+        held = _hold(fd)
+        if held < 0 or os.path.lexists(temporary):
+            break
+        # Somebody took it for a leftover, between its making and the lock.
+        _let_go(held)
+        files.close(fd)
+    return temporary, fd, held
+
+
+def _hold(fd: int) -> int:
+    try:
+        held = os.dup(fd)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+    except OSError:
+        os.close(held)  # a file system without such locks
+        return -1
+    return held
+
+
+def _let_go(held: int) -> None:
+    if held >= 0:
+        os.close(held)
+
+
+@contextmanager
+def leftover(path: str) -> Iterator[bool]:
+    """Whether nobody is at the temporary file ``path``; then nobody goes on with it within the block, or behind it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        yield True  # gone, or no file that one of ours is writing
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        except OSError:
+            yield True
+        else:
+            yield True
+    finally:
+        os.close(fd)
 
 
 def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> None:
@@ -398,10 +459,9 @@ def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> Non
 
     Raises RefusedError where there is something of that name, EnvironmentFailure.
     """
-    folder, name = os.path.dirname(path) or ".", os.path.basename(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    folder = os.path.dirname(path) or "."
+    temporary, fd, held = _new_temporary(files, path, mode)
     try:
-        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             write_all(files, fd, data)
             files.sync(fd)
@@ -415,6 +475,7 @@ def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> Non
         raise environment_failure(error, "write", path) from error
     finally:
         _remove_quietly(temporary)
+        _let_go(held)
 
 
 def name_new(files: Files, temporary: str, path: str) -> None:

@@ -32,7 +32,7 @@ import msgspec
 from periplus.base.digests import is_digest_text
 from periplus.base.disks import file_system_of, is_room_for_maps
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.base.files import open_plain, read_plain, user_of
+from periplus.base.files import leftover, open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
@@ -586,6 +586,9 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     layout = journal.layout
     yield from _check_modes(layout.root)
     for path in leftovers(layout.root):
+        with leftover(path) as is_left:
+            if not is_left:
+                continue
         yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
     if os.path.exists(layout.index + NEXT_SUFFIX):
         yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",

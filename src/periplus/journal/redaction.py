@@ -529,6 +529,8 @@ def files_below(folder: str) -> Iterator[str]:
     """The paths of all files in ``folder``. Raises EnvironmentFailure for what cannot be listed."""
 
     def refuse(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError) and error.filename != folder:
+            return  # git, for one, removes folders of its cache while it packs
         raise environment_failure(error, "list", error.filename)
 
     for at, _, names in os.walk(folder, onerror=refuse):

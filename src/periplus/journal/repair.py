@@ -27,11 +27,12 @@ from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
     FormatError,
+    LockTimeoutError,
     PeriplusError,
     environment_failure,
 )
-from periplus.base.files import Files, read_plain, write_atomic
-from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.base.files import Files, leftover, read_plain, write_atomic
+from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.away import lacks_records, stood_for, twins
 from periplus.journal.checkpoint import announcement_of
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
@@ -41,6 +42,7 @@ from periplus.journal.incoming_objects import Lender, References
 from periplus.journal.index_file import forget_turns
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
+from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, read_durable, write_durable
 from periplus.journal.lost_payloads import (
     Returned,
@@ -559,18 +561,32 @@ def _is_document(data: bytes, item_type: str, item_id: str) -> bool:
     return True
 
 
+def _is_moved(layout: Layout, yard: Yard, path: str) -> bool:
+    """Park the temporary file; False where somebody is at it, or it was of a write that has ended since it was listed."""
+    lock = Lock(layout.checkpoint_lock) if os.path.dirname(path) == layout.checkpoints else None
+    try:
+        with lock.holding(0.0) if lock is not None else nullcontext(), leftover(path) as is_left:
+            if is_left:
+                yard.move(path)
+            return is_left
+    except LockTimeoutError:
+        return False
+    except EnvironmentFailure as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        return False
+    finally:
+        if lock is not None:
+            lock.close()
+
+
 def _tidy(journal: Journal, yard: Yard) -> Iterator[Repair]:
     layout = journal.layout
     left = list(leftovers(layout.root))
     with journal.writing() if left else nullcontext():
         for path in left:
-            try:
-                yard.move(path)
-            except EnvironmentFailure as error:
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
-                continue  # it was of a write that has ended since it was listed
-            yield Repair("a temporary file of a write that did not end is parked", path)
+            if _is_moved(layout, yard, path):
+                yield Repair("a temporary file of a write that did not end is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and (at := os.stat(path)).st_mode & 0o077 and os.geteuid() in (0, at.st_uid):
