@@ -394,25 +394,23 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
         _let_go(held)
 
 
-def _new_temporary(files: Files, path: str, mode: int) -> tuple[str, int, int]:
+def _new_temporary(files: Files, path: str, mode: int, tries: int = _TRIES_MAX) -> tuple[str, int, int]:
     """A new file beside ``path``: its own path, a descriptor to write by, and one by which ``leftover`` knows, as long as it is open, that
     somebody is at it; −1 where that cannot be had. Raises EnvironmentFailure.
     """
     folder, name = os.path.dirname(path) or ".", os.path.basename(path)
-    for _ in range(_TRIES_MAX):
-        # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
-        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-        try:
-            fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except OSError as error:
-            raise environment_failure(error, "create", temporary) from error
-        held = _hold(fd)
-        if held < 0 or os.path.lexists(temporary):
-            break
-        # Somebody took it for a leftover, between its making and the lock.
-        _let_go(held)
-        files.close(fd)
-    return temporary, fd, held
+    # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    try:
+        fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise environment_failure(error, "create", temporary) from error
+    held = _hold(fd)
+    if held < 0 or not tries or os.path.lexists(temporary):
+        return temporary, fd, held
+    _let_go(held)  # somebody took it for a leftover, between its making and the lock
+    files.close(fd)
+    return _new_temporary(files, path, mode, tries - 1)
 
 
 def _hold(fd: int) -> int:
