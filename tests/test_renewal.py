@@ -17,7 +17,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.journal.doctor import examine
-from periplus.journal.index_file import NEXT_SUFFIX, discard_index
+from periplus.journal.index_file import NEXT_SUFFIX, discard_index, put_in_place
 from periplus.journal.redaction import redact
 from periplus.journal.renewal import renewing
 from periplus.journal.repair import repair
@@ -338,3 +338,22 @@ def test_the_mark_is_on_the_disk_before_the_first_file_changes(root, tmp_path):
     of_log = [line.split("(")[0].split()[-1] for line in calls if f"{root}/index.sqlite-wal>" in line]
     assert "pwrite64" in of_log
     assert of_log[-1] in ("fdatasync", "fsync")
+
+
+def test_what_sqlite_removes_itself_meanwhile_is_no_failure(tmp_path):
+    """A repair ended with an error of the system: the last process that had the index open closed it just then."""
+
+    class ClosedMeanwhile(Files):
+        def unlink(self, path):
+            os.unlink(path)
+            super().unlink(path)
+
+    index, new = (os.fspath(tmp_path / name) for name in ("index.sqlite", "index.sqlite.next"))
+    for path in (index, index + "-wal", index + "-shm", new):
+        Path(path).write_bytes(path.encode())
+    assert put_in_place(new, index, ClosedMeanwhile())
+    assert Path(index).read_bytes() == new.encode()
+    assert os.listdir(tmp_path) == ["index.sqlite"]
+    discard_index(index)
+    discard_index(index)
+    assert os.listdir(tmp_path) == []

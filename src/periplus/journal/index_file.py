@@ -19,7 +19,7 @@ __all__ = [
 import os
 import sqlite3
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from typing import Final, Protocol
@@ -153,8 +153,7 @@ def discard_index(path: str) -> None:
     """Remove the index at ``path``. Raises OSError."""
     with _undisturbed(path, LOCK_EX):
         for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(path + suffix):
-                os.unlink(path + suffix)
+            _remove(path + suffix, os.unlink)
 
 
 def put_in_place(new: str, path: str, files: Files) -> bool:
@@ -166,10 +165,16 @@ def put_in_place(new: str, path: str, files: Files) -> bool:
         if not os.path.exists(new) or os.path.exists(new + "-wal"):
             return False
         for suffix in ("", "-wal", "-shm"):  # the log last: without it the file is not what was written
-            if os.path.exists(path + suffix):
-                files.unlink(path + suffix)
+            _remove(path + suffix, files.unlink)
         files.replace(new, path)
     return True
+
+
+def _remove(path: str, unlink: Callable[[str], None]) -> None:
+    try:
+        unlink(path)
+    except FileNotFoundError:
+        pass  # gone, maybe just now: SQLite itself removes log and shared memory where the last one closes
 
 
 def forget_turns(path: str, files: Files) -> None:
