@@ -119,11 +119,8 @@ def newest(
     _refuse_negative(limit)
     journal.refresh()
     journal.project()
-    page = _newest(journal, journal.index, wanted, lineages, before, limit)
-    if len(page.records) < limit and not all(_reaches_back(journal, lineage) for lineage in lineages):
-        with _history(journal) as index:
-            page = _newest(journal, index, wanted, lineages, before, limit)
-    return page
+    with _enough(journal, wanted, lineages, before, limit) as index:
+        return _newest(journal, index, wanted, lineages, before, limit)
 
 
 def newest_by_pages(
@@ -160,13 +157,19 @@ def newest_by_pages(
 def _enough(
     journal: Journal, wanted: RecordFilter, lineages: Sequence[str], before: Mapping[str, int], limit: int
 ) -> Iterator[Index]:
-    """The journal's index where it has as many records as are wanted or all that there are, else one with all."""
+    """The journal's index where it has all records of each lineage, or more than are wanted, else one with all.
+
+    With fewer of one nobody knows which of its records come before those of others, nor whether more follow.
+    """
     condition, values = wanted.where()
-    held = 0
-    for lineage in lineages:
-        where = f"SELECT COUNT(*) FROM records WHERE lineage = ? AND seq < ?{condition}"  # noqa: S608 - values apart
-        held += journal.index.db.execute(where, (lineage, before.get(lineage, 2**62), *values)).fetchone()[0]
-    if held >= limit or all(_reaches_back(journal, lineage) for lineage in lineages):
+
+    def holds_more(lineage: str) -> bool:
+        where = f"SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE lineage = ? AND seq < ?{condition} LIMIT ?)"  # noqa: S608 - values apart
+        start = before.get(lineage, 2**62)
+        count: int = journal.index.db.execute(where, (lineage, start, *values, limit + 1)).fetchone()[0]
+        return count > limit
+
+    if all(_reaches_back(journal, lineage) or holds_more(lineage) for lineage in lineages):
         yield journal.index
         return
     with _history(journal) as index:
@@ -487,7 +490,9 @@ def _indexed_end(journal: Journal, lineage: str) -> int:
 
 def _reaches_back(journal: Journal, lineage: str) -> bool:
     row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (lineage,)).fetchone()
-    return row[0] in (None, 1)
+    if row[0] is None:  # of a lineage that ends where the checkpoint was taken there is none behind it
+        return journal.index.floors().get(lineage, 1) <= 1
+    return bool(row[0] == 1)
 
 
 def _has_all_behind(journal: Journal, lineage: str, seen: int) -> bool:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection
 from typing import Final
 
-from periplus.base.errors import UsageError
+from periplus.base.errors import DamageError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
@@ -32,6 +32,7 @@ _FILES_MAX: Final = 10
 _CHANGES_MAX: Final = 8
 _TASK_PATHS_MAX: Final = 50
 _CHANGED_RECORDS_MAX: Final = 2_000
+_CHANGED_TITLE: Final = "Changed since your last session"
 _RULES: Final = 2  # of the sections below: what others do now stands behind them
 _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
@@ -92,7 +93,7 @@ def brief(
         candidates.append(_sessions(journal, task, now_ms))
         candidates.append(_files(journal, task, ground.root, names))
     if writer is not None:
-        candidates += _changes(journal, writer)
+        candidates += _changes_or_why_not(journal, writer)
     title = f"# Brief: {' '.join(task.split())}" if task.strip() else "# Brief"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
@@ -197,6 +198,17 @@ def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> Br
     )
 
 
+def _changes_or_why_not(journal: Journal, writer: Writer) -> list[BriefSection]:
+    """``_changes``; where records of before cannot be read, or are elsewhere, a line that says so: the rest of a brief needs none of them."""
+    try:
+        return _changes(journal, writer)
+    except DamageError:
+        line = BriefLine(
+            "- what others changed cannot be told: records cannot be read, or are elsewhere; see `periplus doctor`", ""
+        )
+        return [BriefSection(_CHANGED_TITLE, (line,), 0, "periplus doctor")]  # fmt: skip
+
+
 def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
     """What others did since the writer's last session; nothing for who has none: all of it would be new to him."""
     from periplus.memory.changed import changed_since, origin_of
@@ -205,12 +217,11 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
     origin = origin_of(journal, writer, "")
     if not origin.session:
         return []
-    title = "Changed since your last session"
     where = "SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE lineage = ? AND seq > ? LIMIT ?)"
     row = journal.index.db.execute(where, (journal.lineage, origin.seq, _CHANGED_RECORDS_MAX)).fetchone()
     if row[0] >= _CHANGED_RECORDS_MAX:  # to weigh them all takes longer than a brief may
         line = BriefLine(f"- more than {_CHANGED_RECORDS_MAX:,} records; see `periplus changed`", "")
-        return [BriefSection(title, (line,), 0, "periplus changed")]
+        return [BriefSection(_CHANGED_TITLE, (line,), 0, "periplus changed")]
     found = changed_since(journal, writer, limit=_CHANGES_MAX)
     lines = [
         BriefLine(
@@ -219,7 +230,7 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
         )
         for one in found.items
     ]
-    return [BriefSection(title, tuple(lines), found.left_out, "periplus changed")]
+    return [BriefSection(_CHANGED_TITLE, tuple(lines), found.left_out, "periplus changed")]
 
 
 def _short(text: str, most: int = 60) -> str:

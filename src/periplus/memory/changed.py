@@ -153,7 +153,7 @@ def _session_named(journal: Journal, text: str) -> Origin:
         name = str(entity.value.get("name", ""))
         ended = str(entity.value.get("ended") or entity.value.get("seen", ""))
         return _end_of(journal, name, ended, f"the session {name}")
-    known = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (text,)).fetchone()
+    known = _first(journal, "SELECT 1 FROM records WHERE session = ? LIMIT 1", text)
     if known is None:
         raise NotFoundError(f"{text[:80]!r} is no record, no time, and no session that is known",
                             mend="Give a number from `periplus log`, a time like 2026-01-31T09:30:00Z, or a session of `periplus who`.")  # fmt: skip
@@ -162,34 +162,53 @@ def _session_named(journal: Journal, text: str) -> Origin:
 
 def _end_of(journal: Journal, name: str, ended: str, what: str) -> Origin:
     """Behind the last record that a session wrote, or behind its end where it wrote nothing that is left."""
-    row = journal.index.db.execute(
-        "SELECT seq, ts FROM records WHERE lineage = ? AND session = ? ORDER BY seq DESC LIMIT 1",
-        (journal.lineage, name),
-    ).fetchone()
+    where = "SELECT seq, ts FROM records WHERE lineage = ? AND session = ? ORDER BY seq DESC LIMIT 1"
+    row = _first(journal, where, journal.lineage, name)
     if row is None:
         return Origin(_seq_before(journal, ended), ended, what, name)
     return Origin(int(row[0]), max(str(row[1]), ended), what, name)
 
 
 def _ts_of(journal: Journal, seq: int) -> str:
-    row = journal.index.db.execute(
-        "SELECT ts FROM records WHERE lineage = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (journal.lineage, seq)
-    ).fetchone()
+    if not seq:
+        return ""
+    where = "SELECT ts FROM records WHERE lineage = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+    row = _first(journal, where, journal.lineage, seq)
     return str(row[0]) if row is not None else ""
 
 
 def _seq_before(journal: Journal, ts: str) -> int:
     """The last record of ours that says it was written before ``ts``."""
-    row = journal.index.db.execute(
-        "SELECT seq FROM records WHERE lineage = ? AND ts < ? ORDER BY seq DESC LIMIT 1", (journal.lineage, ts)
-    ).fetchone()
+    where = "SELECT seq FROM records WHERE lineage = ? AND ts < ? ORDER BY seq DESC LIMIT 1"
+    row = _first(journal, where, journal.lineage, ts)
     return int(row[0]) if row is not None else 0
 
 
+def _first(journal: Journal, sql: str, *values: str | int) -> tuple[str | int, ...] | None:
+    """The first row. Where none is behind the checkpoint that the index begins at, what lies before it is looked at, too. Raises DamageError."""
+    row: tuple[str | int, ...] | None = journal.index.db.execute(sql, values).fetchone()
+    if row is None and journal.index.has_floors:
+        journal.need_history()
+        row = journal.index.db.execute(sql, values).fetchone()
+    return row
+
+
+def _have_all_since(journal: Journal, origin: Origin) -> None:
+    """Have in the index what was written since ``origin``: it may begin at a checkpoint. Raises DamageError."""
+    if any(_lacks_some(journal, origin, *one) for one in journal.index.floors().items()):
+        journal.need_history()
+
+
+def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> bool:
+    if lineage == journal.lineage:
+        return origin.seq + 1 < floor
+    where = "SELECT ts FROM records WHERE lineage = ? ORDER BY seq LIMIT 1"  # of others it is asked by their times
+    row = journal.index.db.execute(where, (lineage,)).fetchone()
+    return row is None or str(row[0]) > origin.ts
+
+
 def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[ChangedItem]:
-    row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (journal.lineage,)).fetchone()
-    if row[0] is not None and origin.seq + 1 < row[0]:
-        journal.need_history()  # the index begins at a checkpoint
+    _have_all_since(journal, origin)
     told = [name for name in (*rows_of(journal.types), "conflict") if name not in _UNTOLD]
     marks = ", ".join("?" * len(told))
     others = [name for name in journal.lineages() if name != journal.lineage]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 __all__ = ["LateChange", "late_change", "late_changes"]
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +21,9 @@ from periplus.journal.merge import Node, nearest_common_ancestors
 from periplus.journal.versions import Versions
 from periplus.memory.successors import successors
 from periplus.memory.types import row_of, rows_of
+
+if TYPE_CHECKING:
+    from periplus.journal.index import Index
 
 _SAYS_NOTHING: Final = frozenset({"state", "updated", "v"})
 _SAID: Final = frozenset({"transition"})
@@ -44,14 +48,30 @@ def late_changes(journal: Journal) -> list[LateChange]:
     """By type and id, with what is in conflict."""
     types = [row.name for row in rows_of(journal.types).values() if row.replaced_state]
     marks = ", ".join("?" * len(types))
-    rows = journal.index.db.execute(
-        f"SELECT DISTINCT item_type, item_id FROM records WHERE item_type IN ({marks}) AND parents LIKE '%,%'", types  # noqa: S608 - question marks
-    ).fetchall()  # fmt: skip
+    index = _index_with_merges(journal, types, marks)
+    try:
+        rows = index.db.execute(
+            f"SELECT DISTINCT item_type, item_id FROM records WHERE item_type IN ({marks}) AND parents LIKE '%,%'", types  # noqa: S608 - question marks
+        ).fetchall()  # fmt: skip
+    finally:
+        if index is not journal.index:
+            index.close()
     met = {(str(row[0]), str(row[1])) for row in rows}
     met |= {(one.item_type, one.item_id) for one in journal.contested()}
     met |= {key for key in journal.unindexed() if key[0] in types}
     entities = [entity for key in sorted(met) if (entity := journal.as_read(*key)) is not None]
     return [found for entity in entities if (found := late_change(journal, entity)) is not None]
+
+
+def _index_with_merges(journal: Journal, types: Sequence[str], marks: str) -> Index:
+    """One in which every version is that brought several together: the journal's may begin at a checkpoint. The caller closes what is another."""
+    from periplus.journal.remaining import index_with_history
+
+    if journal.index.has_floors:
+        where = f"item_type IN ({marks}) AND rev > 1 AND deleted = 0"
+        if journal.index.db.execute(f"SELECT 1 FROM heads WHERE {where} LIMIT 1", tuple(types)).fetchone():  # noqa: S608 - question marks
+            return index_with_history(journal)
+    return journal.index
 
 
 def late_change(journal: Journal, entity: Entity) -> LateChange | None:

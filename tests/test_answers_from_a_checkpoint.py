@@ -1,0 +1,156 @@
+"""An index that was made from a checkpoint lacks the records before it: nobody gets another answer for that."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli_support import Shell, shared_project
+from periplus.journal.history import RecordFilter, newest, newest_by_pages
+from support import open_journal
+from test_checkpoint import filled, put, without_index
+from test_history_apart import from_checkpoint
+
+
+def begin_at_a_checkpoint(shell):
+    """Have the index begin at a checkpoint behind everything that was written."""
+    shell("doctor", "--compact")
+    without_index(shell.folder / ".periplus")
+    shell("status")
+
+
+@pytest.fixture
+def alone(tmp_path):
+    shell = Shell(tmp_path / "shop", tmp_path / "home")
+    shell.folder.mkdir()
+    shell("init")
+    return shell
+
+
+@pytest.fixture
+def team(tmp_path):
+    """Ada and Bob, who hold the records of both."""
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    ada("remember", "Ports start at 8000", "--type", "note", "--as", "ada")
+    bob("remember", "No releases on Fridays", "--type", "note", "--as", "bob")
+    ada("sync", "--with", bob.folder)
+    return ada, bob
+
+
+# -- log ---------------------------------------------------------------------------------------------------------------
+
+
+def test_as_many_as_lie_behind_the_checkpoint_are_not_the_last(tmp_path):
+    root = filled(tmp_path)
+    from_checkpoint(root)
+    with open_journal(root) as journal:
+        put(journal, 1, "behind")
+        lineage, end = journal.lineage, journal.end(journal.lineage).next_seq
+        held = len(journal.index.records("lineage = ?", (lineage,), -1))
+        for limit in range(1, held + 2):
+            without_index(root)
+            with open_journal(root) as again:
+                again.project()
+                assert again.index.has_floors
+                expected = {lineage: end - limit}
+                assert newest(again, RecordFilter(), lineages=[lineage], before={}, limit=limit).before == expected
+            without_index(root)
+            with open_journal(root) as again:
+                pages = [*newest_by_pages(again, RecordFilter(), lineages=[lineage], before={}, limit=limit)]
+                assert pages[-1].before == expected
+
+
+def test_log_says_that_there_is_more(alone):
+    for number in range(3):
+        alone("remember", f"Rule {number}", "--type", "note")
+    begin_at_a_checkpoint(alone)
+    assert alone("log", "--limit", "1").lines[-1] == "older: periplus log --before 4"
+    without_index(alone.folder / ".periplus")
+    assert alone.json("log", "--limit", "1").more
+
+
+def test_a_lineage_with_nothing_behind_the_checkpoint_is_shown(team):
+    ada, bob = team
+    [foreign] = bob.json("log").records
+    begin_at_a_checkpoint(ada)
+    assert [one.leaf for one in ada.json("log", "--lineage", foreign.lineage).records] == [foreign.leaf]
+
+
+def test_the_newest_of_several_lineages_are_the_newest(team):
+    ada, bob = team
+    begin_at_a_checkpoint(ada)
+    bob("remember", "Tests need the database", "--type", "note")
+    ada("sync", "--with", bob.folder)
+    found = ada.json("log", "--lineage", "all", "--limit", "2")
+    shutil.rmtree(ada.folder / ".periplus" / "journal" / "checkpoints")
+    without_index(ada.folder / ".periplus")
+    whole = ada.json("log", "--lineage", "all", "--limit", "2")
+    assert (found.records, found.more, found.next_page) == (whole.records, whole.more, whole.next_page)
+
+
+# -- changed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_from_before_the_checkpoint_is_known(alone):
+    alone("remember", "First", "--type", "note", env={"PERIPLUS_SESSION": "s-1"})
+    alone("remember", "Second", "--type", "note", env={"PERIPLUS_SESSION": "s-2"})
+    begin_at_a_checkpoint(alone)
+    assert [one.text for one in alone.json("changed", "--since", "s-1").items] == ["Second"]
+
+
+def test_a_time_from_before_the_checkpoint_is_not_the_beginning(alone):
+    first = alone.json("remember", "First", "--type", "note").entity.id
+    alone("remember", "Second", "--type", "note")
+    since = alone.json("log").records[0].ts
+    begin_at_a_checkpoint(alone)
+    assert first not in [one.id for one in alone.json("changed", "--since", since).items]
+
+
+def test_what_came_from_others_before_the_checkpoint_is_told(team):
+    ada, _ = team
+    seq = str(ada.json("log").records[0].seq)
+    expected = ada.json("changed", "--since", seq).items
+    assert [one.text for one in expected] == ["No releases on Fridays"]
+    begin_at_a_checkpoint(ada)
+    assert ada.json("changed", "--since", seq).items == expected
+
+
+# -- what was changed late, and a brief without its past ------------------------------------------------------------------
+
+
+def test_what_was_changed_late_is_told(tmp_path):
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    old = ada.json("remember", "--type", "decision", "Ports start at 8000").entity.id
+    bob("sync", "--with", ada.folder)
+    ada("evolve", old, "Ports start at 9000")
+    bob("set", old, "rationale=8443 must stay free")
+    bob("sync", "--with", ada.folder)
+    bob("set", old, "tags=net")
+    expected = bob.json("review", code=1).due
+    begin_at_a_checkpoint(bob)
+    assert bob.json("review", code=1).due == expected
+    begin_at_a_checkpoint(bob)
+    assert bob.json("sync", "--with", ada.folder).changed_late != []
+
+
+def test_a_brief_does_without_the_archive(alone):
+    config = alone.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 600\nlive_segments = 1\n")
+    alone("session", "begin", "s-0", "--as", "bob")
+    alone("session", "end", "s-0", "--as", "bob", env={"PERIPLUS_SESSION": "s-0"})
+    for number in range(4):
+        alone("remember", f"Rule {number}", "--type", "note")
+        alone("doctor", "--compact")
+    begin_at_a_checkpoint(alone)
+    [archive] = (alone.folder / ".periplus" / "journal").glob("lin_*/archive")
+    away = Path(shutil.move(archive, alone.folder.parent / "archive"))
+    without_index(alone.folder / ".periplus")
+    said = alone("brief", "Rule", "--as", "bob").out
+    assert "Rule 0" in said
+    assert "what others changed cannot be told" in said
+    shutil.move(away, archive)
+    assert "note created by ada" in alone("brief", "Rule", "--as", "bob").out
