@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, shared_project
+from periplus.base.clock import FixedClock
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.history import RecordFilter, newest, newest_by_pages
+from periplus.project.recording import IDLE_MS_MAX
+from recorder_support import open_project
 from support import open_journal
 from test_checkpoint import filled, put, without_index
 from test_history_apart import from_checkpoint
@@ -154,3 +158,20 @@ def test_a_brief_does_without_the_archive(alone):
     assert "what others changed cannot be told" in said
     shutil.move(away, archive)
     assert "note created by ada" in alone("brief", "Rule", "--as", "bob").out
+
+
+def test_a_run_at_work_is_not_sealed_for_its_steps_lie_before_the_checkpoint(tmp_path):
+    clock = FixedClock()
+    with open_project(tmp_path, clock=clock) as project:
+        run = project.record(checkpoints=False, pid=0)
+        clock.advance(IDLE_MS_MAX)
+        run.step("NOP")
+        make_checkpoint(project.journal, project.writer)
+    without_index(tmp_path / ".periplus")
+    clock.advance(1)
+    with open_project(tmp_path, clock=clock) as project:
+        project.journal.project()
+        assert project.journal.index.has_floors
+        assert project.seal_abandoned() == []
+        clock.advance(IDLE_MS_MAX)
+        assert [one.run.id for one in project.seal_abandoned()] == [run.id]

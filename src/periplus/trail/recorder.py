@@ -285,9 +285,11 @@ class Recorder:
         """When the last step of the run was written."""
         journal = self._journal
         journal.refresh()
-        where = "item_type = ? AND item_id = ? AND lineage = ?"
-        row = journal.index.db.execute(f"SELECT MAX(ts) FROM records WHERE {where}", (RUN_TYPE, run.id, run.lineage))  # noqa: S608 - a constant
-        last = max(run.started_ms, parse_ms(row.fetchone()[0] or "") or 0)
+        ts = self._last_ts(run)
+        if not ts and journal.index.has_floors:  # it lies before the checkpoint that the index was made from
+            journal.need_history()
+            ts = self._last_ts(run)
+        last = max(run.started_ms, parse_ms(ts) or 0)
         for record in self._behind_index(run):
             last = max(last, parse_ms(record.ts) or 0)
         return last
@@ -298,6 +300,15 @@ class Recorder:
         return self._count(run.id, run)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _last_ts(self, run: Run) -> str:
+        """Of what the index has of the run; empty where that is nothing."""
+        where = "item_type = ? AND item_id = ? AND lineage = ?"
+        found = self._journal.index.db.execute(
+            f"SELECT MAX(ts) FROM records WHERE {where}",  # noqa: S608 - a constant
+            (RUN_TYPE, run.id, run.lineage),
+        )
+        return str(found.fetchone()[0] or "")
 
     def _write_step(
         self, transaction: Transaction, run_id: str, live: LiveStep, payload: dict[str, JSONValue], behind: int
