@@ -145,8 +145,19 @@ def test_broken_objects_are_parked_but_for_those_that_a_trail_names(shell, tmp_p
 
 def test_no_store_at_all(shell):
     shutil.rmtree(shell.folder / ".periplus")
-    shell.fails("doctor", "--repair", code=2, wrong="no segment that names the store")
+    done = shell.fails("doctor", "--repair", code=2, wrong="no segment that names the store")
+    assert "`periplus init`" in done.err
     assert not (shell.folder / ".periplus").exists()
+
+
+def test_settings_that_nothing_else_names_the_store_of_are_to_be_mended(tmp_path):
+    shell = Shell(tmp_path, tmp_path / "home")
+    shell("init")
+    config = tmp_path / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "\n[journal]\n")
+    done = shell.fails("doctor", "--repair", code=2, wrong="no segment that names the store")
+    assert f"Mend {config}, or restore it" in done.err
+    assert config.read_text().endswith("\n[journal]\n")
 
 
 def test_what_an_import_kept_of_files_is_named_by_its_trail(shell, tmp_path):

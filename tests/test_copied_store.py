@@ -408,3 +408,16 @@ def test_a_snapshot_is_a_copy_and_its_original_is_none_whatever_numbers_they_hav
         receipt = journal.mutate(put(3, "in the original"), WRITER)
         assert (receipt.lineage, receipt.first_seq) == (own, 3)
         assert examine(journal).exit_code == 0
+
+
+def test_one_record_that_is_missing_is_no_range(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(2):
+            journal.mutate(put(number, f"text {number}"), WRITER)
+            journal.roll()
+        own = journal.reader(journal.lineage)
+        paths = [own.path_of(first) for first in own.segments()]
+    os.unlink(paths[1])
+    with open_journal(root) as journal:
+        assert "missing, record 2: neither here nor in archive/" in str(journal.damage)

@@ -319,10 +319,12 @@ class LineageReader:
 
     def _check_continues(self, position: Position, firsts: list[int], durable_seq: int) -> None:
         if not firsts and durable_seq and not self.segments():
-            raise self._damage(f"every segment is missing, records 1 to {durable_seq}", 1, 0, 1)
+            what = f"records 1 to {durable_seq}" if durable_seq > 1 else "record 1"
+            raise self._damage(f"every segment is missing, {what}", 1, 0, 1)
         if position.segment and (not firsts or firsts[0] != position.segment):
             last = firsts[0] - 1 if firsts else max(position.next_seq - 1, durable_seq)
-            what = f", records {position.segment} to {last}" if last >= position.segment else ""
+            only = f", record {last}" if last == position.segment else ""
+            what = f", records {position.segment} to {last}" if last > position.segment else only
             raise self._absent(f"missing{what}", position.segment, position.segment)
         if not position.segment and firsts and firsts[0] != 1:
             raise self._absent(f"missing, the first segment found begins at seq {firsts[0]}", 1, 1)

@@ -95,6 +95,9 @@ def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]
         raise NotAStoreError(
             f"{layout.root} has no settings that can be read, and no segment that names the store",
             safe="Nothing was changed.",
+            mend=f"Mend {layout.config}, or restore it from git or a backup: the store's id is in it."
+            if os.path.lexists(layout.config)
+            else f"Restore {layout.config} from git or a backup; to begin a store: `periplus init`.",
         ) from error
     parked = yard.move(layout.config) if os.path.lexists(layout.config) else ""
     copied = next((copy for copy in copies if PlainFiles(copy, found).is_of(found)), None)
