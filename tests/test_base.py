@@ -1,6 +1,7 @@
 """What every layer stands on: bytes, numbers, containers, ids, time, files, locks, tokens."""
 
 import contextlib
+import errno
 import os
 import random
 import signal
@@ -777,3 +778,11 @@ def test_a_failure_of_the_system_says_its_reason_whatever_it_is_called():
     assert "AF_UNIX path too long" in str(environment_failure(OSError("AF_UNIX path too long"), "listen on", "/x"))
     assert "Is a directory" in str(environment_failure(IsADirectoryError(21, "Is a directory"), "read", "/x"))
     assert str(environment_failure(TimeoutError(), "read")) == "cannot read: TimeoutError"
+
+
+@pytest.mark.parametrize(
+    ("number", "option"), [(errno.EMFILE, "ulimit -n"), (errno.EFBIG, "ulimit -f"), (errno.ENFILE, "close files")]
+)
+def test_a_limit_that_was_met_is_said_with_what_to_raise_or_free(number, option):
+    """The table of guarantees says so of descriptors, too; nothing was said to whoever ran out of them."""
+    assert option in environment_failure(OSError(number, os.strerror(number)), "write to", "/x").mend

@@ -226,6 +226,11 @@ def _placed(wrong: str, path: str | None, offset: int | None, seq: int | None, l
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
+_LIMITS = {
+    errno.EMFILE: "Close files, or raise the limit (ulimit -n), then repeat the command.",
+    errno.ENFILE: "Have other programs close files, then repeat the command.",
+    errno.EFBIG: "Raise the limit of a file's size (ulimit -f), then repeat the command.",
+}
 
 
 def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str] | None = None) -> EnvironmentFailure:
@@ -251,7 +256,8 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
             safe="Nothing was changed.",
             mend="Check the owner and the mode of that path, then repeat the command.",
         )
-    return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")
+    mend = _LIMITS.get(error.errno, "") if error.errno is not None else ""
+    return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
 
 
 def refuse_text(**several: object) -> None:
