@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import Shell, shared_project
+from cli_support import Shell, git, shared_project
 from periplus.base.clock import FixedClock
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.history import RecordFilter, newest, newest_by_pages
@@ -175,3 +175,75 @@ def test_a_run_at_work_is_not_sealed_for_its_steps_lie_before_the_checkpoint(tmp
         assert project.seal_abandoned() == []
         clock.advance(IDLE_MS_MAX)
         assert [one.run.id for one in project.seal_abandoned()] == [run.id]
+
+
+# -- entity files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def committed(tmp_path):
+    """``(shell, the file of a decision, its text of before)``: an older version in git, behind it a newer one and two checkpoints."""
+    shell = Shell(tmp_path / "shop", tmp_path / "home")
+    shell.folder.mkdir()
+    git(shell.folder, "init", "-q", "-b", "main")
+    shell("init")
+    config = shell.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 600\nlive_segments = 1\n")
+    name = shell.json("remember", "Indent by spaces", "--type", "decision").entity.id
+    file = shell.folder / ".periplus" / "entities" / "decision" / f"{name}.json"
+    old = file.read_text()
+    shell("set", name, "text=Indent by tabs")
+    for number in range(2):
+        shell("remember", f"Rule {number}", "--type", "note")
+        shell("doctor", "--compact")
+    begin_at_a_checkpoint(shell)
+    return shell, file, old
+
+
+def archive_away(shell):
+    [archive] = (shell.folder / ".periplus" / "journal").glob("lin_*/archive")
+    away = Path(shutil.move(archive, shell.folder.parent / "archive"))
+    without_index(shell.folder / ".periplus")
+    shell("status")
+    return away, archive
+
+
+def test_doctor_knows_an_older_version_in_a_file(committed):
+    shell, file, old = committed
+    file.write_text(old)
+    out = shell("doctor", code=1).out
+    assert "the file holds an older version" in out
+    assert "not in the journal yet" not in out
+
+
+def test_an_edited_file_refuses_nobody_who_does_without_the_archive(committed):
+    """Everything was refused, reading too, for one file that was edited."""
+    shell, file, _ = committed
+    archive_away(shell)
+    file.write_text(file.read_text().replace("Indent by tabs", "Indent by two"))
+    assert f"decision {file.stem} was edited in its file" in shell("status").out
+    assert "Indent by two" in shell("show", file.stem).out
+    shell("remember", "Rule 3", "--type", "note")
+
+
+def test_a_file_of_whose_version_nobody_knows_is_left_alone_until_the_archive_is_back(committed):
+    shell, file, old = committed
+    away, archive = archive_away(shell)
+    file.write_text(old)
+    assert "whether it is older than what is held cannot be told" in shell("status").out
+    assert "whether it is older than what is held cannot be told" in shell("doctor", code=3).out
+    assert "Indent by tabs" in shell("show", file.stem).out
+    shell("remember", "Rule 3", "--type", "note")
+    assert file.read_text() == old
+    shutil.move(away, archive)
+    assert "left alone" not in shell("status").out
+    assert "Indent by tabs" in file.read_text()
+    assert shell.json("log", "--action", "external_edit").records == []
+
+
+def test_what_cannot_be_read_in_a_file_refuses_nobody_either(committed):
+    shell, file, _ = committed
+    archive_away(shell)
+    file.write_text(file.read_text() + "<<<<<<< HEAD\n")
+    assert "conflict markers" in shell("status").out
+    assert "Indent by tabs" in shell("show", file.stem).out

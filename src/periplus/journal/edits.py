@@ -17,7 +17,16 @@ or NUL bytes in the place of some. NUL bytes alone prove nothing, for a text tha
 
 from __future__ import annotations
 
-__all__ = ["EDIT_BYTES_MAX", "Document", "LeftAlone", "Verdict", "VerdictKind", "judge", "read_document"]
+__all__ = [
+    "EDIT_BYTES_MAX",
+    "Document",
+    "LeftAlone",
+    "Verdict",
+    "VerdictKind",
+    "judge",
+    "read_document",
+    "unless_older",
+]
 
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -146,6 +155,22 @@ def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, 
             "left", "it begins with a byte order mark", "Save it as UTF-8 without one, then run `periplus status`."
         )
     return verdict
+
+
+def unless_older(journal: JournalReader, verdict: Verdict) -> Verdict:
+    """``verdict`` where the records before a checkpoint are not here: what may be of before is left alone, whose place nobody knows.
+
+    What was written over a version that is a head now, and what is of an entity that never was here, is surely new.
+    """
+    document = verdict.document
+    if document is None:
+        return verdict
+    heads = journal.heads_of(document.item_type, document.item_id)
+    if not heads or any(head.version in verdict.parents for head in heads):
+        return verdict
+    return Verdict(
+        "left", "whether it is older than what is held cannot be told: records of before are not here",
+        "Put the archive back, then run `periplus status`; or check out the newest commit.")  # fmt: skip
 
 
 def _judge_document(journal: JournalReader, document: Document, *, is_forward: bool) -> Verdict:

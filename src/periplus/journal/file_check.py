@@ -94,7 +94,8 @@ def _differing(
     journal: Journal, path: str, found: bytes, read: Collection[str], *, is_waiting: bool = False
 ) -> Problem:
     """What a file is that is not as the journal has it; the journal is served in any case."""
-    from periplus.journal.edits import judge
+    from periplus.journal.away import absent
+    from periplus.journal.edits import judge, unless_older
     from periplus.journal.remembered import tile_leaves
 
     folder, name = os.path.split(path)
@@ -102,6 +103,11 @@ def _differing(
     verdict = judge(journal, *key, found)
     severity: Severity = "note" if is_waiting else "warning"
     take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
+    older = Problem(severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE)
+    if verdict.kind != "held" and _is_read(*key, found, read):  # before the checkpoint that the index was made from
+        return older
+    if journal.index.has_floors and absent(journal):
+        verdict = unless_older(journal, verdict)
     match verdict.kind:
         case "held" if lost := _version_lost(journal, *key, found, read):
             is_placed = journal.index.records("version = ? AND version <> ''", (lost,), 1) or tile_leaves(
@@ -110,9 +116,7 @@ def _differing(
             mend = _WRITTEN_AGAIN if is_placed else _CHECKPOINTED
             return Problem("note", "the file holds what a record said that cannot be read", path, mend=mend)
         case "held":
-            return Problem(
-                severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE
-            )
+            return older
         case "torn":
             return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
         case "adopt":
@@ -123,6 +127,17 @@ def _differing(
             return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
                            byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
     assert_never(verdict.kind)
+
+
+def _is_read(item_type: str, item_id: str, data: bytes, read: Collection[str]) -> bool:
+    """Whether the file is of a version that a record says."""
+    from periplus.journal.edits import read_document
+
+    try:
+        document = read_document(data, item_type, item_id)
+    except FormatError:
+        return False
+    return document.version == document.content_version and document.version in read
 
 
 def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, read: Collection[str]) -> str:

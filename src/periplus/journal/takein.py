@@ -28,7 +28,7 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.base.tuples import NamedTuple
-from periplus.journal.edits import Document, LeftAlone, Verdict, judge
+from periplus.journal.edits import Document, LeftAlone, Verdict, judge, unless_older
 from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED, LOOK_SHARE, PAUSE_NS_MAX
 from periplus.journal.projection import (
@@ -159,8 +159,12 @@ class _Look:
         """Whether the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.kind != "held" and self.journal.index.has_floors and self.journal.index.is_writable:
-            self.journal.need_history()  # it may be a version from before the checkpoint
-            verdict = judge(self.journal, *key, data, is_forward=is_forward)
+            try:
+                self.journal.need_history()  # it may be a version from before the checkpoint
+            except DamageError:  # they are elsewhere, say: who looks at what is here is not refused for a file
+                verdict = unless_older(self.journal, verdict)
+            else:
+                verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))
         elif verdict.kind == "left":
