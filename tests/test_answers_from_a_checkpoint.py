@@ -247,3 +247,21 @@ def test_what_cannot_be_read_in_a_file_refuses_nobody_either(committed):
     file.write_text(file.read_text() + "<<<<<<< HEAD\n")
     assert "conflict markers" in shell("status").out
     assert "Indent by tabs" in shell("show", file.stem).out
+
+
+def test_a_sync_without_the_archive_is_refused_before_anything_has_come(committed):
+    """What came was merged over versions that are elsewhere, and everything was refused then, reading too."""
+    shell, file, _ = committed
+    git(shell.folder, "add", "-A")
+    git(shell.folder, "commit", "-q", "-m", "Say how to indent")
+    other = Shell(shell.folder.parent / "clone", shell.home)
+    git(shell.folder, "clone", "-q", ".", other.folder)
+    other("set", file.stem, "rationale=Screens are narrow")
+    shell("set", file.stem, "tags=style")
+    archive_away(shell)
+    before = shell.json("status")
+    for _ in range(2):
+        shell.fails("sync", "--with", other.folder, code=3, wrong="neither here nor in archive/")
+    assert shell.json("status") == before
+    assert "Indent by tabs" in shell("show", file.stem).out
+    shell("remember", "Rule 3", "--type", "note")

@@ -35,6 +35,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import absent
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
 from periplus.journal.carriers.carrier import encode_head
 from periplus.journal.heads import TreeHead, head_message, remember_head
@@ -172,6 +173,8 @@ def sync(
     unsound = journal.damage or journal.unnamed_store()
     if unsound is not None:
         raise unsound
+    if journal.index.has_floors and absent(journal):
+        journal.need_history()  # what comes may be merged over what is elsewhere: refused before any of it is here
     run = _Run(journal, other, references, dry_run=dry_run, rebases=rebases)
     held = set(journal.lineages())
     unknown = {one: store for one, store in other.of_others(journal.stores).items() if one not in held}
