@@ -364,6 +364,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
                 another=_another(face, arguments, settings),
             )  # fmt: skip
             _warm(client)  # while the person thinks of what to type
+            conversation.rests = project.journal.rest
             with begin(project, client, begun) as session:
                 say(
                     f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."

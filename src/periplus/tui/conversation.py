@@ -54,6 +54,10 @@ _PICKED_MAX: Final = 20
 _SAID_SHOWN: Final = 200
 
 
+def _nothing() -> None:
+    """For who holds nothing."""
+
+
 def session_row(one: StoredSession) -> str:
     """A session in a list from which a person picks."""
     turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.is_interrupted else ''}"
@@ -106,6 +110,7 @@ class Conversation:
         self._is_open = False
         self.is_over = False
         self.tells_state = False  # says what would stand at the foot, where nothing can
+        self.rests: Callable[[], object] = _nothing  # before the person is waited for, who may think for long: in the session's thread
         self.failure: Exception | None = None
 
     def begin(self) -> None:
@@ -308,7 +313,7 @@ class Conversation:
             else:
                 self._rest()
             while True:
-                session.project.journal.rest()  # a person may think for long
+                self.rests()
                 job, text, token = self._jobs.get()
                 if job == "leave":
                     for late in self._late:
