@@ -110,7 +110,9 @@ class Conversation:
         self._is_open = False
         self.is_over = False
         self.tells_state = False  # says what would stand at the foot, where nothing can
-        self.rests: Callable[[], object] = _nothing  # before the person is waited for, who may think for long: in the session's thread
+        self.rests: Callable[[], object] = (
+            _nothing  # before the person is waited for, who may think for long: in the session's thread
+        )
         self.failure: Exception | None = None
 
     def begin(self) -> None:
