@@ -90,6 +90,20 @@ def test_whatever_is_asked_first_is_answered_by_what_there_is_then(two, look, is
     assert [head.rev for head in ours.heads_of("note", item(1, "not"))] == [3]
 
 
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["with another index", "with the same index"])
+def test_who_is_in_haste_is_so_behind_a_rest_too(two, is_indexed):
+    """The first look would have taken in everything before it asked how much that is."""
+    ours, other = two
+    ours.rest()
+    if is_indexed:
+        other.mutate(put(2, "in the index"), WRITER)
+    other.mutate(put(1, "second"), WRITER, project=False)
+    ours.refresh(0.0)
+    assert (ours.is_stale, text_of(ours, 1)) == (True, "first")
+    ours.refresh()
+    assert (ours.is_stale, text_of(ours, 1)) == (False, "second")
+
+
 def test_where_nothing_was_written_the_view_stays(two):
     ours, _ = two
     ours.mutate(put(2, "behind the index"), WRITER, project=False)

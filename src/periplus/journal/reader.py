@@ -206,7 +206,8 @@ class JournalReader(Resting):
         What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
         are never served stale are not bound by it.
         """
-        self._enter()
+        self._owner.check()
+        self._resume()  # and no more: who is in haste is not to take in everything first
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 __all__ = ["Resting"]
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from periplus.journal.connection import AtWorkError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from periplus.journal.index import Index
 
 
-class Resting:
+class Resting(ABC):
     """What ``JournalReader`` is as far as that goes."""
 
     _owner: Owner
@@ -55,8 +56,9 @@ class Resting:
         if self._is_at_work():
             raise AtWorkError
 
+    @abstractmethod
     def refresh(self, within_s: float | None = None) -> None:
-        raise NotImplementedError
+        """Take in what was written since the last look."""
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -67,14 +69,20 @@ class Resting:
             self._wake()
 
     def _wake(self) -> None:
-        self._is_resting = False
-        if not self._index.resumes():
-            self._forget()
+        self._resume()
         self.refresh()
+
+    def _resume(self) -> None:
+        """Hold a snapshot again: what a look begins with."""
+        if self._is_resting:
+            self._is_resting = False
+            if not self._index.resumes():
+                self._forget()
 
     def _is_at_work(self) -> bool:
         locks = [getattr(self, used) for used in ("_lock", "_projector") if used in self.__dict__]
         return self._is_mutating or any(lock.is_held for lock in locks)
 
+    @abstractmethod
     def _forget(self) -> None:
-        raise NotImplementedError
+        """Begin a new view at the index's watermarks."""
