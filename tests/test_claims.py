@@ -117,6 +117,15 @@ def test_ones_own_claim_is_renewed_or_stands_beside_another(ada, clock):
     assert len(ada.work.claims()) == 3
 
 
+def test_a_renewal_says_anew_what_all_of_it_is_for(ada):
+    first = ada.work.claim(asked("src", text="turn the crank"))
+    part = ada.work.claim(asked("src/a.py", text="oil one cog"))
+    assert (part.is_new, part.claim.value["text"]) == (False, "turn the crank"), "it is of a part only"
+    again = ada.work.claim(asked("src", text="oil the wheels"))
+    assert (again.claim.item_id, again.claim.value["text"]) == (first.claim.item_id, "oil the wheels")
+    assert ada.work.claim(asked("src")).claim.value["text"] == "oil the wheels"
+
+
 def test_two_sessions_of_one_name_are_two_holders(ada, clock):
     one, two = ADA._replace(session="one"), ADA._replace(session="two")
     acquire(ada.journal, one, asked("src"))

@@ -302,7 +302,7 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", 
             put_claim(journal, transaction, writer, new_claim, asked, scopes, now_ms)
         else:
             ttl_s = max(asked.ttl_s, int(str(mine.value.get("ttl_s", 0))))
-            _prolong(transaction, mine, ttl_s, now_ms)
+            _prolong(transaction, mine, ttl_s, now_ms, text=_text_anew(mine, asked, scopes))
         made[:] = [(new_claim, True) if mine is None else (mine.item_id, False)]
 
     receipt = journal.mutate(write, writer, key=key)
@@ -427,9 +427,16 @@ def _covering(writer: Writer, live: Sequence[Entity], asked: Asked, scopes: Sequ
     return None
 
 
-def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int) -> None:
+def _text_anew(claim: Entity, asked: Asked, scopes: Sequence[Scope]) -> str:
+    """What a renewal says of the work; empty where it says nothing, or speaks of a part of what is claimed only."""
+    return asked.text.strip() if all(is_covered(scope, scopes) for scope in scopes_of(claim)) else ""
+
+
+def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int, *, text: str = "") -> None:
     expires = max(str(claim.value.get("expires", "")), format_ms(now_ms + 1000 * ttl_s))
     value = {**claim.value, "expires": expires, "ttl_s": ttl_s, "updated": format_ms(now_ms)}
+    if text:
+        value["text"] = text
     transaction.put("claim", claim.item_id, value, expect=claim.version, summary="claim renewed")
 
 
