@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from cli_support import PERIPLUS, claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files, PassingFiles
-from periplus.journal import Writer, package
+from periplus.journal import Writer, index_file, package
 from periplus.journal.package import MANIFEST, export_store
 from periplus.journal.unpacking import import_store
 from periplus.project import Project
@@ -395,3 +396,24 @@ def test_many_files_reach_the_disk_together(shell, tmp_path):
     assert files.calls.count("sync") < 20
     assert "sync_everything" in files.calls
     assert files.calls[-1] == "sync_folder", "the name of the store, which it had got after that"
+
+
+def test_what_was_unpacked_is_examined_without_waiting_for_ourselves(shell, tmp_path, monkeypatch):
+    """The folder is locked so that nobody takes it for a leftover; the index in it was waited for, a second each time, behind that lock."""
+    shell("export", "store.zip")
+    file, place = os.fspath(shell.folder / "store.zip"), tmp_path / "place"
+    place.mkdir()
+    waits = []
+    monkeypatch.setattr(index_file.time, "sleep", waits.append)
+    fellow = place / ".periplus-00000000.tmp"
+    fellow.mkdir()
+    fd = os.open(fellow, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)  # as another import has its own
+        Project.import_from(file, os.fspath(place))
+    finally:
+        os.close(fd)
+    assert waits == []
+    assert fellow.is_dir(), "somebody was still at it"
+    Project.import_from(file, os.fspath(place), dry_run=True)
+    assert not fellow.exists()

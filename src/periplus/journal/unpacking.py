@@ -192,7 +192,8 @@ def _unpacked_as_it_goes(path: str, place: str, files: Files, progress: Progress
 def _place_in(folder: str, files: Files) -> Iterator[str]:
     """A new folder in ``folder`` to unpack in, gone afterwards unless it was renamed; so is what one that was killed had left.
 
-    It is locked meanwhile, which is how another call sees that somebody is still at it.
+    It is locked meanwhile, which is how another call sees that somebody is still at it; shared, as whoever opens the store in it to
+    examine it locks it so as well.
     """
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if _LEFT.fullmatch(name):
@@ -203,7 +204,7 @@ def _place_in(folder: str, files: Files) -> Iterator[str]:
         try:
             files.make_folder(place, 0o755)
             fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            fcntl.flock(fd, fcntl.LOCK_SH)
             files.make_folder(place, 0o755)  # who looked just before the lock was taken removed it
         except OSError as error:
             raise environment_failure(error, "unpack into", folder) from error
