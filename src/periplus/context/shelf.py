@@ -65,12 +65,13 @@ class FolderObjects:
     def take(self, data: bytes) -> bytes:
         """As ``put``, of what another store sent. Raises RedactedError for what was redacted here."""
         digest = hashing.sha256(data).digest()
-        if not self.store.has(digest) and self._is_redacted(digest):
-            raise RedactedError(
-                f"object {digest.hex()[:16]} would bring back what was redacted here", safe="No ref was moved.",
-                mend="Redact it where it comes from, too.",
-            )  # fmt: skip
-        return self.put(data)
+        with self.store.keeping():
+            if self._is_redacted(digest):
+                raise RedactedError(
+                    f"object {digest.hex()[:16]} would bring back what was redacted here", safe="No ref was moved.",
+                    mend="Redact it where it comes from, too.",
+                )  # fmt: skip
+            return self.put(data)
 
     def settle(self) -> None:
         if not self._unsettled and not self._doubtful:
@@ -114,16 +115,19 @@ class FolderObjects:
         if self.parked is None:
             return False
         paths = self.parked.paths_of(digest)
-        if paths and self._is_redacted(digest):
+        if not paths:
             return False
-        for path in paths:
-            try:
-                self._move(path, self.parked, self.store)
-            except FileNotFoundError:
-                continue  # another was quicker
-            except OSError as error:
-                raise environment_failure(error, "restore", path) from error
-        return bool(paths) and self.store.has(digest)
+        with self.store.keeping():
+            if self._is_redacted(digest):
+                return False
+            for path in paths:
+                try:
+                    self._move(path, self.parked, self.store)
+                except FileNotFoundError:
+                    continue  # another was quicker
+                except OSError as error:
+                    raise environment_failure(error, "restore", path) from error
+            return self.store.has(digest)
 
     def _move(self, path: str, source: ObjectStore, target: ObjectStore) -> None:
         place = os.path.join(target.root, os.path.relpath(path, source.root))

@@ -36,6 +36,7 @@ from typing import Final
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
+    ConflictError,
     DamageError,
     NotFoundError,
     PeriplusError,
@@ -91,6 +92,7 @@ _LEFT: Final = "Written here before this store was copied, moved, restored or ga
 _KEPT: Final = "It is part of what a record was taken out of keeps: an id, a field that only a later version knows, or what stood there when its content was taken out before. Nothing takes that out."
 
 
+_TRIES_MAX: Final = 4
 _AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
 
 
@@ -111,11 +113,12 @@ class Redaction(NamedTuple):
 
 
 class _Cleaned(NamedTuple):
-    """What an entity says without the secret, in place of all its heads, or of ``head`` where there are several."""
+    """What an entity says without the secret, in place of all its ``heads``, or of ``head`` where there are several."""
 
     item_type: str
     item_id: str
     value: dict[str, JSONValue]
+    heads: tuple[str, ...]
     head: str = ""
 
     @property
@@ -130,6 +133,15 @@ class _Found(NamedTuple):
     version: str
     audited: AuditedRecord  # what an audit record has to say of it
     is_audited: bool
+
+
+class _Plan(NamedTuple):
+    """What holds what has to go: objects, records, and the entities that say it now. ``left`` are lineages of which records can be taken out."""
+
+    objects: frozenset[bytes]
+    found: list[_Found]
+    left: list[str]
+    entities: list[_Cleaned]
 
 
 def redact(
@@ -155,6 +167,37 @@ def redact(
     _check(journal, needle, seqs, reason)
     journal.project(patience_s=5.0)
     check_all_here(journal.layout, journal.stores)
+    for _ in range(_TRIES_MAX):
+        plan = _planned(journal, needle, seqs, rewrite, progress)
+        targets = [_target(one) for one in plan.found]
+        keys = list(dict.fromkeys(one.key for one in plan.entities))
+        if dry_run:
+            planned = _rewritten(journal, plan.left, keys)
+            remaining = _elsewhere(journal, needle, plan.objects, planned)
+            return Redaction(targets, keys, sorted(plan.objects), remaining)
+        if journal.copied_from and (plan.found or plan.objects):
+            journal.roll()  # begins the lineage that says what is taken out of the one before
+        if not plan.entities or _clean(journal, writer, plan.entities):
+            break
+    else:
+        raise ConflictError("what holds it was written by others each time that it was to be written without it",
+                            safe="Nothing was taken out.", mend="Repeat the command.")  # fmt: skip
+    doomed = plan.objects | _payloads([one.entry for one in plan.found]) | _removed_before(plan.found)
+    if doomed:
+        doomed -= _named_objects(journal, plan.found)
+    _audit(journal, writer, [one for one in plan.found if not one.is_audited], doomed, renewed, reason)
+    with renewing(journal):  # the index says where records lie, and what they said
+        had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress)
+    if had_checkpoints:
+        make_checkpoint(journal, writer, progress)
+    return Redaction(targets, keys, sorted(plan.objects), _elsewhere(journal, needle, frozenset()))
+
+
+def _planned(
+    journal: Journal, needle: Needle | None, seqs: Sequence[int],
+    rewrite: Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None], progress: Progress,
+) -> _Plan:  # fmt: skip
+    journal.refresh()
     objects = frozenset(_objects_with(journal, needle, progress)) if needle is not None else frozenset[bytes]()
     lost: list[_Found] = []
     found = _find(journal, journal.lineage, needle, seqs, objects, progress, lost) if journal.lineage else []
@@ -171,25 +214,7 @@ def redact(
     versions = {one.version for one in found} - {""}
     named = {(one.lineage, one.entry.record.seq) for one in found}  # others may still have what was lost here
     found += [one for one in lost if one.version in versions and (one.lineage, one.entry.record.seq) not in named]
-    entities = _entities_to_clean(journal, needle, objects, found, rewrite)
-    targets = [_target(one) for one in found]
-    keys = list(dict.fromkeys(one.key for one in entities))
-    if dry_run:
-        planned = _rewritten(journal, left, keys)
-        return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, objects, planned))
-    if journal.copied_from and (found or objects):
-        journal.roll()  # begins the lineage that says what is taken out of the one before
-    if entities:
-        _clean(journal, writer, entities)
-    doomed = objects | _payloads([one.entry for one in found]) | _removed_before(found)
-    if doomed:
-        doomed -= _named_objects(journal, found)
-    _audit(journal, writer, [one for one in found if not one.is_audited], doomed, renewed, reason)
-    with renewing(journal):  # the index says where records lie, and what they said
-        had_checkpoints = _take_out(journal, found, left, needle, progress)
-    if had_checkpoints:
-        make_checkpoint(journal, writer, progress)
-    return Redaction(targets, keys, sorted(objects), _elsewhere(journal, needle, frozenset()))
+    return _Plan(objects, found, left, _entities_to_clean(journal, needle, objects, found, rewrite))
 
 
 def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason: str) -> None:
@@ -334,7 +359,7 @@ def _entities_to_clean(
                     safe="Nothing was changed.",
                     mend="Write a version of it without the text, then repeat the command.",
                 )
-            result.append(_Cleaned(*_key(entity), value, "" if one is entity else one.version))
+            result.append(_Cleaned(*_key(entity), value, entity.heads, "" if one is entity else one.version))
         if needle is None and named and len(entity.heads) > 1:
             raise _refused_now(entity, named[0])
     return result
@@ -395,15 +420,23 @@ def _take_out(
 # -- changing --------------------------------------------------------------------------------------------------------
 
 
-def _clean(journal: Journal, writer: Writer, entities: Iterable[_Cleaned]) -> None:
+def _clean(journal: Journal, writer: Writer, entities: Iterable[_Cleaned]) -> bool:
+    """False, and nothing is written, where somebody wrote one of them since it was looked at: what he said stays."""
+    is_another = False
+
     def write(transaction: Transaction) -> None:
+        nonlocal is_another
         for one in entities:
+            held = transaction.get(*one.key)
+            is_another |= not one.head and (held is None or {*held.heads} != {*one.heads})
+        for one in entities if not is_another else ():
             if one.head:
                 transaction.place("update", *one.key, one.value, (one.head,), summary="content redacted")
             else:
                 transaction.put(*one.key, one.value, summary="content redacted")
 
     journal.mutate(write, writer)
+    return not is_another
 
 
 def _audit(

@@ -47,15 +47,16 @@ class Removed:
     """The objects that audit records name, and the last of those records in each lineage.
 
     ``renewed`` are those that were made anew without what went, by the digests that they had: what stood on one may stand on the other.
+    Which of them are payloads is looked up when it is asked, in the files as they are then.
     """
 
     def __init__(self) -> None:
         self.renewed: dict[bytes, bytes] = {}
         self._audits: dict[bytes, dict[str, int]] = {}
-        self._claims: dict[
-            bytes, list[tuple[LineageReader, int]]
-        ] = {}  # the segments in whose bytes a payload is named
-        self._payloads: dict[tuple[str, int], frozenset[bytes]] = {}  # of those segments that were looked at closely
+        self._readers: dict[str, LineageReader] = {}  # by their folders: where payloads are named
+        self._unfinished: set[tuple[str, int]] = set()  # segments that ended in a write that was half seen
+        self._named: dict[tuple[str, int], _Payloads] = {}  # in the bytes of each segment
+        self._counting: dict[tuple[str, int], _Payloads] = {}  # of those segments that were looked at closely
 
     def add(self, entries: Iterable[Entry], lineage: str) -> None:
         for entry in entries:
@@ -67,16 +68,25 @@ class Removed:
 
     def add_lineage(self, reader: LineageReader, lineage: str) -> None:
         """What the files of a lineage say; those that are not here, or cannot be read, say nothing."""
+        self._readers[reader.folder] = reader
         for segment in reader.segments():
-            try:
-                data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
-                start = decode_header(data)[1] if AUDIT_MARK in data else 0
-            except (OSError, FormatError):
-                continue
-            for digest in _payloads_in(data):
-                self._claims.setdefault(digest, []).append((reader, segment))
-            if start:
-                self.add(scan(data[start:], base=start, next_seq=segment, salvage=True).entries, lineage)
+            self.add_segment(reader, lineage, segment, _read(reader.path_of(segment)))
+
+    def add_segment(self, reader: LineageReader, lineage: str, segment: int, seen: bytes) -> None:
+        """What a segment says, where ``seen`` of its bytes may have an audit record: then all of it is read."""
+        self._readers[reader.folder] = reader
+        if AUDIT_MARK not in seen and (lineage, segment) not in self._unfinished:
+            return
+        self._unfinished.discard((lineage, segment))
+        data = _read(reader.path_of(segment))
+        try:
+            start = decode_header(data)[1]
+        except FormatError:
+            return
+        found = scan(data[start:], base=start, next_seq=segment, salvage=True)
+        self.add(found.entries, lineage)
+        if found.tail is not None:
+            self._unfinished.add((lineage, segment))
 
     def __contains__(self, digest: bytes) -> bool:
         return digest in self._audits and not self._is_payload(digest)
@@ -89,13 +99,37 @@ class Removed:
         return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
 
     def _is_payload(self, digest: bytes) -> bool:
-        for reader, segment in self._claims.get(digest, ()):
-            place = (reader.folder, segment)
-            if place not in self._payloads:
-                self._payloads[place] = frozenset(_payloads_that_count(reader, segment))
-            if digest in self._payloads[place]:
-                return True
+        for folder, reader in self._readers.items():
+            for segment in reader.segments():
+                path = reader.path_of(segment)
+                try:
+                    at = os.stat(path)
+                except OSError:
+                    continue  # what cannot be read says nothing
+                place, known = (at.st_dev, at.st_ino), self._named.get((folder, segment))
+                if known is None or known.place != place or known.size > at.st_size:
+                    known = _Payloads(place, 0, frozenset())
+                if known.size < at.st_size:
+                    data = _read(path, max(0, known.size - _MARK_BYTES + 1))
+                    known = _Payloads(place, at.st_size, known.names | _payloads_in(data))
+                    self._named[folder, segment] = known
+                if digest not in known.names:
+                    continue
+                close = self._counting.get((folder, segment))
+                if close is None or (close.place, close.size) != (place, at.st_size):
+                    close = _Payloads(place, at.st_size, frozenset(_payloads_that_count(reader, segment)))
+                    self._counting[folder, segment] = close
+                if digest in close.names:
+                    return True
         return False
+
+
+class _Payloads(NamedTuple):
+    """What a segment's file ``place`` (device and inode) names as payloads in its first ``size`` bytes."""
+
+    place: tuple[int, int]
+    size: int
+    names: frozenset[bytes]
 
 
 class _End(NamedTuple):
@@ -110,11 +144,20 @@ class _End(NamedTuple):
 _NOTHING: Final = _End("", 0, (0, 0), 0)
 
 
+class _Added(NamedTuple):
+    """What was written to a segment since it was looked at."""
+
+    reader: LineageReader
+    lineage: str
+    segment: int
+    data: bytes
+
+
 class TakenOut:
-    """What was taken out of a store by now, for who puts objects into it beside others: read again once something was written.
+    """What was taken out of a store by now, for who puts objects into it beside others: of what was written since, only that is read.
 
     An audit record is written before its object goes. Who looks under the writers' lock and puts an object before he gives it back brings nothing
-    back; nor does who puts first and looks then, and takes out again what is named.
+    back, nor does who looks and puts while ``ObjectStore.keeping``; nor who puts first and looks then, and takes out again what is named.
     """
 
     def __init__(self, store: _Store) -> None:
@@ -128,13 +171,17 @@ class TakenOut:
 
     def now(self) -> Removed:
         state = _state_of(self._store)
-        if self._found is None or state != self._state:
-            self._found, self._state = taken_out(self._store), state
+        if self._found is None or not {one.lineage for one in self._state} <= {one.lineage for one in state}:
+            self._found = taken_out(self._store)
+        elif state != self._state:
+            for added in self._added(state):
+                self._found.add_segment(added.reader, added.lineage, added.segment, added.data)
+        self._state = state
         return self._found
 
     def is_more(self) -> bool:
         """Whether what was written since may say that something was taken out: only that is read."""
-        return any(AUDIT_MARK in data for data in self._added(_state_of(self._store)))
+        return any(AUDIT_MARK in added.data for added in self._added(_state_of(self._store)))
 
     def take_back(self, put: Iterable[bytes], objects: ObjectStore, writing: Writing) -> bool:
         """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
@@ -149,18 +196,19 @@ class TakenOut:
 
         A few at a time under the writers' lock, which ``writing`` takes: a writer finds an object there and names it under that lock.
         """
+        objects.wait_for_keepers()  # of those who did not know yet; they may still write what names some
         there, named = [digest for digest in digests if objects.has(digest)], set[bytes]()
         for begin in range(0, len(there), _REMOVED_AT_ONCE):
             with writing():
                 state = _state_of(self._store)
-                for data in self._added(state):
-                    named |= _payloads_in(data)
+                for added in self._added(state):
+                    named |= _payloads_in(added.data)
                 self._state, self._found = state, None
                 for digest in there[begin : begin + _REMOVED_AT_ONCE]:
                     if digest not in named:
                         objects.remove(digest)
 
-    def _added(self, state: tuple[_End, ...]) -> Iterator[bytes]:
+    def _added(self, state: tuple[_End, ...]) -> Iterator[_Added]:
         """What was written up to ``state`` since it was read; all of a segment that is another file by now."""
         before = {one.lineage: one for one in self._state}
         for end in state:
@@ -174,7 +222,7 @@ class TakenOut:
             )
             for segment in reader.segments():
                 if segment >= known.newest:
-                    yield _read(reader.path_of(segment), begin)
+                    yield _Added(reader, end.lineage, segment, _read(reader.path_of(segment), begin))
 
 
 def removed_objects(entry: Entry, lineage: str) -> set[bytes]:
@@ -190,8 +238,8 @@ def taken_out(store: _Store) -> Removed:
     return found
 
 
-def _payloads_in(data: bytes) -> set[bytes]:
-    return {bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data)}
+def _payloads_in(data: bytes) -> frozenset[bytes]:
+    return frozenset(bytes.fromhex(name.decode()) for name in _PAYLOAD.findall(data))
 
 
 def _payloads_that_count(reader: LineageReader, segment: int) -> Iterator[bytes]:
@@ -226,7 +274,7 @@ def _state_of(store: _Store) -> tuple[_End, ...]:
     return tuple(found)
 
 
-def _read(path: str, begin: int) -> bytes:
+def _read(path: str, begin: int = 0) -> bytes:
     try:
         return read_plain(path, SEGMENT_READ_MAX, begin)
     except OSError:

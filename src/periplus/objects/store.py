@@ -20,6 +20,7 @@ __all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Final
 
 from periplus.base import hashing
@@ -33,6 +34,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files, open_plain, read_plain, write_atomic
+from periplus.objects.keeping import Keeping
 from periplus.objects.packing import (
     PACKED_SUFFIX,
     SUFFIXES,
@@ -66,10 +68,19 @@ class ObjectStore:
         self._bytes_max = bytes_max
         self.packing = packing
         self._settled: set[str] = set()  # folders whose own entry this process has synced
+        self._keeping = Keeping(root, files)
 
     @property
     def root(self) -> str:
         return self._root
+
+    def keeping(self) -> AbstractContextManager[None]:
+        """For who asks whether an object was redacted, and then puts it: what he saw holds until he leaves. See ``objects.keeping``."""
+        return self._keeping.block()
+
+    def wait_for_keepers(self) -> None:
+        """Until nobody is ``keeping`` any more who was now; for who takes objects out. Raises LockTimeoutError."""
+        self._keeping.wait()
 
     def put(self, data: bytes, *, durable: bool = True) -> bytes:
         """Keep ``data`` and give its digest; with ``durable`` it is on the disk for good when this returns.

@@ -13,7 +13,7 @@ from __future__ import annotations
 __all__ = ["RunOfSession", "is_told_by_another", "run_id_of", "seal_session_run", "take_steps"]
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Never
 
 from periplus.base.canonical import JSONValue
@@ -119,7 +119,8 @@ def seal_session_run(
     told = _told(project, run)
     entity, trouble = _from_transcript(project, run, told)
     if entity is None:
-        entity = _from_steps(project, run, status, told)
+        with project.journal.objects.keeping():  # its steps are read, its trail kept and announced
+            entity = _from_steps(project, run, status, told)
     if entity is None:
         if is_over:
             _forget(project, run)
@@ -218,21 +219,23 @@ def _from_steps(project: Project, run: Run, status: Status, told: Calls) -> Enti
     card = card_of_run(Ended(run._replace(status=status), data, tuple(live.step for live in steps), ended_ms))
     item_id = derived_id("trl", run.format, run.session, run.agent_id)
     card |= {"format": run.format, "session_id": run.session}
-    before = project.journal.get("trail", item_id)
-    goes_beyond = (
-        before is not None and bool(before.value.get("source_sha256")) and told.goes_beyond(calls_of(project, before))
-    )
-    withholding.put_trail(card, data, before)
     if run.agent_id:
         card["parent"] = derived_id("trl", run.format, run.session, "")
+    goes_beyond = False
+
+    def keep(before: Entity | None) -> Callable[[Transaction], None]:
+        nonlocal goes_beyond
+        has_source = before is not None and bool(before.value.get("source_sha256"))
+        goes_beyond = before is not None and has_source and told.goes_beyond(calls_of(project, before))
+        withholding.put_trail(card, data, before)
+        return write
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
-        is_wanted = held is None or held.deleted or is_later(card, held.value)
-        if is_wanted or (goes_beyond and held is not None and before is not None and held.version == before.version):
+        if held is None or held.deleted or is_later(card, held.value) or goes_beyond:
             transaction.put("trail", item_id, card, action="import", summary=f"trail: {card['title'] or run.session}")
 
-    project.journal.mutate(write, project.writer)
+    withholding.announce(item_id, keep)
     return project.journal.get("trail", item_id)
 
 

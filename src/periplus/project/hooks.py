@@ -183,7 +183,7 @@ class ProjectHooks:
         from periplus.interop.hook_steps import steps_of
         from periplus.project.withholding import Withholding
 
-        put = Withholding(self._project, is_quick=True).put
+        put = Withholding(self._project).put
         try:
             return [(events[place], step) for place, step in steps_of(events, put)]
         except EnvironmentFailure:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
+    from periplus.journal.removed import TakenOut
     from periplus.journal.takein import TakenIn
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
@@ -92,6 +93,7 @@ class Project:
         self.beside: tuple[str, ...] = ()
         self._look_due_ns = 0
         self._contexts: ProjectContexts | None = None
+        self._taken_out: TakenOut | None = None
         self.embeddings = embeddings
         self.opened_meaning: list[Meaning | PeriplusError] = []
         self.writer = writer
@@ -204,6 +206,15 @@ class Project:
         if self._contexts is not None:
             self._contexts.close()
         self.journal.close()
+
+    @property
+    def taken_out(self) -> TakenOut:
+        """What redactions took out of the store: one look for all that ask, which reads what was written since."""
+        if self._taken_out is None:
+            from periplus.journal.removed import TakenOut
+
+            self._taken_out = TakenOut(self.journal)
+        return self._taken_out
 
     @property
     def contexts(self) -> ProjectContexts:

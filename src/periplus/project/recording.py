@@ -21,7 +21,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
-from periplus.base import hashing
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.processes import is_gone, process_mark
@@ -186,7 +185,7 @@ class Recording:
             if digest is not None:
                 standing.contents[path] = digest
         data = encode_standing(standing)
-        return (self._project.journal.objects.put(data), len(data)) if data is not None else None
+        return (self._withholding.put(data), len(data)) if data is not None else None
 
     def _keep_content(self, path: str, entry: TreeEntry, room: int) -> tuple[bytes | None, int]:
         if entry.mode == SUBMODULE:
@@ -204,8 +203,8 @@ class Recording:
         if blob_id(data, self._worktree.algorithm) != entry.blob:
             return None, 0
         digest = None
-        if self._maker.masked_bytes(data) is data and not self._withholding.is_out(hashing.sha256(data).digest()):
-            digest = self._withholding.put(data)
+        if self._maker.masked_bytes(data) is data:
+            digest = self._withholding.put_wanted(data)
         self._contents[entry.blob] = digest
         return digest, len(data)
 
@@ -306,7 +305,8 @@ def _sealed(project: Project, recorder: Recorder, run_id: str, status: Status) -
     held = recorder.run(run_id)
     if held.format:
         return _sealed_of_hooks(project, held, status)
-    run, changed = recorder.seal(run_id, status)
+    with project.journal.objects.keeping():  # its steps are read, its trail kept and announced
+        run, changed = recorder.seal(run_id, status)
     entity = project.journal.get("trail", run.trail)
     if entity is None:
         raise UsageError(f"the trail of run {run_id} was taken out of memory", mend="See `periplus log`.")

@@ -12,6 +12,8 @@ from periplus.base.ids import derived_id
 from periplus.trail.reader import TrailReader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from periplus.journal import Entity, Transaction
     from periplus.project.project import Project
 
@@ -50,14 +52,19 @@ def keep_replay(project: Project, data: bytes) -> tuple[Entity, int]:
         "files": [],
     }
 
-    withheld = Withholding(project).put_trail(card, data, project.journal.get("trail", item_id))
+    withholding, withheld = Withholding(project), 0
+
+    def keep(before: Entity | None) -> Callable[[Transaction], None]:
+        nonlocal withheld
+        withheld = withholding.put_trail(card, data, before)
+        return write
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
         if held is None or held.deleted:
             transaction.put("trail", item_id, card, action="create", summary=f"trail: {card['title']}")
 
-    project.journal.mutate(write, project.writer)
+    withholding.announce(item_id, keep)
     entity = project.journal.get("trail", item_id)
     assert entity is not None
     return entity, withheld

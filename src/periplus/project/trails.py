@@ -306,13 +306,18 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     session = imported.session_id or imported.source_sha256.hex()
     item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
-    card = card_of(imported, parent)
     before = project.journal.get("trail", item_id)
     is_placed = not parent or (before is not None and bool(before.value.get("parent")))
     if before is not None and is_placed and _is_retold(project, imported, before):
         is_new = any(child.changed for child in children)
         return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]), is_settled=True)
-    withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
+    card, withheld = card_of(imported, parent), 0
+
+    def keep(held_now: Entity | None) -> Callable[[Transaction], None]:
+        nonlocal before, card, withheld
+        before, card = held_now, card_of(imported, parent)
+        withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
+        return write
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
@@ -323,7 +328,7 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
             summary = f"trail: {card['title'] or session}"
             transaction.put("trail", item_id, content, action="import", summary=summary)
 
-    changed = bool(project.journal.mutate(write, project.writer).versions)
+    changed = bool(withholding.announce(item_id, keep).versions)
     entity = project.journal.get("trail", item_id)
     assert entity is not None
     gone = before if changed and before is not None and not before.deleted else None

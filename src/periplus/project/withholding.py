@@ -10,54 +10,79 @@ from __future__ import annotations
 
 __all__ = ["Withholding", "places_withheld"]
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base import hashing
 from periplus.base.canonical import JSONValue
-from periplus.base.errors import PeriplusError
+from periplus.base.errors import ConflictError, PeriplusError
 from periplus.journal.needle import MASK
-from periplus.journal.removed import Removed, taken_out
-from periplus.project.context_library import redaction_mark
 
 if TYPE_CHECKING:
-    from periplus.journal import Entity
+    from periplus.journal import Entity, Receipt, Transaction
     from periplus.project.project import Project
     from periplus.trail import OperandValue, TrailReader
 
-_TRIES_MAX: Final = 4_000_000  # commitments computed for one trail: some seconds
+_COMMITMENTS_MAX: Final = 4_000_000  # computed for one trail: some seconds
+_TRIES_MAX: Final = 8
 
 
 class Withholding:
-    """Keeps objects and trails for ``project``, but for what was redacted; ``is_quick`` asks only where this clone did that.
+    """Keeps objects and trails for ``project``, but for what was redacted, also by others while this is at it.
 
-    ``kept`` are the objects that came, also those that were redacted. What was redacted is read when there is first something to keep, and again after a redaction.
+    ``kept`` are the objects that came, also those that were redacted.
     """
 
-    def __init__(self, project: Project, *, is_quick: bool = False) -> None:
+    def __init__(self, project: Project) -> None:
         self._project = project
         self._objects = project.journal.objects
-        self._is_quick = is_quick
-        self._mark = (0, 0)
-        self._removed: Removed | None = None
         self.kept: set[bytes] = set()
 
     def is_out(self, digest: bytes) -> bool:
-        """Whether the object was taken out of the store."""
-        mark = redaction_mark(self._project.root)
-        if self._removed is None or mark != self._mark:
-            self._mark = mark
-            self._removed = Removed() if self._is_quick and mark == (0, 0) else taken_out(self._project.journal)
-        return digest in self._removed
+        """Whether the object was taken out of the store. Who puts it then asks while ``ObjectStore.keeping``."""
+        return digest in self._project.taken_out.now()
 
     def put(self, data: bytes) -> bytes:
         """As ``ObjectStore.put``; what was taken out is not kept, and its digest given all the same."""
         digest = hashing.sha256(data).digest()
         self.kept.add(digest)
-        return digest if self.is_out(digest) else self._objects.put(data)
+        with self._objects.keeping():
+            return digest if self.is_out(digest) else self._objects.put(data)
+
+    def put_wanted(self, data: bytes) -> bytes | None:
+        """As ``put``, but for what was taken out it gives None."""
+        with self._objects.keeping():
+            return None if self.is_out(hashing.sha256(data).digest()) else self.put(data)
+
+    def announce(self, item_id: str, keep: Callable[[Entity | None], Callable[[Transaction], None]]) -> Receipt:
+        """Write of trail ``item_id`` what ``keep`` gives, which keeps its objects by what stands of the trail; again where that is another by then.
+
+        A redaction is done before this begins, or looks for what it has to take out when this is done. Raises ConflictError.
+        """
+        journal = self._project.journal
+        with self._objects.keeping():
+            for _ in range(_TRIES_MAX):
+                journal.refresh()
+                before = journal.get("trail", item_id)
+                write = keep(before)
+
+                def checked(
+                    transaction: Transaction, heads: tuple[str, ...] = _heads(before),
+                    write: Callable[[Transaction], None] = write,
+                ) -> None:  # fmt: skip
+                    if _heads(transaction.get("trail", item_id)) != heads:
+                        raise _AnotherError
+                    write(transaction)
+
+                try:
+                    return journal.mutate(checked, self._project.writer)
+                except _AnotherError:
+                    continue
+        raise ConflictError(f"trail {item_id} was written by others each time that it was to be announced",
+                            safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
 
     def put_trail(self, card: dict[str, JSONValue], data: bytes, held: Entity | None) -> int:
-        """Keep the trail that ``card`` announces, without what was redacted; gives how many of its texts are withheld.
+        """Keep the trail that ``card`` announces, without what was redacted; gives how many of its texts are withheld. While ``keeping``.
 
         ``card`` is told the object and its size, and has a mark in the place of such a text. ``held`` is what stands of the session.
         """
@@ -110,8 +135,16 @@ class Withholding:
                 if place < len(table) and hashing.sha256(salt + table[place]).digest() == commitment:
                     yield reader.string(place)
                     break
-                if tries > _TRIES_MAX:
+                if tries > _COMMITMENTS_MAX:
                     return
+
+
+class _AnotherError(Exception):
+    """The trail is not what it was when its objects were kept."""
+
+
+def _heads(trail: Entity | None) -> tuple[str, ...]:
+    return trail.heads if trail is not None and not trail.deleted else ()
 
 
 def places_withheld(data: bytes) -> Iterator[int]:
