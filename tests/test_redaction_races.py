@@ -15,6 +15,8 @@ from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.journal.doctor import examine
 from periplus.journal.redaction import redact
+from periplus.memory import Memory
+from periplus.objects import ObjectStore
 from periplus.project import Project
 from periplus.project.redacting import redact_project
 from periplus.project.withholding import Withholding
@@ -175,3 +177,34 @@ def test_a_session_that_is_redacted_while_it_is_imported_again_stays_without_it(
         assert not [one for one in held if SECRET.encode() in one]
     assert files_with(Path(root)) == []
     assert bob.json("doctor").problems == []
+
+
+def test_what_a_session_of_the_agent_keeps_packed_is_told(project):
+    """What it changed lies in objects of its own, which were searched as they lie: of a packed one nothing was said."""
+    changes = ObjectStore(os.path.join(project.root, "agent", "ses_0000000000000001", "objects"), Files())
+    digest = changes.put(LARGE.encode())
+    assert changes.path_of(digest).endswith(".z")
+    project.remember(Memory("note", f"The password is {SECRET}"))
+    (told,) = [
+        one
+        for one in redact_project(project, secret=SECRET, reason="a secret").remaining
+        if one.where.startswith(project.root)
+    ]
+    assert told.where == changes.path_of(digest)
+    assert "remove it" in told.mend
+
+
+def test_an_object_that_nobody_named_yet_is_told_as_what_came_meanwhile(project):
+    """It was said that a record of another clone names it."""
+    project.remember(Memory("note", f"The password is {SECRET}"))
+
+    with another(project) as other:
+        files = DoingWhenItRemoved(lambda: Withholding(other).put(f"and {LARGE}".encode()))
+        first = project.journal.objects.put(LARGE.encode())
+        with Project(project.root, WRITER, files=files) as redacting:
+            left = redact_project(redacting, secret=SECRET, reason="a secret").remaining
+            assert ["repeat the same command" in one.mend for one in left if "/objects/" in one.where] == [True]
+            left = redact_project(redacting, secret=SECRET, reason="a secret").remaining
+            files.do = lambda: None
+            assert not [one for one in left if "/objects/" in one.where]
+    assert not is_kept(project, first)

@@ -72,6 +72,8 @@ from periplus.journal.stub import (
     signed_audit,
 )
 from periplus.journal.transaction import Said, Transaction, Writer
+from periplus.objects.packing import digits_of, is_packed
+from periplus.objects.store import ObjectStore
 
 REASON_CHARACTERS_MAX: Final = 500
 
@@ -583,11 +585,7 @@ def _elsewhere(
     """Every file of the store that holds the secret; but for what is about to go: objects ``doomed``, paths ``planned``."""
     if needle is None:
         return []
-    remaining = [
-        Remaining(journal.objects.path_of(digest), "A record of another clone names it: redact there, then sync.")
-        for digest in _objects_with(journal, needle, no_progress)
-        if digest not in doomed
-    ]
+    remaining: list[Remaining] = []
     layout = journal.layout
     left = {*journal.own.left, journal.own.previous} - {""} if journal.own is not None else set[str]()
     rewritten = _rewritten(journal, _left_with_keys(journal), ())
@@ -596,7 +594,7 @@ def _elsewhere(
     for path in sorted(files_below(layout.root)):
         if path.startswith((layout.objects + os.sep, *planned)):
             continue
-        if not needle.is_in_file(path):
+        if not needle.is_in_file(path) and not _is_in_packed(journal, needle, path):
             continue
         owner = next((name for folder, name in foreign.items() if path.startswith(folder + os.sep)), "")
         is_index = path.startswith(layout.index)
@@ -617,4 +615,30 @@ def _elsewhere(
             else "Not a file that a redaction rewrites: edit or remove it."
         )
         remaining.append(Remaining(path, mend))
-    return remaining
+    # Last: what hooks left becomes objects, and may do so meanwhile.
+    return [*_objects_left(journal, needle, doomed), *remaining]
+
+
+def _objects_left(journal: Journal, needle: Needle, doomed: frozenset[bytes]) -> Iterator[Remaining]:
+    others: set[bytes] | None = None
+    for digest in _objects_with(journal, needle, no_progress):
+        if digest in doomed:
+            continue
+        if others is None:
+            names = (name for name in journal.lineages() if name != journal.lineage)
+            others = _payloads(entry for name in names for _, entry in journal.entries(name, salvage=True))
+        mend = "A record of another clone names it: redact there, then sync." if digest in others else _AGAIN
+        yield Remaining(journal.objects.path_of(digest), mend)
+
+
+def _is_in_packed(journal: Journal, needle: Needle, path: str) -> bool:
+    """Whether a packed object holds the secret that lies elsewhere than with the others: what an agent's session keeps, what was parked."""
+    folder, name = os.path.split(path)
+    digits = os.path.basename(folder) + digits_of(name)
+    if not is_packed(name) or not is_digest_text(digits):
+        return False
+    store = ObjectStore(os.path.dirname(folder), journal.files, packing=journal.objects.packing)
+    try:
+        return needle.is_in(store.remains(bytes.fromhex(digits)))
+    except PeriplusError:
+        return False  # gone since it was listed, or nothing that can be read
