@@ -12,7 +12,9 @@ import pytest
 
 from cli_support import claude_session, shared_project
 from periplus.base.files import Files
+from periplus.base.locks import Lock
 from periplus.journal import Writer
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.redaction import redact
 from periplus.memory import Memory
@@ -208,3 +210,32 @@ def test_an_object_that_nobody_named_yet_is_told_as_what_came_meanwhile(project)
             files.do = lambda: None
             assert not [one for one in left if "/objects/" in one.where]
     assert not is_kept(project, first)
+
+
+class TakingTheLockOfCheckpoints(Files):
+    """Somebody begins to make a checkpoint when the index was made anew."""
+
+    def __init__(self, root):
+        super().__init__()
+        self.lock = Lock(os.path.join(root, "journal", "checkpoint.lock"))
+        self.is_had = False
+
+    def replace(self, source, target):
+        super().replace(source, target)
+        if os.path.basename(target) == "index.sqlite":
+            self.is_had = self.lock.try_take()
+
+
+def test_a_redaction_beside_who_makes_a_checkpoint_is_done(project):
+    """It was said that nothing was changed, and what sessions' turns said stayed in their file."""
+    project.remember(Memory("note", f"The password is {SECRET}"))
+    assert make_checkpoint(project.journal, WRITER) is not None
+    files = TakingTheLockOfCheckpoints(project.root)
+    try:
+        with Project(project.root, WRITER, files=files) as redacting:
+            done = redact_project(redacting, secret=SECRET, reason="a secret")
+        assert files.is_had
+    finally:
+        if files.is_had:
+            files.lock.release()
+    assert (len(done.records), [one for one in done.remaining if project.root in one.where]) == (1, [])

@@ -594,7 +594,10 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
                       layout.index + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
     log = layout.index + "-wal"
-    size = os.path.getsize(log) if os.path.exists(log) else 0
+    try:
+        size = os.path.getsize(log)
+    except OSError:
+        size = 0  # the last one that has the index open takes it away
     if size > _LOG_BYTES_LONG:
         yield Problem("note", f"the log of the index has {size / 1e6:,.0f} MB: a process that has the store open holds an old state of it; it "
                       "becomes short when that process ends, or asks for something", log)  # fmt: skip

@@ -38,6 +38,7 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import (
     ConflictError,
     DamageError,
+    LockTimeoutError,
     NotFoundError,
     PeriplusError,
     RefusedError,
@@ -191,7 +192,10 @@ def redact(
     with renewing(journal):  # the index says where records lie, and what they said
         had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress)
     if had_checkpoints:
-        make_checkpoint(journal, writer, progress)
+        try:
+            make_checkpoint(journal, writer, progress)
+        except LockTimeoutError:
+            pass  # somebody makes one, of what is left
     return Redaction(targets, keys, sorted(plan.objects), _elsewhere(journal, needle, frozenset()))
 
 

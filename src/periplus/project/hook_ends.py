@@ -90,7 +90,10 @@ def _runs(project: Project, event: HookEvent) -> list[Run]:
     journal.refresh()
     kind = AGENTS[event.agent].format
     own = run_id_of(journal.lineage, RunOfSession(kind, event.session))
+    known = journal.own
+    mine = {journal.lineage} | ({known.previous, *known.left} if known is not None else set())
     found = [run_of(one) for one in journal.entities(RUN_TYPE) if _is_of(one, kind, event.session)]
+    found = [run for run in found if run.lineage in mine]  # the long texts of others' steps come with their trails
     return sorted(found, key=lambda run: (run.id == own, run.started_ms, run.id))
 
 
