@@ -10,6 +10,7 @@ begins one checkpoint, or the whole journal, earlier.
 from __future__ import annotations
 
 __all__ = [
+    "PATIENCE_S",
     "WEIGHT_MIN",
     "WORK_BYTES_MAX",
     "Made",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from periplus.journal.layout import Layout
     from periplus.journal.reader import JournalReader
 
+PATIENCE_S: Final = 30.0  # of who asked for one: another process may be making one of a large store
 WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
 WORK_BYTES_MAX: Final = 32 << 20  # what a mutation may read to make one: a second or two; more is left to the command
 _HEADER_BYTES_MAX: Final = 1 << 20
@@ -144,17 +146,19 @@ def work_due(journal: Journal) -> int:
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0
 
 
-def make_checkpoint(journal: Journal, writer: Writer, progress: Progress = no_progress) -> Made | None:
+def make_checkpoint(
+    journal: Journal, writer: Writer, progress: Progress = no_progress, *, patience_s: float = 0.0
+) -> Made | None:
     """Make one at the durable end of the journal; None where there is nothing new to put into one.
 
-    Raises LockTimeoutError where another process makes one, DamageError where the journal is not sound, and
-    EnvironmentFailure; nothing that counts is left then.
+    Raises LockTimeoutError where another process makes one and is not done in ``patience_s``, DamageError where the journal is
+    not sound, and EnvironmentFailure; nothing that counts is left then.
     """
     from periplus.journal.loading import load_journal
 
     if not os.path.isdir(journal.layout.journal):
         return None  # a fresh clone: not even a place for the lock
-    with Lock(journal.layout.checkpoint_lock).holding(0.0):
+    with Lock(journal.layout.checkpoint_lock).holding(patience_s):
         journal.refresh()
         if journal.damage is not None:
             raise journal.damage
@@ -183,7 +187,7 @@ def remove_checkpoints(layout: Layout, files: Files) -> bool:
     folder = layout.checkpoints
     if not os.path.isdir(folder):
         return False
-    with Lock(layout.checkpoint_lock).holding():
+    with Lock(layout.checkpoint_lock).holding(PATIENCE_S):
         try:
             names = [name for name in os.listdir(folder) if checkpoint_seq(name) or name.endswith(TEMPORARY_SUFFIX)]
             for name in names:

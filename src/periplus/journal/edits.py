@@ -265,7 +265,7 @@ def _place(
         return "next"
     if all(parent in held for row in rows for parent in row.parents):
         return "new"  # every ancestor of ours is held, and this is none of them
-    return "unknown" if parents else "old"  # an entity is created once
+    return "unknown" if parents or journal.index.has_floors else "old"  # an entity is created once
 
 
 def _rows(journal: JournalReader, item_type: str, item_id: str) -> list[IndexedRecord]:

@@ -334,6 +334,7 @@ class _Run:
 
     def _is_held(self, version: str, lost: Collection[int]) -> bool:
         """Whether a record has the version, or had until it was redacted: another than those of ours that are ``lost``."""
+        self._journal.need_history()  # else one from before a checkpoint would be written once more, redacted or not
         own = self._journal.lineage
         found = self._journal.index.records("version = ? AND version <> ''", (version,), len(lost) + 1)
         return any(one.lineage != own or one.seq not in lost for one in found)

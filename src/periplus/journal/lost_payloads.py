@@ -35,6 +35,7 @@ from periplus.journal.lost_plans import LostContent
 from periplus.journal.mending import Mended, Restored
 from periplus.journal.record import Record, action_class, decode_line
 from periplus.journal.remembered import Remembered
+from periplus.journal.remaining import fill_if_here
 from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
@@ -156,6 +157,7 @@ def still_lost(journal: Journal) -> dict[str, list[int]]:
         lost = dict(audits_of(segments, lineage, key_of(journal.layout, lineage)).lost)
         stubs = [entry.record for _, entry in _readable(journal, lineage) if entry.record.is_stub] if lost else []
         for record in (one for one in stubs if lost.get(one.seq) == one.leaf):
+            fill_if_here(journal)  # what says it once more may lie before the checkpoint that the index begins at
             where = "version = ? AND version <> '' AND NOT (lineage = ? AND seq = ?)"
             if not journal.index.records(where, (record.version, lineage, record.seq), 1):
                 found.setdefault(lineage, []).append(record.seq)

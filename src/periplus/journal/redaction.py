@@ -48,7 +48,7 @@ from periplus.base.errors import (
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import check_all_here
-from periplus.journal.checkpointing import make_checkpoint, remove_checkpoints
+from periplus.journal.checkpointing import PATIENCE_S, make_checkpoint, remove_checkpoints
 from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, LineageReader
@@ -190,12 +190,13 @@ def redact(
         doomed -= _named_objects(journal, plan.found)
     _audit(journal, writer, [one for one in plan.found if not one.is_audited], doomed, renewed, reason)
     with renewing(journal):  # the index says where records lie, and what they said
-        had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress)
+        is_past = bool(plan.found or plan.objects or plan.entities) or needle is None or _is_in_checkpoints(journal, needle)
+        had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress, is_past=is_past)
     if had_checkpoints:
         try:
-            make_checkpoint(journal, writer, progress)
+            make_checkpoint(journal, writer, progress, patience_s=PATIENCE_S)
         except LockTimeoutError:
-            pass  # somebody makes one, of what is left
+            pass  # another process is at one, which it began when what had to go was gone
     return Redaction(targets, keys, sorted(plan.objects), _elsewhere(journal, needle, frozenset()))
 
 
@@ -404,13 +405,20 @@ def _payloads(entries: Iterable[Entry]) -> set[bytes]:
     return {bytes.fromhex(ref.sha256) for ref in refs if ref is not None and is_digest_text(ref.sha256)}
 
 
+def _is_in_checkpoints(journal: Journal, needle: Needle) -> bool:
+    """Whether a checkpoint, or what a stop left of one, may hold it though no record does: as where a call before this one was stopped."""
+    folder = journal.layout.checkpoints
+    paths = files_below(folder) if os.path.isdir(folder) else ()
+    return any(not os.access(path, os.R_OK) or needle.is_in_file(path) for path in paths)
+
+
 def _take_out(
-    journal: Journal, found: list[_Found], left: Iterable[str], needle: Needle | None, progress: Progress
-) -> bool:
-    """Rewrite what holds what has to go; gives whether there were checkpoints."""
+    journal: Journal, found: list[_Found], left: Iterable[str], needle: Needle | None, progress: Progress, *, is_past: bool
+) -> bool:  # fmt: skip
+    """Rewrite what holds what has to go; gives whether there were checkpoints that are ``is_past``, and went."""
     had_checkpoints = False
     if found or needle is not None:
-        had_checkpoints = remove_checkpoints(journal.layout, journal.files)
+        had_checkpoints = is_past and remove_checkpoints(journal.layout, journal.files)
         if journal.lineage:
             journal.roll()
         for lineage in filter(None, (journal.lineage, *left)):

@@ -6,7 +6,7 @@ holds the records behind that. Who asks for older ones gets those whose segments
 
 from __future__ import annotations
 
-__all__ = ["index_with_history"]
+__all__ = ["fill_if_here", "index_with_history"]
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from periplus.journal.state import Change, change_of
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
+    from periplus.journal.reader import JournalReader
 
 
 def index_with_history(journal: Journal) -> Index:
@@ -31,6 +32,24 @@ def index_with_history(journal: Journal) -> Index:
     except DamageError:
         return _remaining(journal)
     return journal.index
+
+
+def fill_if_here(journal: JournalReader) -> bool:
+    """Have every record in the index; False where that cannot be, as where the oldest are elsewhere: nobody is refused then.
+
+    Where that can be seen by the names of the files it takes no try, which is dear in a large store.
+    """
+    from periplus.journal.away import absent
+
+    if not journal.index.has_floors:
+        return True
+    if absent(journal):
+        return False
+    try:
+        journal.need_history()
+    except DamageError:
+        return False
+    return True
 
 
 def _remaining(journal: Journal) -> Index:

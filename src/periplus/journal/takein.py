@@ -38,6 +38,7 @@ from periplus.journal.projection import (
     read_stamped,
     stamp_from,
 )
+from periplus.journal.remaining import fill_if_here
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
@@ -159,12 +160,10 @@ class _Look:
         """Whether the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.kind != "held" and self.journal.index.has_floors and self.journal.index.is_writable:
-            try:
-                self.journal.need_history()  # it may be a version from before the checkpoint
-            except DamageError:  # they are elsewhere, say: who looks at what is here is not refused for a file
-                verdict = unless_older(self.journal, verdict)
-            else:
+            if fill_if_here(self.journal):  # it may be a version from before the checkpoint
                 verdict = judge(self.journal, *key, data, is_forward=is_forward)
+            else:  # who looks at what is here is not refused for a file
+                verdict = unless_older(self.journal, verdict)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))
         elif verdict.kind == "left":

@@ -268,10 +268,22 @@ def blame(journal: Journal, entity: Entity) -> list[Blamed]:
 
 
 def said_by(journal: Journal, entity: Entity, name: str) -> tuple[Origin, ...]:
-    """Where the present value of one top-level field comes from, as ``blame`` has it, as far as the index knows."""
+    """Where the present value of one top-level field comes from, as ``blame`` has it, as far as records are here."""
+    from periplus.journal.remaining import fill_if_here
+
     value = fields_of(entity.payload).get(name)
-    versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True, is_index_enough=True)
-    return _origins(versions, entity, name, value) if value is not None else ()
+    if value is None:
+        return ()
+
+    def found() -> tuple[Origin, ...]:
+        versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True, is_index_enough=True)
+        return _origins(versions, entity, name, value)
+
+    origins = found()
+    is_known = bool(origins) and all(one.is_certain for one in origins)
+    if not is_known and journal.index.has_floors and fill_if_here(journal):
+        return found()
+    return origins
 
 
 def _origins(versions: Versions, entity: Entity, name: str, value: bytes) -> tuple[Origin, ...]:

@@ -270,7 +270,10 @@ def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: Change
     from periplus.journal.versions import said_by
 
     entity = journal.get(item.item_type, item.item_id)
-    said = [one.record for one in said_by(journal, entity, "state")] if entity is not None else []
+    origins = said_by(journal, entity, "state") if entity is not None else ()
+    if journal.index.has_floors and not all(one.is_certain for one in origins):
+        return item  # whether it had ended before lies in records that are elsewhere
+    said = [one.record for one in origins]
     if not said:
         return item._replace(what="ended")
     since = [

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 __all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check"]
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import NotFoundError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
+
+if TYPE_CHECKING:
+    from periplus.journal.index import IndexedRecord
 
 CHECKED: Final = ("constraint", "trap")
 _PASSED: Final = "check passed"
@@ -60,14 +63,21 @@ def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: i
     return journal.mutate(write, writer)
 
 
+def _runs_of(journal: Journal, entity: Entity) -> list[IndexedRecord]:
+    """The record of the last run of the entity's check that the index has."""
+    where = "item_type = ? AND item_id = ? AND action = 'observe' AND (summary = ? OR summary LIKE ?) ORDER BY ts DESC, lineage, seq DESC"
+    return journal.index.records(where, (entity.item_type, entity.item_id, _PASSED, f"{_FAILED}: %"), 1)
+
+
 def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
-    """What the last run of the entity's check came to, as far as the index tells; None where there was none."""
+    """What the last run of the entity's check came to, as far as its records are here; None where there was none."""
+    from periplus.journal.remaining import fill_if_here
+
     if not command_of(entity):
         return None
-    rows = journal.index.records(
-        "item_type = ? AND item_id = ? AND action = 'observe' AND (summary = ? OR summary LIKE ?) ORDER BY ts DESC, lineage, seq DESC",
-        (entity.item_type, entity.item_id, _PASSED, f"{_FAILED}: %"), 1,
-    )  # fmt: skip
+    rows = _runs_of(journal, entity)
+    if not rows and journal.index.has_floors and fill_if_here(journal):
+        rows = _runs_of(journal, entity)
     if not rows:
         return None
     passed = rows[0].summary == _PASSED

@@ -16,6 +16,7 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import PASTED, typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
+from periplus.journal.remaining import fill_if_here
 from periplus.memory.claims import expire, is_live, live_claims, renew, session_id
 from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked
@@ -117,11 +118,11 @@ def session_named(journal: Journal, typed: str) -> str:
         return typed
     journal.refresh()
     journal.project()
-    for name in dict.fromkeys((typed, bare)):
-        is_written = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (name,)).fetchone()
-        held = journal.get("session", session_id(name))
-        if is_written or (held is not None and held.value.get("name") == name):
-            return name
+    known = _had(journal, typed, bare)
+    if not known and journal.index.has_floors and fill_if_here(journal):
+        known = _had(journal, typed, bare)
+    if known:
+        return known
     if not is_id:
         return bare
     try:
@@ -129,6 +130,16 @@ def session_named(journal: Journal, typed: str) -> str:
     except NotFoundError:
         return bare
     return str(found.value.get("name", "")) or bare
+
+
+def _had(journal: Journal, *names: str) -> str:
+    """The first of ``names`` that a session had, as far as the index knows; empty where it knows of none."""
+    for name in dict.fromkeys(names):
+        is_written = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (name,)).fetchone()
+        held = journal.get("session", session_id(name))
+        if is_written or (held is not None and held.value.get("name") == name):
+            return name
+    return ""
 
 
 def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str = "") -> Entity:

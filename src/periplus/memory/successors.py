@@ -17,6 +17,7 @@ from typing import Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
+from periplus.journal.remaining import fill_if_here
 from periplus.memory.index import SUPERSEDES, supersedes_of
 from periplus.memory.types import is_ended
 
@@ -157,5 +158,8 @@ def _named(entity: Entity) -> set[str]:
 def _origin(journal: Journal, entity: Entity) -> str:
     """The lineage in which it was first written; empty where it came with files, or that record is not here."""
     where = "item_type = ? AND item_id = ? AND action <> ? AND rev = 1 ORDER BY lineage, seq"
-    rows = journal.index.records(where, (entity.item_type, entity.item_id, _FROM_FILES), 1)
+    wanted = (entity.item_type, entity.item_id, _FROM_FILES)
+    rows = journal.index.records(where, wanted, 1)
+    if not rows and journal.index.has_floors and fill_if_here(journal):
+        rows = journal.index.records(where, wanted, 1)
     return rows[0].lineage if rows else ""

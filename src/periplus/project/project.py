@@ -670,10 +670,13 @@ class Project:
         return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
     def compact(self, progress: Progress | None = None) -> Made | None:
-        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``."""
-        from periplus.journal.checkpointing import make_checkpoint
+        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``.
 
-        return make_checkpoint(self.journal, self.writer, progress or no_progress)
+        Who makes one just now is waited for. Raises LockTimeoutError where that takes long.
+        """
+        from periplus.journal.checkpointing import PATIENCE_S, make_checkpoint
+
+        return make_checkpoint(self.journal, self.writer, progress or no_progress, patience_s=PATIENCE_S)
 
     def examine(
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None

@@ -12,6 +12,7 @@ from periplus.memory.types import row_of, rows_of
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
+    from periplus.journal.journal import Journal
     from periplus.memory.declared import DeclaredTypes
     from periplus.project.project import Project
 
@@ -46,11 +47,22 @@ def check_type(project: Project, name: str) -> None:
         raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
 
 
+def _is_in_records(journal: Journal, name: str) -> bool:
+    where = "SELECT 1 FROM records WHERE item_type = ? LIMIT 1"
+    return journal.index.db.execute(where, (name,)).fetchone() is not None
+
+
 def check_logged_type(project: Project, name: str) -> None:
     """As ``check_type``, of the types that records have: observations are of some that no entity has."""
-    records = project.journal.index.db
-    if name in OBSERVED or records.execute("SELECT 1 FROM records WHERE item_type = ? LIMIT 1", (name,)).fetchone():
+    from periplus.journal.remaining import fill_if_here
+
+    journal = project.journal
+    if name in OBSERVED or _is_in_records(journal, name):
         return
+    if row_of(project.types, name) is None and journal.index.has_floors and fill_if_here(journal):
+        if _is_in_records(journal, name):
+            return
+    records = journal.index.db
     check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:
         seen = {str(row[0]) for row in records.execute("SELECT DISTINCT item_type FROM records") if row[0]}
