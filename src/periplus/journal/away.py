@@ -13,6 +13,7 @@ __all__ = [
     "check_all_here",
     "is_gap",
     "lacks_records",
+    "missing_segments",
     "stood_for",
     "twins",
 ]
@@ -21,13 +22,14 @@ import os
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import DamageError, PeriplusError
+from periplus.base.errors import DamageError, FormatError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import decode_header_line
 from periplus.journal.checkpointing import checkpoint_files
 from periplus.journal.lineage import START, LineageReader
 from periplus.journal.partial import MISSING_FILE
+from periplus.journal.record import LINE_BYTES_MAX, decode_line
 from periplus.journal.segment import Damage
 from periplus.journal.settings import read_lineage
 
@@ -106,6 +108,40 @@ def check_all_here(layout: Layout, stores: Collection[str]) -> None:
         if lineage and os.path.isdir(folder) and not os.path.lexists(os.path.join(folder, MISSING_FILE)):
             for _ in LineageReader(folder, stores, lineage).read_from(START):
                 pass
+
+
+def missing_segments(layout: Layout, stores: Collection[str]) -> DamageError | None:
+    """What to say of the first records of a lineage that is, or was, written in ``layout`` of which no segment is there; None where there is none.
+
+    The names of the segments and their ends are looked at, and no more.
+    """
+    own = read_lineage(layout)
+    for lineage in dict.fromkeys((own.lineage, *own.left, own.previous)) if own is not None else ():
+        folder = layout.lineage_folder(lineage)
+        if not lineage or not os.path.isdir(folder) or os.path.lexists(os.path.join(folder, MISSING_FILE)):
+            continue
+        reader = LineageReader(folder, stores, lineage)
+        reached: int | None = 0
+        for first in reader.segments():
+            if reached is not None and first > reached + 1:
+                return reader.gap_before(first, reached + 1)
+            reached = _last_seq(reader.path_of(first), first)
+    return None
+
+
+def _last_seq(path: str, first: int) -> int | None:
+    """The seq of the last record in the segment, as far as its end tells; None where that cannot be read."""
+    try:
+        size = os.path.getsize(path)
+        lines = read_plain(path, 2 * LINE_BYTES_MAX, max(0, size - 2 * LINE_BYTES_MAX)).split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines[1:]):  # the first is a header, or cut
+        try:
+            return decode_line(line)[0].seq
+        except FormatError:
+            continue
+    return first - 1 if size <= 2 * LINE_BYTES_MAX else None
 
 
 def lacks_records(journal: JournalReader) -> bool:

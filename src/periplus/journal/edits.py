@@ -160,7 +160,8 @@ def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, 
 def unless_older(journal: JournalReader, verdict: Verdict) -> Verdict:
     """``verdict`` where the records before a checkpoint are not here: what may be of before is left alone, whose place nobody knows.
 
-    What was written over a version that is a head now, and what is of an entity that never was here, is surely new.
+    What was written over a version that is a head now, and what is of an entity that never was here, is surely new. Where the index
+    knows the place of the rest all the same, it would be merged over what those records say.
     """
     document = verdict.document
     if document is None:
@@ -168,8 +169,11 @@ def unless_older(journal: JournalReader, verdict: Verdict) -> Verdict:
     heads = journal.heads_of(document.item_type, document.item_id)
     if not heads or any(head.version in verdict.parents for head in heads):
         return verdict
+    what = "whether it is older than what is held cannot be told: records of before are not here"
+    if not journal.index.has_floors:
+        what = "it would stand beside what is held, and the records of before that both were made from are not here"
     return Verdict(
-        "left", "whether it is older than what is held cannot be told: records of before are not here",
+        "left", what,
         "Put the archive back, then run `periplus status`; or check out the newest commit.")  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from periplus.base.errors import (
 from periplus.base.files import Files, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
-from periplus.journal.away import absent
+from periplus.journal.away import absent, missing_segments
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
 from periplus.journal.carriers.carrier import encode_head
 from periplus.journal.heads import TreeHead, head_message, remember_head
@@ -173,8 +173,7 @@ def sync(
     unsound = journal.damage or journal.unnamed_store()
     if unsound is not None:
         raise unsound
-    if journal.index.has_floors and absent(journal):
-        journal.need_history()  # what comes may be merged over what is elsewhere: refused before any of it is here
+    _refuse_without_past(journal)
     run = _Run(journal, other, references, dry_run=dry_run, rebases=rebases)
     held = set(journal.lineages())
     unknown = {one: store for one, store in other.of_others(journal.stores).items() if one not in held}
@@ -199,6 +198,15 @@ def sync(
     conflicts = [key for key in sorted(run.touched) if (one := journal.get(*key)) is not None and one.is_in_conflict]
     return SyncReport(other.place, journal.store_id, run.transfers, conflicts, run.left, dry_run, tuple(run.waiting),
                       tuple(run.rebased), tuple(run.unsigned), run.emptied_there, returned, run.emptied_out)  # fmt: skip
+
+
+def _refuse_without_past(journal: Journal) -> None:
+    """What comes may be merged over what is elsewhere, whatever the index knows: it is refused before any of it is here. Raises DamageError."""
+    missing = missing_segments(journal.layout, journal.stores)
+    if missing is not None:
+        raise missing
+    if journal.index.has_floors and absent(journal):
+        journal.need_history()
 
 
 def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusError) -> PeriplusError:
@@ -249,6 +257,9 @@ class _Run:
         self._references = references
         self._dry_run = dry_run
         self._rebases = rebases
+        # Who works there would have to merge what comes over what is elsewhere.
+        is_store = isinstance(other, FolderCarrier) and other.is_store
+        self._missing_there = missing_segments(other.layout, journal.stores) if is_store else None
 
     def again(self, way: Callable[[str], None], direction: Direction) -> None:
         """Once more what was waiting for another lineage to come."""
@@ -397,6 +408,8 @@ class _Run:
                     if direction == "out":
                         return None  # its owner is at it and ahead of what it told us
                     self._leave()
+                if direction == "out" and self._missing_there is not None and (arrival.new_records or arrival.is_emptying):
+                    raise self._missing_there
                 taken = arrival.objects.take(self._references, dry_run=self._dry_run)
                 if direction == "in" and lineage == target.written_lineage():
                     whole: dict[str, Returned] = {}

@@ -106,7 +106,7 @@ def _differing(
     older = Problem(severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE)
     if verdict.kind != "held" and _is_read(*key, found, read):  # before the checkpoint that the index was made from
         return older
-    if journal.index.has_floors and absent(journal):
+    if absent(journal):
         verdict = unless_older(journal, verdict)
     match verdict.kind:
         case "held" if lost := _version_lost(journal, *key, found, read):

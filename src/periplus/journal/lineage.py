@@ -225,6 +225,11 @@ class LineageReader:
             return self._absent(f"the segment with record {seq:,}", segment, seq)
         return None
 
+    def gap_before(self, following: int, seq: int) -> DamageError:
+        """What is to be said where the segment with record ``seq`` is not here, and the next one begins at ``following``."""
+        what = "the first segment found begins" if seq == 1 else "the next segment found begins"
+        return self._absent(f"missing, {what} at seq {following}", seq, seq)
+
     def _absent(self, what: str, segment: int, seq: int) -> DamageError:
         path = self.path_of(segment) if segment else self.folder
         wrong = f"{what}: neither here nor in {ARCHIVE_FOLDER}/"
@@ -327,7 +332,7 @@ class LineageReader:
             what = f", records {position.segment} to {last}" if last > position.segment else only
             raise self._absent(f"missing{what}", position.segment, position.segment)
         if not position.segment and firsts and firsts[0] != 1:
-            raise self._absent(f"missing, the first segment found begins at seq {firsts[0]}", 1, 1)
+            raise self.gap_before(firsts[0], 1)
 
     def read_blocks(self, position: Position, take: Callable[[int, Block], None]) -> Position:
         """As ``read_from``, but ``take`` gets the segment and a block at a time, and no more than these is held.

@@ -6,7 +6,7 @@ __all__ = ["Pending", "key_used", "payload_of", "receipt_of", "records_of", "wri
 
 from typing import TYPE_CHECKING
 
-from periplus.base.errors import ConflictError
+from periplus.base.errors import ConflictError, DamageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.transaction import PARENTS_MAX, Receipt
 
@@ -75,11 +75,26 @@ def records_of(journal: JournalReader, receipt: Receipt) -> list[Record]:
     if len(rows) == receipt.record_count:
         records = [decode_line(journal.line_at(row))[0] for row in rows]
     else:
-        records = [entry.record for entry in entries_in_segment(journal.reader(receipt.lineage), *span)]
+        reader = journal.reader(receipt.lineage)
+        records = [entry.record for entry in entries_in_segment(reader, *span)]
+        if len(records) < receipt.record_count:
+            raise _unread(reader, receipt)
     last = {(record.item_type, record.item_id): record.seq for record in records}
     return [
         one for one in records if len(one.parents) < PARENTS_MAX or last[one.item_type, one.item_id] == one.seq
     ]  # fmt: skip
+
+
+def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
+    """What to say where records of a mutation cannot be read: whether it is the one that is repeated cannot be told then."""
+    seq = receipt.first_seq
+    segment = max((first for first in reader.segments() if first <= seq), default=0)
+    following = min((first for first in reader.segments() if first > seq), default=0)
+    if following and not segment:
+        return reader.gap_before(following, 1)
+    return DamageError(f"the records that were written with the key {receipt.key!r} cannot be read, or are not here",
+                       path=reader.path_of(segment), seq=seq, safe="Nothing was written.",
+                       mend="Run `periplus doctor`; put the archive back if it was moved elsewhere.")  # fmt: skip
 
 
 def payload_of(journal: JournalReader, record: Record) -> bytes:

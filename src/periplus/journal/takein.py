@@ -22,12 +22,14 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.base.tuples import NamedTuple
+from periplus.journal.away import absent
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge, unless_older
 from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED, LOOK_SHARE, PAUSE_NS_MAX
@@ -98,6 +100,11 @@ class _Look:
         self.waits: list[str] = []
         self.files = 0
 
+    @cached_property
+    def is_past_away(self) -> bool:
+        """Whether records of before, which the index may know, are elsewhere."""
+        return bool(absent(self.journal))
+
     def main(self, folder: str) -> None:
         for item_type in self._types():
             stamps = self.journal.index.file_stamps(item_type, self.boot)
@@ -159,10 +166,11 @@ class _Look:
     def _judge(self, path: str, key: tuple[str, str], data: bytes, *, is_forward: bool = False) -> bool:
         """Whether the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
-        if verdict.kind != "held" and self.journal.index.has_floors and self.journal.index.is_writable:
-            if fill_if_here(self.journal):  # it may be a version from before the checkpoint
+        if verdict.kind != "held" and self.journal.index.is_writable:
+            is_cut = self.journal.index.has_floors
+            if is_cut and fill_if_here(self.journal):  # it may be a version from before the checkpoint
                 verdict = judge(self.journal, *key, data, is_forward=is_forward)
-            else:  # who looks at what is here is not refused for a file
+            elif is_cut or self.is_past_away:  # who looks at what is here is not refused for a file
                 verdict = unless_older(self.journal, verdict)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))

@@ -1,0 +1,128 @@
+"""The archive is on another disk, and the index knows all that lies in it: nothing comes in that would be merged over it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from cli_support import git, shared_project
+from test_checkpoint import without_index
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """``(ada, bob, a decision, where ada's archive was, where it is)``: both changed the decision, and what they made it from is archived."""
+    people = shared_project(tmp_path, "bob")
+    ada, bob = people["ada"], people["bob"]
+    config = ada.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 600\nlive_segments = 1\n")
+    one = ada.json("remember", "The boiler is red", "--type", "decision").entity.id
+    git(ada.folder, "add", "-A")
+    git(ada.folder, "commit", "-q", "-m", "Say what colour it has")
+    git(ada.folder, "push", "-q", "origin", "main")
+    git(bob.folder, "pull", "-q")
+    bob("sync", "--with", ada.folder)
+    ada("set", one, "text=The boiler is grey")
+    rule = ada.json("remember", "Ports start at 8000", "--type", "constraint").entity.id
+    bob("set", one, "rationale=It was painted")
+    for number in range(3):
+        ada("set", rule, f"text=Ports start at 900{number}")
+        ada("doctor", "--compact")
+    [archive] = (ada.folder / ".periplus" / "journal").glob("lin_*/archive")
+    assert len(list(archive.iterdir())) > 2
+    away = tmp_path / "away"
+    shutil.move(archive, away)
+    return ada, bob, one, rule, archive, away
+
+
+def check_works(ada, rule):
+    assert "Ports start at 9002" in ada("show", rule).out
+    assert "state    sound" in ada("status").out
+    ada("remember", "What has nothing to do with it", "--type", "note")
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_a_sync_lets_nothing_in(apart, is_index_there):
+    """What came in was merged over what is elsewhere: nothing could be written, and old versions were shown."""
+    ada, bob, one, rule, archive, away = apart
+    if not is_index_there:
+        without_index(ada.folder / ".periplus")
+    before = ada.json("log", "--lineage", "all", "--limit", "5").records if is_index_there else []
+    for _ in range(2):
+        ada.fails("sync", "--with", bob.folder, code=3, wrong="neither here nor in archive/")
+    if is_index_there:
+        assert ada.json("log", "--lineage", "all", "--limit", "5").records == before
+    check_works(ada, rule)
+    shutil.move(away, archive)
+    assert "conflict" not in ada("sync", "--with", bob.folder).out
+    assert ada.json("show", one).entity.value["rationale"] == "It was painted"
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_another_clone_brings_nothing_either(apart, is_index_there):
+    ada, bob, one, rule, archive, away = apart
+    if not is_index_there:
+        without_index(ada.folder / ".periplus")
+    bob("remember", "Bob says something", "--type", "note")
+    for _ in range(2):
+        assert "neither here nor in archive/" in bob("sync", "--with", ada.folder, code=3).out
+    check_works(ada, rule)
+    shutil.move(away, archive)
+    bob("sync", "--with", ada.folder)
+    assert ada.json("show", one).entity.value["rationale"] == "It was painted"
+    assert bob.json("show", one).entity.value["text"] == "The boiler is grey"
+
+
+@pytest.mark.parametrize("is_index_there", [True, False])
+def test_a_hole_in_the_archive_lets_nothing_in(apart, is_index_there):
+    ada, bob, _, rule, archive, away = apart
+    archive.mkdir()
+    first, *others = sorted(away.iterdir())
+    for path in (first, *others[1:]):
+        shutil.move(path, archive / path.name)
+    if not is_index_there:
+        without_index(ada.folder / ".periplus")
+    ada.fails("sync", "--with", bob.folder, code=3, wrong="neither here nor in archive/")
+    check_works(ada, rule)
+
+
+def test_a_file_that_would_stand_beside_what_is_held_is_left_alone(apart):
+    """It was taken in by whoever looked, and merged over what is elsewhere."""
+    ada, bob, one, rule, archive, away = apart
+    file = ada.folder / ".periplus" / "entities" / "decision" / f"{one}.json"
+    theirs = (bob.folder / ".periplus" / "entities" / "decision" / f"{one}.json").read_bytes()
+    file.write_bytes(theirs)
+    assert "it would stand beside what is held" in ada("status").out
+    assert "it would stand beside what is held" in ada("doctor", code=3).out
+    check_works(ada, rule)
+    assert file.read_bytes() == theirs
+    shutil.move(away, archive)
+    assert "left alone" not in ada("status").out
+    value = ada.json("show", one).entity.value
+    assert (value["text"], value["rationale"]) == ("The boiler is grey", "It was painted")
+
+
+def test_an_edit_of_what_is_held_is_taken_in(apart):
+    ada, _, one, rule, _, _ = apart
+    file = ada.folder / ".periplus" / "entities" / "decision" / f"{one}.json"
+    file.write_text(file.read_text().replace("The boiler is grey", "The boiler is black"))
+    assert ada.json("show", one).entity.value["text"] == "The boiler is black"
+    check_works(ada, rule)
+
+
+def test_a_write_that_is_repeated_is_not_called_another(apart):
+    """Whoever believed it wrote it again without its key."""
+    ada, _, _, _, archive, away = apart
+    shutil.move(away, archive)
+    words = ("remember", "Ports are checked", "--type", "note", "--key", "k-1")
+    ada(*words)
+    for number in range(3):
+        ada("remember", f"Rule {number}, at some length so that it fills a segment of its own", "--type", "note")
+        ada("doctor", "--compact")
+    shutil.move(archive, away)
+    for is_index_there in (True, False):
+        if not is_index_there:
+            without_index(ada.folder / ".periplus")
+        said = ada.fails(*words, code=3, wrong="neither here nor in archive/").err
+        assert "used for something else" not in said
