@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from errno import ENOSPC
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import Files
+from periplus.base.locks import Lock
 from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
 from periplus.journal.doctor import examine
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.redaction import redact
+from periplus.project import Project
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
 
@@ -328,3 +331,16 @@ def test_a_redacted_secret_is_in_no_checkpoint(tmp_path):
     with open_journal(root) as journal:
         assert journal.index.has_floors
         assert state(journal) == expected
+
+
+def test_who_asks_for_one_waits_for_who_makes_one(tmp_path):
+    """It was said that the store was being written, and not free within 0 s."""
+    root = make_store(tmp_path)
+    with Project(root, WRITER) as project:
+        project.journal.mutate(lambda t: t.put("note", item(1, "not"), {"v": 1, "text": "one", "author": "me"}), WRITER)
+        lock = Lock(project.journal.layout.checkpoint_lock)
+        assert lock.try_take()
+        other = threading.Timer(0.2, lock.release)
+        other.start()
+        assert project.compact() is not None
+        other.join()

@@ -155,4 +155,7 @@ def test_what_another_clone_made_under_the_same_id_is_taken_in(tmp_path, is_whol
     with open_journal(here) as journal:
         assert journal.index.has_floors != is_whole
         assert len(take_in(journal).adopted) == 1
-        assert {head.payload for head in journal.heads_of("decision", item(1))} == {b'{"n":"ours, later"}', b'{"n":"theirs"}'}
+        assert {head.payload for head in journal.heads_of("decision", item(1))} == {
+            b'{"n":"ours, later"}',
+            b'{"n":"theirs"}',
+        }

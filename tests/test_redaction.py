@@ -372,3 +372,28 @@ def test_a_stop_at_every_call_and_the_same_command_again(tmp_path):
             break
         at += 1
     assert stops > 30
+
+
+def test_a_redaction_that_finds_nothing_leaves_the_checkpoint(root):
+    """Each time it made the checkpoint anew, and wrote a record of it."""
+    with open_journal(root) as journal:
+        redact(journal, WRITER, secret=SECRET, reason="why")
+        make_checkpoint(journal, WRITER)
+        end, [usable] = journal.end().next_seq, usable_checkpoints(journal)
+        for _ in range(2):
+            assert redact(journal, WRITER, secret=SECRET, reason="why").records == []
+        assert journal.end().next_seq == end
+        assert [one.path for one in usable_checkpoints(journal)] == [usable.path]
+
+
+def test_a_checkpoint_that_alone_holds_the_secret_goes(root):
+    """As where a redaction was stopped when the records were emptied: another process had made it meanwhile."""
+    with open_journal(root) as journal:
+        make_checkpoint(journal, WRITER)
+        [usable] = usable_checkpoints(journal)
+        held = Path(usable.path).read_bytes()
+        redact(journal, WRITER, secret=SECRET, reason="why")
+        Path(usable.path).write_bytes(held)
+        assert holders(root) == [usable.path]
+        redact(journal, WRITER, secret=SECRET, reason="why")
+    assert holders(root) == []

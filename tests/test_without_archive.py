@@ -7,7 +7,13 @@ import shutil
 import pytest
 
 from cli_support import git, shared_project
+from periplus.journal import Writer
+from periplus.memory import Memory
+from periplus.project import Project
+from periplus.server.mcp.arguments import ShowArguments
+from periplus.server.mcp.reading import run_show
 from test_checkpoint import without_index
+from test_history_apart import Builder
 
 
 @pytest.fixture
@@ -126,3 +132,42 @@ def test_a_write_that_is_repeated_is_not_called_another(apart):
             without_index(ada.folder / ".periplus")
         said = ada.fails(*words, code=3, wrong="neither here nor in archive/").err
         assert "used for something else" not in said
+
+
+def test_what_is_not_here_is_said_in_whatever_way_is_asked(apart):
+    """Only lines for people said that a history is not whole."""
+    ada, _, one, rule, archive, away = apart
+    shutil.move(away, archive)
+    assert not ada.json("show", rule).cut
+    assert not ada.json("blame", rule).cut
+    assert not ada.json("review").cut
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).cut
+    assert ada.json("blame", one).cut
+    assert ada.json("review").cut
+    assert "older records are not here" in ada("review").out
+    with Project.open(str(ada.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        said = run_show(project, ShowArguments(one)).entries
+        assert "older records are not here" in said[-1].text
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_who_has_the_store_open_goes_on_where_the_index_is_thrown_away(apart, is_built):
+    """It began with the first record that is here: what the checkpoint stands for was gone, and nothing could be written."""
+    ada, _, one, rule, _, _ = apart
+    with Project.open(str(ada.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        assert project.show(rule).value["text"] == "Ports start at 9002"
+        without_index(ada.folder / ".periplus")
+        other = Builder(str(ada.folder / ".periplus")) if is_built else None
+        try:
+            project.journal.project()
+            assert project.show(one).value["text"] == "The boiler is grey"
+            assert project.journal.damage is None
+            project.remember(Memory("note", "Something new"))
+        finally:
+            if other is not None:
+                other.end()
+        assert len(list(project.journal.entities("note"))) == 1
+    assert "state    sound" in ada("status").out
+    assert "Something new" in ada("recall", "something new").out

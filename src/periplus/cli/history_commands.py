@@ -475,7 +475,7 @@ def _blame(face: Face, arguments: argparse.Namespace) -> int:
             found.append(BlamedOut(field.name, msgspec.json.decode(field.value), origins))
         own, is_cut = project.journal.lineage, any(field.is_cut for field in fields)
         face.warn(project.journal.damage)
-    result = BlameOut(entity_out(entity), found)
+    result = BlameOut(entity_out(entity), found, is_cut)
 
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width

@@ -377,7 +377,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         rivals = rivals_of(project.journal, entity) if is_now else []
         ends = [settled_by(project.journal, entity, conflict) for conflict in entity.conflicts]
         face.warn(project.journal.damage)
-    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later, rivals)
+    result = ShowOut(entity_out(entity), list(stale), records, arguments.at or 0, list(standing), later, rivals, is_cut)
 
     def lines() -> Iterator[str]:
         paint = face.palette

@@ -54,6 +54,7 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
 
     with face.open() as project:
         due = project.reviewing.due(face.progress("looking at what holds"))
+        is_cut = project.reviewing.is_past_away()
         face.warn(project.journal.damage)
     face.clear_progress()
     count = len(due)
@@ -69,7 +70,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                    list(one.entity.conflict_names) if one.late is not None else [],
                    str(one.entity.value["state"]) if one.unreplaced is not None else "")
             for one in due
-        ]
+        ],
+        is_cut,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -113,6 +115,8 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
             yield f"… and {count - len(due):,} more: periplus review --limit {count}, or --json"
         if not result.due:
             yield "Nothing is stale, expired or fails its check."
+        if is_cut:
+            yield f"{paint.bad}older records are not here{paint.end}, which may say that a check failed, or that clones said something apart or late: periplus status"
 
     return face.emit(result, lines, 1 if result.due else 0)
 

@@ -38,9 +38,12 @@ class DueOut(msgspec.Struct):
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):
-    """The weightiest first."""
+    """The weightiest first. ``cut`` says that records of before are not here, which alone may say that a check failed, or that clones said
+    something apart or late.
+    """
 
     due: list[DueOut]
+    cut: bool = False
 
 
 class ProbedOut(msgspec.Struct):

@@ -256,7 +256,7 @@ class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
 
 class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
     """``at`` is the record as of which it is shown, 0 for the present. ``superseded_by`` are the ids of what says that it stands in its place,
-    ``rivals`` of what other clones put in place of what it supersedes, where nobody settled that.
+    ``rivals`` of what other clones put in place of what it supersedes, where nobody settled that. ``cut`` says that older records are not here.
     """
 
     entity: EntityOut
@@ -266,6 +266,7 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
     standing: list[str] = []
     superseded_by: list[str] = []
     rivals: list[str] = []
+    cut: bool = False
 
 
 class GapOut(msgspec.Struct):
@@ -311,8 +312,11 @@ class BlamedOut(msgspec.Struct):
 
 
 class BlameOut(msgspec.Struct, tag_field="schema", tag="periplus.blame/1"):
+    """``cut`` says that records of it are not here, or cannot be read."""
+
     entity: EntityOut
     fields: list[BlamedOut]
+    cut: bool = False
 
 
 class UndoneOut(msgspec.Struct):

@@ -7,13 +7,13 @@ store's once that lock is free. Whether a key was used before takes less: where 
 
 from __future__ import annotations
 
-__all__ = ["is_new_key", "serve_apart", "serve_together"]
+__all__ = ["is_new_key", "serve_apart", "serve_from_checkpoint", "serve_together"]
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from periplus.base.errors import EnvironmentFailure, FormatError, LockTimeoutError
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, LockTimeoutError
 from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.record import decode_line
@@ -65,6 +65,32 @@ def serve_apart(journal: JournalReader) -> None:
         journal.index.close()
         journal.serve_by(journal.layout.index)
         raise
+
+
+def serve_from_checkpoint(journal: JournalReader) -> bool:
+    """Fill an index with nothing in it, as where another process threw it away, from a checkpoint, where the first records are not here:
+    no view can begin with them. False where there is no need, or no checkpoint that serves.
+    """
+    segments = journal.reader(journal.lineage).segments()
+    if not segments or segments[0] == 1 or journal.index.watermarks():
+        return False
+    try:
+        if journal.index.is_writable and not journal.index.is_memory:
+            try:
+                with journal.projecting_alone(0.0):
+                    journal.index.close()
+                    journal.serve_by(journal.layout.index)
+                    if not journal.index.watermarks():
+                        journal.fill_index(is_beside=True)
+            except (LockTimeoutError, EnvironmentFailure):
+                pass  # whoever is at it has it for long in a large store
+            else:
+                return True
+        journal.serve_scratch(is_memory=False)
+        journal.fill_index(is_beside=True)
+    except DamageError:
+        return False
+    return True
 
 
 def serve_together(journal: JournalReader) -> None:

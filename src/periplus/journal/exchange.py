@@ -258,8 +258,9 @@ class _Run:
         self._dry_run = dry_run
         self._rebases = rebases
         # Who works there would have to merge what comes over what is elsewhere.
-        is_store = isinstance(other, FolderCarrier) and other.is_store
-        self._missing_there = missing_segments(other.layout, journal.stores) if is_store else None
+        self._missing_there: DamageError | None = None
+        if isinstance(other, FolderCarrier) and other.is_store:
+            self._missing_there = missing_segments(other.layout, journal.stores)
 
     def again(self, way: Callable[[str], None], direction: Direction) -> None:
         """Once more what was waiting for another lineage to come."""
@@ -408,7 +409,11 @@ class _Run:
                     if direction == "out":
                         return None  # its owner is at it and ahead of what it told us
                     self._leave()
-                if direction == "out" and self._missing_there is not None and (arrival.new_records or arrival.is_emptying):
+                if (
+                    direction == "out"
+                    and self._missing_there is not None
+                    and (arrival.new_records or arrival.is_emptying)
+                ):
                     raise self._missing_there
                 taken = arrival.objects.take(self._references, dry_run=self._dry_run)
                 if direction == "in" and lineage == target.written_lineage():

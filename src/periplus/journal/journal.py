@@ -403,7 +403,9 @@ class Journal(JournalReader):
                 self._own, self._own_place = found, place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store not in self.stores:
-            raise self._of_another_store(self._own.store)
+            from periplus.journal.joining import of_another_store
+
+            raise of_another_store(self.layout, self.settings.store, self._own.store)
         return self._own.lineage
 
     def _is_in_place(self) -> bool:

@@ -34,8 +34,8 @@ from periplus.journal.lineage import START
 from periplus.journal.lost_plans import LostContent
 from periplus.journal.mending import Mended, Restored
 from periplus.journal.record import Record, action_class, decode_line
-from periplus.journal.remembered import Remembered
 from periplus.journal.remaining import fill_if_here
+from periplus.journal.remembered import Remembered
 from periplus.journal.removed import taken_out
 from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers

@@ -216,10 +216,14 @@ class JournalReader(Resting):
             self._heal_index()
             return
         try:
+            self._begin_anew()
             self._read_on(salvage=False)
         except NewerFormatError:
             raise
         except DamageError as error:
+            if self._begin_anew():
+                self.refresh()
+                return
             gone = None
             if not self._is_renewing and self._is_index_wrong():  # else it was not the index
                 from periplus.journal.stated import was_put_back
@@ -229,6 +233,14 @@ class JournalReader(Resting):
                     self.renew_derived()
                     return
             self._salvage(self.unnamed_store() or gone or error)
+
+    def _begin_anew(self) -> bool:
+        """Whether an index with nothing in it was filled from a checkpoint, for the first records are not here."""
+        if self._seen or self._is_renewing or not self.lineage:
+            return False
+        from periplus.journal.apart import serve_from_checkpoint
+
+        return serve_from_checkpoint(self)
 
     def _forget_if_mended(self) -> None:
         """A damaged file that is another by now, or there again, is read anew: what was said of it may hold no more."""
@@ -248,16 +260,11 @@ class JournalReader(Resting):
 
     def unnamed_store(self) -> DamageError | None:
         """What to say where the settings do not name a store that records here are of; None where they name all."""
-        from periplus.journal.joining import unnamed_store
+        from periplus.journal.joining import of_another_store, unnamed_store
 
         if self._own is not None and self._own.store not in self.stores:
-            return self._of_another_store(self._own.store)
+            return of_another_store(self.layout, self.settings.store, self._own.store)
         return unnamed_store(self.layout, self.settings.store, self.stores, self.lineages())
-
-    def _of_another_store(self, store: str) -> DamageError:
-        from periplus.journal.joining import of_another_store
-
-        return of_another_store(self.layout, self.settings.store, store)
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
         """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""

@@ -119,6 +119,13 @@ class ProjectReview:
         self._project.look()
         return review(self._project.journal, self._ground(), progress)
 
+    def is_past_away(self) -> bool:
+        """Whether records of before are elsewhere: of what they alone say ``due`` does not tell (failed checks, what clones said apart or late)."""
+        from periplus.journal.away import absent
+
+        journal = self._project.journal
+        return journal.index.has_floors and bool(absent(journal))
+
     def confirm(
         self, item_ids: Sequence[str], *, about: Sequence[str] = (), expires: str = "", key: str = ""
     ) -> Changed:

@@ -59,9 +59,9 @@ def check_logged_type(project: Project, name: str) -> None:
     journal = project.journal
     if name in OBSERVED or _is_in_records(journal, name):
         return
-    if row_of(project.types, name) is None and journal.index.has_floors and fill_if_here(journal):
-        if _is_in_records(journal, name):
-            return
+    is_unknown = row_of(project.types, name) is None and journal.index.has_floors
+    if is_unknown and fill_if_here(journal) and _is_in_records(journal, name):
+        return
     records = journal.index.db
     check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:

@@ -260,6 +260,9 @@ def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answ
     for record in project.history(entity):
         text = f"{record.action} by {record.writer}, {record.ts[:19]}"
         entries.append(Entry(f"  record {record.seq}: {text}", {"record": record.seq, "text": text}))
+    if project.journal.index.has_floors:  # also behind ``history``, which looks for all of them
+        text = "older records are not here: see `periplus status`"
+        entries.append(Entry(f"  {text}", {"field": "history", "text": text}))
     total = len(entries)
     entries = entries[given.offset :]
     if given.offset and not entries:
