@@ -29,7 +29,6 @@ from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.base.tuples import NamedTuple
-from periplus.journal.away import absent
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge, unless_older
 from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED, LOOK_SHARE, PAUSE_NS_MAX
@@ -103,6 +102,8 @@ class _Look:
     @cached_property
     def is_past_away(self) -> bool:
         """Whether records of before, which the index may know, are elsewhere."""
+        from periplus.journal.away import absent  # with checkpoints: not for each command
+
         return bool(absent(self.journal))
 
     def main(self, folder: str) -> None:
