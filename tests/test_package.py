@@ -8,7 +8,9 @@ import io
 import json
 import os
 import pty
+import struct
 import subprocess
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -223,7 +225,8 @@ def attempt(file: Path, tmp_path: Path) -> None:
 
 
 HOSTILE = ["periplus/../../evil", "/etc/evil", "periplus/journal/keys/x.private", "periplus/index.sqlite", "evil",
-           "periplus/journal/lin_0000000000000000/archive/../../../evil", "periplus/objects/ab/" + "g" * 62]  # fmt: skip
+           "periplus/journal/lin_0000000000000000/archive/../../../evil", "periplus/objects/ab/" + "g" * 62,
+           "periplus/journal/checkpoints/" + "\u0661" * 12 + ".jsonl"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -243,6 +246,37 @@ def test_a_bomb_is_not_unpacked(shell, tmp_path):
         archive.writestr("periplus/journal/keys/lin_0000000000000000.public", b"0" * (2 << 20))
     with pytest.raises(FormatError, match="2,097,152 bytes"):
         attempt(shell.folder / "store.zip", tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_unpacks_in_one_piece_is_not_unpacked(shell, tmp_path, method):
+    shell("export", "store.zip")
+    bad = tmp_path / "bad.zip"
+    with zipfile.ZipFile(shell.folder / "store.zip") as old, zipfile.ZipFile(bad, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name), method if name.endswith("config.toml") else zipfile.ZIP_DEFLATED)
+    with pytest.raises(FormatError, match="no file of a store"):
+        attempt(bad, tmp_path)
+
+
+def test_a_manifest_takes_no_more_memory_than_it_says_to_have(shell, tmp_path):
+    shell("export", "store.zip")
+    size = 200 << 20
+    bomb = rewritten(
+        shell.folder / "store.zip", tmp_path / "bad.zip", lambda name, data: None if name.endswith(MANIFEST) else data
+    )
+    with zipfile.ZipFile(bomb, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("periplus/" + MANIFEST, bytes(size))
+    data = bomb.read_bytes()
+    assert data.count(struct.pack("<L", size)) == 2  # before the member and in the directory
+    bomb.write_bytes(data.replace(struct.pack("<L", size), struct.pack("<L", 100)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError):
+            attempt(bomb, tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < size // 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_files_that_are_not_as_the_manifest_says(shell, tmp_path):

@@ -79,8 +79,8 @@ _LINEAGE: Final = r"lin_[0-9a-z]{16,32}"
 # What may be in the file: where, and how many bytes at the most.
 _PLACES: Final = (
     (re.compile(r"config\.toml"), _SMALL),
-    (re.compile(rf"journal/{_LINEAGE}/(archive/)?\d{{12}}\.jsonl"), SEGMENT_READ_MAX),
-    (re.compile(r"journal/checkpoints/\d{12}\.jsonl"), _CHECKPOINT_BYTES_MAX),
+    (re.compile(rf"journal/{_LINEAGE}/(archive/)?[0-9]{{12}}\.jsonl"), SEGMENT_READ_MAX),
+    (re.compile(r"journal/checkpoints/[0-9]{12}\.jsonl"), _CHECKPOINT_BYTES_MAX),
     (re.compile(rf"journal/keys/{_LINEAGE}\.public"), _SMALL),
     (re.compile(rf"journal/peers/{_LINEAGE}\.json"), _SMALL),
     (re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{62}(\.[zt])?"), OBJECT_BYTES_MAX + _SMALL),

@@ -63,6 +63,8 @@ _PIECE: Final = 1 << 20
 _SYNC_EACH_MAX: Final = 64  # more files reach the disk together, once all of them are found sound
 _TOLD_MAX: Final = 3
 _HEADER_BYTES_MAX: Final = 1 << 24
+# What zipfile unpacks by pieces; of the other methods one piece of the file, however much that is, goes into memory at once.
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LEFT: Final = re.compile(rf"\.periplus-[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
 
@@ -257,7 +259,7 @@ def _unpack(path: str, place: str, files: Files, progress: Progress) -> tuple[Pa
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _check_members(members, place, path)
-            manifest = _decoded(archive.read(TOP + MANIFEST), path)
+            manifest = _decoded(_manifest_bytes(archive), path)
             syncs = len(members) <= _SYNC_EACH_MAX
             for number, member in enumerate(members):
                 progress(number, len(members))
@@ -300,7 +302,8 @@ def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> Non
     for member in members:
         name = member.filename.removeprefix(TOP)
         limit = MANIFEST_BYTES_MAX if name == MANIFEST else limit_of(name)
-        if name == member.filename or not limit or member.file_size > limit or name in names:
+        is_known = name != member.filename and limit > 0 and member.compress_type in _METHODS
+        if not is_known or member.file_size > limit or name in names:
             raise DamagedFileError(
                 f"no file of a store: {member.filename[:200]!r}, {member.file_size:,} bytes", path=path, safe=_UNTOUCHED
             )
@@ -320,6 +323,12 @@ def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> Non
 
 
 _UNTOUCHED: Final = "Nothing was made of it."
+
+
+def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
+    """No more of it than its member says to have: read without a number, all that it unpacks to is in memory first."""
+    with archive.open(TOP + MANIFEST) as source:
+        return source.read(archive.getinfo(TOP + MANIFEST).file_size)
 
 
 def _unpack_file(source: IO[bytes], name: str, target: str, files: Files, *, syncs: bool) -> PackedFile:
