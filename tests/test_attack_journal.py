@@ -379,6 +379,31 @@ def test_a_segment_is_sure_to_be_found_before_its_first_record_is_acknowledged(t
     assert reader.folder in counting.synced
 
 
+def test_a_segment_that_follows_acknowledged_records_is_sure_to_be_found_too(tmp_path):
+    """The same where all that lies before it is known to be on disk: of a folder's entry that says nothing."""
+    root = make_store(tmp_path)
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text() + "segment_bytes = 500\n")
+    with open_journal(root) as journal:
+        reader = journal.reader(journal.lineage)
+        while journal.end().offset < 500:
+            journal.mutate(put(8, "acknowledged"), WRITER)
+        segments, last = reader.segments(), journal.end().next_seq - 1
+        assert journal.durable_end() == last
+    at = 0
+    while reader.segments() == segments:
+        files = StoppingFiles(at)
+        with open_journal(root, files) as journal, pytest.raises(Stop):
+            journal.mutate(put(9, "killed"), WRITER)
+        at += 1
+    assert files.calls[-1] == "sync_folder"
+    counting = CountingFiles()
+    with open_journal(root, counting) as journal:
+        assert (journal.end().next_seq - 1, journal.durable_end()) == (last, last)
+        journal.mutate(put(9, "goes on"), WRITER, project=False)
+    assert reader.folder in counting.synced
+
+
 def poisoned(root, *, repeats=0):
     """A store whose newest segment had a failed sync; gives what was acknowledged before, and the records held."""
     for number in range(repeats):
