@@ -405,6 +405,16 @@ def test_archives_with_a_password_or_an_unknown_packing_are_refused(tmp_path):
             read_all(path)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_unpacks_in_one_piece_is_not_unpacked(tmp_path, method):
+    path = tmp_path / "bad.eval"
+    with zipfile.ZipFile(path, "w", method) as made:
+        made.writestr("header.json", HEADER)
+        made.writestr("samples/1_epoch_1.json", sample())
+    with pytest.raises(FormatError, match="no sample"):
+        read_all(path)
+
+
 def test_many_members_are_read_in_turn(tmp_path):
     members = [(f"samples/{number}_epoch_1.json", sample(id=number)) for number in range(300)]
     sessions, _ = read_all(archive(tmp_path / "a.eval", [("header.json", HEADER), *members]))

@@ -214,7 +214,12 @@ def _read_members(source: Source, log: _Log, archive: zipfile.ZipFile) -> Iterat
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> bytes | None:
-    """The bytes of the member, None where they are damaged. Whatever size it claims, no more is unpacked than may be."""
+    """The bytes of the member, None where they are damaged. Whatever size it claims, no more is unpacked than may be.
+
+    Of what is packed by other methods ``zipfile`` unpacks a whole piece of the file at once, however much that is.
+    """
+    if member.compress_type not in (0, 8):  # stored, deflated
+        return None
     try:
         with archive.open(member) as stream:
             data = stream.read(MEMBER_BYTES_MAX + 1)
