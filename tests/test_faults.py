@@ -377,6 +377,20 @@ def test_an_empty_file_of_identity_is_told_and_not_replaced_by_a_new_one(root, n
     assert path.read_bytes() == b""
 
 
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_in_the_place_of_who_writes_here_keeps_nobody_from_reading(root, make):
+    """Nor does one that the disk does not give back, or that this user may not read."""
+    _, state = acknowledged(root)
+    path = Path(root, "journal", "lineage.json")
+    path.unlink()
+    make(path)
+    with open_journal(root) as journal:
+        assert {one.item_id: one.value["text"] for one in journal.entities()} == state
+        assert "lineage.json" in str(journal.damage)
+        with pytest.raises(DamageError, match=r"lineage\.json"):
+            journal.mutate(put(9, "refused"), WRITER)
+
+
 # -- 24, 25: seqs ------------------------------------------------------------------------------------------------------
 
 

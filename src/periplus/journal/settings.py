@@ -21,6 +21,7 @@ __all__ = [
     "unknown_tables",
 ]
 
+import errno
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -293,14 +294,27 @@ def _newer(path: str, found: int) -> NewerFormatError:
     )
 
 
+_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+
+
 def read_lineage(layout: Layout) -> LineageFile | None:
-    """None where this clone has not written yet. Raises DamageError where the file is not what was written."""
+    """None where this clone has not written yet. Raises DamageError where the file is not what was written, or cannot be had.
+
+    Only the descriptors or the memory that this process lacks are no matter of the file: EnvironmentFailure.
+    """
     try:
         data = read_plain(layout.lineage, 65_536)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise environment_failure(error, "read", layout.lineage) from error
+        if error.errno in _SHORTAGES:
+            raise environment_failure(error, "read", layout.lineage) from error
+        raise DamageError(
+            f"who writes here cannot be read: {error.strerror or error}",
+            path=layout.lineage,
+            safe="The records are untouched.",
+            mend="Check its owner and mode; or run `periplus doctor`.",
+        ) from error
     return parse_lineage(data, layout.lineage)
 
 
