@@ -416,6 +416,34 @@ def poisoned(root, *, repeats=0):
 
 
 @pytest.mark.parametrize("repeats", [0, 3])
+def test_what_voids_torn_bytes_is_written_once_more_without_them(tmp_path, repeats):
+    """The bytes stay behind in the segment that was left: in the new one nothing lies before the record that voided them."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(repeats):
+            journal.mutate(put(7, f"acked {number}"), WRITER)
+        if not repeats:
+            journal.roll()
+        path = Path(journal.reader(journal.lineage).path_of(journal.end().segment))
+    with path.open("ab") as file:
+        file.write(b'{"v":2,"seq":')
+    with open_journal(root, FailingFiles("sync_data", errno.EIO)) as journal, pytest.raises(OutcomeUnknownError):
+        journal.mutate(three, WRITER, key="k")
+    with open_journal(root) as journal:
+        journal.mutate(put(9, "the next writer"), WRITER)
+        entries = [entry for _, entry in journal.entries(journal.lineage)]
+        assert [entry.record.seq for entry in entries] == list(range(1, repeats + 5))
+        assert [entry.record.voids for entry in entries] == [None] * len(entries)
+        state = {entity.item_id: entity.payload for entity in journal.entities()}
+    for index in Path(root).glob("index.sqlite*"):
+        index.unlink()
+    with open_journal(root) as journal:
+        assert journal.damage is None
+        assert {entity.item_id: entity.payload for entity in journal.entities()} == state
+        assert [one for one in examine(journal).problems if one.severity == "error"] == []
+
+
+@pytest.mark.parametrize("repeats", [0, 3])
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_a_stop_at_every_call_of_leaving_a_poisoned_segment(tmp_path, repeats, is_marked):
     at = 0
