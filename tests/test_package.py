@@ -294,6 +294,16 @@ def test_files_that_are_not_as_the_manifest_says(shell, tmp_path):
             attempt(rewritten(source, bad, change), tmp_path)
 
 
+def test_a_file_that_the_manifest_does_not_name(shell, tmp_path):
+    """At a place that a store has: an object, a key or a lineage of somebody else would come in with the rest."""
+    shell("export", "store.zip")
+    file = rewritten(shell.folder / "store.zip", tmp_path / "bad.zip", lambda _, data: data)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("periplus/objects/ab/" + "0" * 62, b"not asked for")
+    with pytest.raises(FormatError, match="its manifest does not name"):
+        attempt(file, tmp_path)
+
+
 def test_a_forger_who_mends_the_manifest_is_found_by_the_records(shell, tmp_path):
     import hashlib
 
