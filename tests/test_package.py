@@ -304,6 +304,21 @@ def test_a_file_that_the_manifest_does_not_name(shell, tmp_path):
         attempt(file, tmp_path)
 
 
+def test_records_that_are_not_those_of_the_head_that_the_manifest_states(shell, tmp_path):
+    shell("export", "store.zip")
+    source = shell.folder / "store.zip"
+    with zipfile.ZipFile(source) as archive:
+        (head, *_) = json.loads(archive.read("periplus/" + MANIFEST))["heads"]
+    other = head["root"].translate(str.maketrans("0123456789abcdef", "123456789abcdef0"))
+    bad = rewritten(
+        source,
+        tmp_path / "bad.zip",
+        lambda name, data: data.replace(head["root"].encode(), other.encode()) if name.endswith(MANIFEST) else data,
+    )
+    with pytest.raises(FormatError, match="are not those of the manifest"):
+        attempt(bad, tmp_path)
+
+
 def test_a_forger_who_mends_the_manifest_is_found_by_the_records(shell, tmp_path):
     import hashlib
 
