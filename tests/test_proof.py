@@ -190,10 +190,16 @@ def test_a_bundle_claims_no_more_than_it_shows(several):
     first, second = nodes[0] * 32, (nodes[0] + nodes[1]) * 32
     ways = (sections[3][:first], sections[3][first:second], sections[3][second:])
     assert not holds(  # each of them is in the tree, and the file speaks of them in an order of its own
-        seqs=[9, 3], lines=b"\n".join(reversed(lines)), path=ways[1] + ways[0] + ways[2], nodes=[nodes[1], nodes[0], nodes[2]]
+        seqs=[9, 3],
+        lines=b"\n".join(reversed(lines)),
+        path=ways[1] + ways[0] + ways[2],
+        nodes=[nodes[1], nodes[0], nodes[2]],
     )
     assert not holds(
-        seqs=[3, 3], lines=lines[0] + b"\n" + lines[0], path=ways[0] + ways[0] + ways[2], nodes=[nodes[0], nodes[0], nodes[2]]
+        seqs=[3, 3],
+        lines=lines[0] + b"\n" + lines[0],
+        path=ways[0] + ways[0] + ways[2],
+        nodes=[nodes[0], nodes[0], nodes[2]],
     )
     assert not holds(lines=sections[2] + b"\n")
     assert not holds(path=sections[3] + bytes(32))
