@@ -124,11 +124,12 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.good}redacted{paint.end}  {what} in {visible(report.place)}; the entity files there follow with the next command there"
         yield from _redacted_there(face, report)
         yield from _waiting(face, report)
-        for refusal in refusals:
+        for refusal in refusals[:_TOLD_MAX]:
             yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
             rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
             if rest:
                 yield f"          {visible(rest)}"
+        yield from _more(f"{paint.bad}refused{paint.end}  ", refusals, "the same with --json names them")
 
     return face.emit(result, lines, max((error.exit_code for error in report.refusals), default=0))
 

@@ -127,6 +127,10 @@ class SyncReport(NamedTuple):
 class Outlet(Carrier, Protocol):
     """A carrier that is no folder: it takes a lineage from its owner only, as a whole."""
 
+    def removing(self, lineage: str) -> str:
+        """What mends a copy there that is of no use."""
+        ...
+
     def has_object(self, lineage: str, digest: bytes) -> bool: ...
 
     def holds(self, lineage: str, segment: int, data: bytes) -> bool | None:
@@ -210,8 +214,17 @@ def _refuse_without_past(journal: Journal) -> None:
 
 
 def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusError) -> PeriplusError:
-    """``error``; damage in an exchange folder as what it is: nobody can run a command in it, and whoever has the records mends it."""
-    if not isinstance(other, FolderCarrier) or other.is_store or type(error) is not DamageError:
+    """``error``; damage in an exchange folder or a git remote as what it is: nobody can run a command in it, and whoever has the records
+    mends it.
+    """
+    if type(error) is not DamageError:
+        return error
+    if not isinstance(other, FolderCarrier):
+        if not error.wrong.startswith(f"{other.place}: {lineage}"):
+            return error
+        return DamageError(error.wrong, path=error.path, offset=error.offset, seq=error.seq, safe=error.safe,
+                           mend=other.removing(lineage))  # fmt: skip
+    if other.is_store:
         return error
     cause = error.__cause__
     found = cause if error.path is None and isinstance(cause, DamageError) else error
@@ -396,6 +409,8 @@ class _Run:
                     return None  # we stopped before it was complete there, and send the rest now
                 arrival = Arrival(target, source, lineage, self._journal.stores, staging)
                 if not source.segments(lineage):
+                    if not is_ours:
+                        self._refuse_nothing(source, lineage)
                     return None
                 arrival.examine()
                 if arrival.awaits_head:
@@ -437,6 +452,22 @@ class _Run:
         count = arrival.new_records
         return Transfer(lineage, direction, count, last - count + 1 if count else 0, last if count else 0,
                         arrival.new_bytes, *taken, held=last)  # fmt: skip
+
+    def _refuse_nothing(self, source: Carrier, lineage: str) -> None:
+        """Raises DamageError for a lineage of which a place for the exchange has no records, and should. One that somebody is about to
+        put into a folder has no head yet; what is pushed to a git remote is there at once.
+        """
+        if not source.needs_heads:
+            return
+        head = source.head(lineage)
+        if head is None and isinstance(source, FolderCarrier):
+            return
+        has = "no signed head" if head is None else f"a signed head of {head.head.size:,} records"
+        raise DamageError(
+            f"{source.place}: {lineage} has no records there, and {has}",
+            safe="Nothing of it was taken; what we hold is as it was.",
+            mend="Its owner's next `periplus sync` with it puts them there.",
+        )
 
     def _pushed(self, outlet: Outlet, source: StoreCarrier, lineage: str) -> Transfer | None:
         """None where it is not for us to say more: whoever goes on with a lineage that was left here has said it."""

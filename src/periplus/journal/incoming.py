@@ -30,6 +30,7 @@ from periplus.base.errors import (
     ConflictError,
     DamageError,
     ForkError,
+    NewerFormatError,
     PeriplusError,
     RefusedError,
     environment_failure,
@@ -208,7 +209,9 @@ class Arrival:
             raise RefusedError(
                 f"{source.place}: {lineage} comes with key {fingerprint(key)}, but was first seen with key {fingerprint(pinned)}",
                 safe=UNTOUCHED,
-                mend="Ask its owner which of the two is theirs. Somebody may be writing in their name.",
+                mend="That lineage is this store's own: somebody else wrote under its name. Remove what is there, then repeat the sync."
+                if self._target.is_store and lineage == self._target.written_lineage()
+                else "Ask its owner which of the two is theirs. Somebody may be writing in their name.",
             )
         self._key = pinned or key
 
@@ -568,10 +571,13 @@ class Arrival:
         where += f", byte {error.offset:,}" if error.offset is not None else ""
         segment = f" {os.path.basename(error.path)}" if error.path is not None else ""
         kind = type(error)
+        is_newer = isinstance(error, NewerFormatError)
         return kind(
             f"{self._source.place}: {self.lineage}{segment}{where}: {error.wrong}",
             safe=UNTOUCHED,
-            mend="Finish or repeat the copy there; run `periplus doctor` where it came from.",
+            mend=error.mend
+            if is_newer
+            else "Finish or repeat the copy there; run `periplus doctor` where it came from.",
         )
 
 

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    NotFoundError,
+    PeriplusError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.base.places import refuse_without_settings
@@ -267,7 +274,10 @@ def _cache_of(project: Project, name: str, *, is_for_once: bool) -> Iterator[str
             yield os.path.join(aside, f"{name}.git")
         return
     folder = os.path.join(project.root, "remotes")
-    project.journal.files.make_folder(folder)
+    try:
+        project.journal.files.make_folder(folder)
+    except OSError as error:
+        raise environment_failure(error, "make the folder", folder) from error
     lock = Lock(os.path.join(folder, f"{name}.lock"))
     try:
         with lock.holding(_REMOTE_PATIENCE_S):

@@ -23,13 +23,14 @@ from typing import Final, Protocol
 import msgspec
 
 from periplus.base.digests import is_digest_text
-from periplus.base.errors import DamageError
+from periplus.base.errors import DamageError, NewerFormatError
 from periplus.base.ids import is_id
 from periplus.journal.heads import TreeHead, head_message
 
 HEAD_BYTES_MAX: Final = 16_384
 LINEAGES_MAX: Final = 10_000
 SEGMENTS_MAX: Final = 1_000_000
+_FORMAT: Final = 1
 
 
 class SignedHead(msgspec.Struct, frozen=True):
@@ -49,6 +50,10 @@ class SignedHead(msgspec.Struct, frozen=True):
         from periplus.journal.keys import verify_signature
 
         return verify_signature(self.public_key, bytes.fromhex(self.signature), head_message(self.head))
+
+
+class _Made(msgspec.Struct):
+    format: int
 
 
 class Carrier(Protocol):
@@ -119,13 +124,20 @@ def encode_head(head: SignedHead) -> bytes:
 
 
 def decode_head(data: bytes, path: str) -> SignedHead:
-    """Raises DamageError for what is no signed head; whether it is signed rightly is not looked at."""
+    """Raises DamageError for what is no signed head, NewerFormatError for one of a later version; whether it is signed rightly is not
+    looked at.
+    """
     try:
+        if (made := msgspec.json.decode(data, type=_Made).format) > _FORMAT:
+            raise NewerFormatError(
+                f"a signed head of format {made}, which a later Periplus wrote", path=path, safe="Nothing was taken from there.",
+                mend="Update Periplus, then repeat the command.",
+            )  # fmt: skip
         head = msgspec.json.decode(data, type=SignedHead)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamageError(f"not a signed head: {error}", path=path, safe="Nothing was taken from there.") from error
     is_whole = (
-        head.format == 1
+        head.format == _FORMAT
         and is_digest_text(head.head.root)
         and is_digest_text(head.key)
         and len(head.signature) == 128

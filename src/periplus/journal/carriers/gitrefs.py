@@ -16,6 +16,7 @@ __all__ = ["GitCarrier", "resolve_remote"]
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -23,7 +24,6 @@ from typing import IO, TYPE_CHECKING, Final
 
 from periplus.base.clock import Clock
 from periplus.base.errors import (
-    ConflictError,
     DamageError,
     EnvironmentFailure,
     NotFoundError,
@@ -31,6 +31,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
+from periplus.base.gitfiles import git_settings
 from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers.carrier import (
     HEAD_BYTES_MAX,
@@ -41,30 +42,45 @@ from periplus.journal.carriers.carrier import (
     encode_head,
     is_lineage_name,
 )
+from periplus.journal.carriers.gitcalls import (
+    LIST_BYTES_MAX,
+    PREFIX,
+    SILENCE_S,
+    UNTOUCHED,
+    StalledError,
+    ask,
+    git_environment,
+)
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.segment import segment_first_seq, segment_name
 from periplus.objects.store import OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable
 
-_PREFIX: Final = "refs/periplus/"
-_LIST_BYTES_MAX: Final = 64 << 20
-_ERROR_BYTES_MAX: Final = 4096
 _OBJECT_PATH: Final = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{62})")
-_KEPT: Final = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"})
+_TIP: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS: Final = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
+    "core.logAllRefUpdates=false",  # what was redacted would stay in the log
     "fetch.fsckObjects=true",
     "gc.auto=0",
+    "gc.bigPackThreshold=0",
+    "init.defaultObjectFormat=sha1",
+    "init.defaultRefFormat=files",
     "maintenance.auto=false",
     "protocol.ext.allow=never",
     "push.gpgSign=false",
     "push.recurseSubmodules=no",
 )
-_UNTOUCHED: Final = "Nothing was changed there."
+_TIDY: Final = ("-c", "gc.auto=2000", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet")
+_FAILED_FETCHES: Final = 64
+_OTHER_NAMES: Final = (
+    "hash algorithm",
+    "capabilities^{}",
+)  # what git says of a repository that names objects in the other way
+_NO_REMOTE: Final = ("No such remote", "not a git repository")
 
 
 class _Blob(NamedTuple):
@@ -83,7 +99,7 @@ class GitCarrier:
 
     def __init__(
         self, url: str, git_dir: str, *, place: str, stores: Collection[str], environment: Mapping[str, str], clock: Clock,
-        settings: Iterable[tuple[str, str]] = (),
+        settings: Iterable[tuple[str, str]] = (), silence_s: float = SILENCE_S,
     ) -> None:  # fmt: skip
         if url.startswith("-"):
             raise UsageError(f"{url[:80]!r} is no remote", safe="Nothing was changed.")
@@ -92,44 +108,68 @@ class GitCarrier:
         self._git_dir = git_dir
         self._stores = stores
         self._clock = clock
-        self._environment = _environment(environment, settings)
+        self._environment = git_environment(environment, settings)
+        self._silence_s = silence_s
         self._tips: dict[str, str] = {}
         self._trees: dict[str, dict[str, _Blob]] = {}
         self._faults: dict[str, PeriplusError] = {}
+        self._heads: dict[str, SignedHead | PeriplusError | None] = {}
 
     def connect(self) -> None:
-        """Fetch what the repository has. Raises EnvironmentFailure where it cannot be reached, or git is missing."""
+        """Fetch what the repository has. Raises EnvironmentFailure where it cannot be reached, says nothing any more, or git is missing."""
         if not os.path.isfile(os.path.join(self._git_dir, "HEAD")):
-            _call(
-                ["git", "init", "--quiet", "--bare", "--template=", "--", self._git_dir], self._environment, self.place
-            )
-        out = self._git("ls-remote", "--refs", "--", self._url, f"{_PREFIX}*")
-        wanted = {}
+            self._make()
+        out = self._talk("ls-remote", "--", self._url, "HEAD", f"{PREFIX}*")
+        wanted, is_wide = {}, False
         for line in out.decode("utf-8", "replace").splitlines():
             tip, _, ref = line.partition("\t")
-            name = ref.removeprefix(_PREFIX)
-            if ref.startswith(_PREFIX) and is_lineage_name(name) and re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", tip):
+            name = ref.removeprefix(PREFIX)
+            is_wide |= len(tip) == 64
+            if ref.startswith(PREFIX) and is_lineage_name(name) and _TIP.fullmatch(tip):
                 wanted[name] = tip
         if len(wanted) > LINEAGES_MAX:
-            raise DamageError(f"{self.place}: over {LINEAGES_MAX:,} lineages", safe=_UNTOUCHED)
+            raise DamageError(f"{self.place}: over {LINEAGES_MAX:,} lineages", safe=UNTOUCHED)
+        if out and is_wide != self._is_wide():
+            self._forget()
+            self._make(is_wide=is_wide)
         self._tips = dict(sorted(wanted.items()))
-        moved = {name: held for name, tip in self._tips.items() if (held := self._cached(name)) != tip}
-        self._fetch(list(moved))
-        if any(held and not self._is_behind(held, name) for name, held in moved.items() if name not in self._faults):
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Bring the cache to what the repository has, and out of it what that has no more: there may be what was redacted."""
+        held = self._held()
+        gone = [name for name in held if name not in self._tips]
+        moved = [name for name, tip in self._tips.items() if held.get(name) != tip]
+        is_unswept = os.path.exists(self._unswept)
+        if gone or any(name in held for name in moved):
+            self._note_unswept()  # whoever stops behind this line is followed by one who sweeps
+        if gone:
+            with tempfile.TemporaryFile() as stream:
+                stream.write("".join(f"delete {PREFIX}{name}\n" for name in gone).encode("utf-8", "surrogateescape"))
+                stream.seek(0)
+                self._git("update-ref", "--stdin", stdin=stream)
+        self._fetch(moved)
+        replaced = [name for name in moved if name in held and name not in self._faults]
+        if is_unswept or gone or any(not self._is_behind(held[name], name) for name in replaced):
             self._sweep()
+        elif os.path.exists(self._unswept):
+            os.unlink(self._unswept)
+        if moved:
+            self._tidy()
 
     def discard_if_spoilt(self) -> bool:
         """Remove the cache where git finds it broken, and say whether it was: ``connect`` makes it anew. Asked only of what
-        failed: to look through all of it takes as long as it is large.
+        failed: to look through all of it takes as long as it is large. Locks in it are of commands that were killed.
         """
-        command = self._command("fsck", "--full", "--no-dangling", "--no-progress")
-        try:
-            _call(command, self._environment, self.place)
-        except PeriplusError:
-            shutil.rmtree(self._git_dir, ignore_errors=True)
-            self._tips, self._trees, self._faults = {}, {}, {}
-            return True
-        return False
+        if not self._is_locked():
+            try:
+                self._git("fsck", "--full", "--no-dangling", "--no-progress")
+            except PeriplusError:
+                pass
+            else:
+                return False
+        self._forget()
+        return True
 
     # -- what a carrier is asked -------------------------------------------------------------------------------------
 
@@ -166,10 +206,20 @@ class GitCarrier:
         return [name for name, head in heads.items() if head is None or head.head.store in wanted]
 
     def head(self, lineage: str) -> SignedHead | None:
-        blob = self._tree(lineage).get("head.json")
-        if blob is None:
-            return None
-        return decode_head(self._blob(lineage, blob, HEAD_BYTES_MAX), f"{_PREFIX}{lineage}:head.json")
+        if lineage not in self._heads:
+            blob = self._tree(lineage).get("head.json")
+            try:
+                self._heads[lineage] = (
+                    decode_head(self._blob(lineage, blob, HEAD_BYTES_MAX), f"{PREFIX}{lineage}:head.json")
+                    if blob is not None
+                    else None
+                )
+            except DamageError as error:
+                self._heads[lineage] = error
+        found = self._heads[lineage]
+        if isinstance(found, PeriplusError):
+            raise found
+        return found
 
     def key(self, lineage: str) -> bytes | None:
         head = self.head(lineage)
@@ -204,6 +254,16 @@ class GitCarrier:
 
     # -- giving ------------------------------------------------------------------------------------------------------
 
+    def removing(self, lineage: str) -> str:
+        """How a ref that is of no use is made anew."""
+        return (
+            f"Its owner's next `periplus sync` may mend it. Else remove the ref (`git push {shlex.quote(self.place)} --delete "
+            f"{PREFIX}{lineage}`): who writes that lineage puts it there anew."
+        )
+
+    def _reason(self, error: PeriplusError) -> str:
+        return error.wrong.removeprefix(f"git cannot reach or read {self.place}: ").removeprefix(f"{self.place}: ")
+
     def has_object(self, lineage: str, digest: bytes) -> bool:
         text = digest.hex()
         return lineage in self._tips and f"objects/{text[:2]}/{text[2:]}" in self._tree(lineage)
@@ -223,7 +283,7 @@ class GitCarrier:
 
         Raises ConflictError where somebody else moved it meanwhile, EnvironmentFailure where git or the other end refuses.
         """
-        ref = f"{_PREFIX}{lineage}"
+        ref = f"{PREFIX}{lineage}"
         old = self._tips.get(lineage, "")
         message = f"{lineage}: {head.head.size} records\n"
         seconds = self._clock.now_ms() // 1000
@@ -232,6 +292,9 @@ class GitCarrier:
         )
         if old and not anew:
             begin += f"from {old}\n"
+        lease = (f"--force-with-lease={ref}:{old}",) if anew and old else ()
+        if lease:
+            self._note_unswept()
         with tempfile.TemporaryFile() as stream:
             stream.write(begin.encode())
             for first, data in segments:
@@ -240,16 +303,28 @@ class GitCarrier:
                 _add(stream, f"objects/{digest.hex()[:2]}/{digest.hex()[2:]}", data)
             _add(stream, "head.json", encode_head(head))
             stream.write(b"\ndone\n")
-            stream.seek(0)
-            self._git("fast-import", "--quiet", "--done", "--force", stdin=stream)
-        lease = (f"--force-with-lease={ref}:{old}",) if anew and old else ()
-        self._git(
-            "push", "--quiet", "--porcelain", "--no-verify", *lease, "--", self._url, f"{ref}:{ref}", pushes=lineage
-        )
-        self._tips[lineage] = self._cached(lineage)
+            try:
+                self._send(stream, lineage, lease)
+            except EnvironmentFailure as error:
+                if old or not any(words in error.wrong for words in _OTHER_NAMES):
+                    raise
+                is_wide = self._is_wide()  # an empty repository does not say which of both it has
+                self._forget()
+                self._make(is_wide=not is_wide)
+                self._send(stream, lineage, ())
+        self._tips[lineage] = self._held()[lineage]
         self._trees.pop(lineage, None)
-        if anew and old:
+        self._heads.pop(lineage, None)
+        if lease:
             self._sweep()
+        self._tidy()
+
+    def _send(self, stream: IO[bytes], lineage: str, lease: tuple[str, ...]) -> None:
+        stream.seek(0)
+        self._git("fast-import", "--quiet", "--done", "--force", stdin=stream)
+        ref = f"{PREFIX}{lineage}"
+        words = ("push", "--progress", "--porcelain", "--no-verify", *lease, "--", self._url, f"{ref}:{ref}")
+        self._talk(*words, pushes=lineage)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -259,35 +334,84 @@ class GitCarrier:
         except PeriplusError:
             return None  # told when somebody takes the lineage
 
-    def _cached(self, lineage: str) -> str:
-        command = self._command("rev-parse", "--verify", "--quiet", f"{_PREFIX}{lineage}")
-        return _ask(command, self._environment, self.place, may_fail=True).decode("ascii", "replace").strip()
+    @property
+    def _unswept(self) -> str:
+        return os.path.join(self._git_dir, "periplus-unswept")
+
+    def _note_unswept(self) -> None:
+        try:
+            with open(self._unswept, "wb"):
+                pass
+        except OSError as error:
+            raise environment_failure(error, "write", self._unswept) from error
+
+    def _make(self, *, is_wide: bool = False) -> None:
+        wide = ("--object-format=sha256",) if is_wide else ()
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        self._ask(["git", *settings, "init", "--quiet", "--bare", *wide, "--template=", "--", self._git_dir])
+
+    def _forget(self) -> None:
+        shutil.rmtree(self._git_dir, ignore_errors=True)
+        self._tips, self._trees, self._faults, self._heads = {}, {}, {}, {}
+
+    def _is_wide(self) -> bool:
+        """Whether the cache names objects by SHA-256."""
+        return git_settings(self._git_dir).get("extensions.objectformat", "sha1").lower() == "sha256"
+
+    def _is_locked(self) -> bool:
+        return any(name.endswith(".lock") for _, _, names in os.walk(self._git_dir) for name in names)
+
+    def _held(self) -> dict[str, str]:
+        """The refs of the cache by lineage."""
+        out = self._git("for-each-ref", "--format=%(objectname) %(refname)", PREFIX)
+        rows = (line.partition(" ") for line in out.decode("utf-8", "surrogateescape").splitlines())
+        return {ref.removeprefix(PREFIX): tip for tip, _, ref in rows}
 
     def _is_behind(self, commit: str, lineage: str) -> bool:
         """Whether the lineage's ref goes on from ``commit``: else it was replaced, by one without what was redacted."""
-        only_there = self._command("rev-list", "--max-count=1", commit, f"^{_PREFIX}{lineage}")
-        return not _ask(only_there, self._environment, self.place, may_fail=True).strip()
+        only_there = self._command("rev-list", "--max-count=1", commit, f"^{PREFIX}{lineage}")
+        return not self._ask(only_there, may_fail=True).strip()
 
     def _sweep(self) -> None:
-        """Take out of the cache what no ref leads to any more: what was redacted has to go here too."""
-        _ask(self._command("gc", "--quiet", "--prune=now"), self._environment, self.place, may_fail=True)
+        """Take out of the cache what no ref leads to any more: what was redacted has to go here too. What fails is done next time."""
+        try:
+            self._git("gc", "--quiet", "--prune=now")
+            os.unlink(self._unswept)
+        except (PeriplusError, OSError):
+            return
+
+    def _tidy(self) -> None:
+        """Pack what has become many files: each sync leaves a few."""
+        self._ask(self._command(*_TIDY), may_fail=True)
 
     def _fetch(self, names: list[str]) -> None:
-        if not names:
-            return
-        try:
-            self._fetch_refs(names)
-        except PeriplusError as error:
-            if len(names) == 1:
-                self._faults[names[0]] = error
-                return
-            for name in names:  # one that git refuses must not keep the others from coming
-                self._fetch([name])
+        """Those that git refuses must not keep the others from coming: they are looked for by halves."""
+        waiting, failed = [names] if names else [], 0
+        while waiting:
+            part = waiting.pop()
+            try:
+                self._fetch_refs(part)
+            except StalledError:
+                raise
+            except PeriplusError as error:
+                failed += 1
+                if failed % _FAILED_FETCHES == 0:
+                    self._talk(
+                        "ls-remote", "--", self._url, "HEAD"
+                    )  # else each of them waits for who is not there any more
+                if len(part) > 1:
+                    waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+                    continue
+                self._faults[part[0]] = EnvironmentFailure(
+                    f"{self.place}: {PREFIX}{part[0]} cannot be fetched: {self._reason(error)}",
+                    safe="Nothing of it was taken; what we hold is as it was.",
+                    mend=f"Repeat the command. If it goes on, `git fsck` there tells what is broken. {self.removing(part[0])}",
+                )
 
     def _fetch_refs(self, names: list[str]) -> None:
-        specs = [f"+{_PREFIX}{name}:{_PREFIX}{name}" for name in names]
-        self._git("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--",
-                  self._url, *specs)  # fmt: skip
+        specs = [f"+{PREFIX}{name}:{PREFIX}{name}" for name in names]
+        self._talk("fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--",
+                   self._url, *specs)  # fmt: skip
 
     def _tree(self, lineage: str) -> dict[str, _Blob]:
         """The plain files of the ref's tree that have names of ours, by path."""
@@ -299,17 +423,24 @@ class GitCarrier:
             if tip is None:
                 return {}
             found = {}
-            for row in self._git("ls-tree", "-r", "-z", "-l", "--full-tree", tip).split(b"\0"):
+            try:
+                listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", tip)
+            except (EnvironmentFailure, DamageError) as error:
+                raise DamageError(
+                    f"{self.place}: {PREFIX}{lineage} leads to no files of a lineage: {self._reason(error)}",
+                    safe="Nothing of it was taken; what we hold is as it was.", mend=self.removing(lineage),
+                ) from error  # fmt: skip
+            for row in listed.split(b"\0"):
                 meta, _, raw = row.partition(b"\t")
                 words, path = meta.decode("ascii", "replace").split(), raw.decode("utf-8", "replace")
                 if len(words) != 4 or not _is_ours(path):
                     continue
                 mode, kind, blob, size = words
                 if mode != "100644" or kind != "blob" or not size.isdecimal():
-                    raise DamageError(f"{self.place}: {path} of {lineage} is no plain file", safe=_UNTOUCHED)
+                    raise DamageError(f"{self.place}: {path} of {lineage} is no plain file", safe=UNTOUCHED)
                 found[path] = _Blob(mode, blob, int(size))
             if len(found) > SEGMENTS_MAX:
-                raise DamageError(f"{self.place}: {lineage} has over {SEGMENTS_MAX:,} files", safe=_UNTOUCHED)
+                raise DamageError(f"{self.place}: {lineage} has over {SEGMENTS_MAX:,} files", safe=UNTOUCHED)
             self._trees[lineage] = found
         return found
 
@@ -321,12 +452,16 @@ class GitCarrier:
             raise DamageError(f"{self.place}: a file of {lineage} is not of the size that git states")
         return data
 
-    def _git(
-        self, *arguments: str, stdin: IO[bytes] | None = None, bytes_max: int = _LIST_BYTES_MAX, pushes: str = ""
-    ) -> bytes:
-        return _ask(
-            self._command(*arguments), self._environment, self.place, stdin=stdin, bytes_max=bytes_max, pushes=pushes
-        )
+    def _git(self, *arguments: str, stdin: IO[bytes] | None = None, bytes_max: int = LIST_BYTES_MAX) -> bytes:
+        return ask(self._command(*arguments), self._environment, self.place, stdin=stdin, bytes_max=bytes_max)
+
+    def _talk(self, *arguments: str, pushes: str = "") -> bytes:
+        """What goes to the other end, which may stop answering."""
+        command = self._command(*arguments)
+        return ask(command, self._environment, self.place, pushes=pushes, silence_s=self._silence_s)
+
+    def _ask(self, command: list[str], *, may_fail: bool = False) -> bytes:
+        return ask(command, self._environment, self.place, may_fail=may_fail)
 
     def _command(self, *arguments: str) -> list[str]:
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -340,30 +475,41 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
     """
     if not name or name.startswith("-"):
         raise UsageError(f"{name[:80]!r} is no remote", safe="Nothing was changed.", mend="See `git remote -v`.")
-    cleaned = _environment(environment, ())
-    settings = []
-    url = name
+    cleaned = git_environment(environment, ())
+    settings: list[tuple[str, str]] = []
+    url, failure = name, None
     if os.path.isdir(folder):
         base = ["git", "--no-pager", "-C", folder, "-c", "core.fsmonitor=false"]
-        found = _ask([*base, "remote", "get-url", "--push", "--", name], cleaned, name, may_fail=True)
-        url = found.decode("utf-8", "surrogateescape").strip() or name
-        listed = _ask(
-            [*base, "config", "--local", "--null", "--get-regexp", r"^(http|url)\."], cleaned, name, may_fail=True
+        try:
+            found = ask([*base, "remote", "get-url", "--push", "--", name], cleaned, name)
+            url = found.decode("utf-8", "surrogateescape").removesuffix("\n") or name
+        except EnvironmentFailure as error:
+            if error.wrong == "git is not installed":
+                raise
+            failure = None if any(words in error.wrong for words in _NO_REMOTE) else error
+        kinds = "http|url" if url == name else "http"
+        listed = ask(
+            [*base, "config", "--local", "--null", "--get-regexp", rf"^({kinds})\."], cleaned, name, may_fail=True
         )
         for row in filter(None, listed.split(b"\0")):
             key, _, value = row.decode("utf-8", "surrogateescape").partition("\n")
             settings.append((key, value))
+    is_remote = url != name
     if "://" not in url:
         near = os.path.join(folder, url)
         if os.path.isdir(near):
             url = os.path.abspath(near)
         elif ":" not in url or os.path.isabs(url):
+            if failure is not None:
+                raise failure
             wrong = (
                 f"the remote {name} leads to {near}, where no folder is"
-                if url != name
+                if is_remote
                 else f"{name} is no folder, remote or URL"
             )
             raise UsageError(wrong, safe="Nothing was changed.", mend="See `git remote -v`.")
+    if is_remote:  # git has put in what the user's settings say in its place: the longest match is once more itself
+        settings += [(f"url.{url}.insteadOf", url), (f"url.{url}.pushInsteadOf", url)]
     return url, settings
 
 
@@ -383,73 +529,3 @@ def _add(stream: IO[bytes], path: str, data: bytes) -> None:
 def _git_id(data: bytes, like: str) -> str:
     kind = hashlib.sha256 if len(like) == 64 else hashlib.sha1
     return kind(b"blob %d\0" % len(data) + data).hexdigest()
-
-
-def _environment(environment: Mapping[str, str], settings: Iterable[tuple[str, str]]) -> dict[str, str]:
-    # A hook of git leaves variables that would lead us into its repository; how its user logs in is kept.
-    kept = {key: value for key, value in environment.items() if not key.startswith("GIT_") or key in _KEPT}
-    given = list(settings)
-    for number, (key, value) in enumerate(given):
-        kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return kept | {
-        "GIT_CONFIG_COUNT": str(len(given)),
-        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-    }
-
-
-def _call(command: list[str], environment: dict[str, str], place: str) -> None:
-    _ask(command, environment, place)
-
-
-def _ask(
-    command: list[str], environment: dict[str, str], place: str, *, stdin: IO[bytes] | None = None,
-    bytes_max: int = _LIST_BYTES_MAX, pushes: str = "", may_fail: bool = False,
-) -> bytes:  # fmt: skip
-    """What git prints, at most ``bytes_max`` of it. Raises EnvironmentFailure, ConflictError for a push that was rejected."""
-    import subprocess
-
-    with tempfile.TemporaryFile() as errors:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
-                command, env=environment, stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-            )
-        except FileNotFoundError as error:
-            raise EnvironmentFailure("git is not installed", safe=_UNTOUCHED,
-                                     mend="Install git, then repeat the command.") from error  # fmt: skip
-        except OSError as error:
-            raise environment_failure(error, "run git") from error
-        with process:
-            assert process.stdout is not None
-            out = process.stdout.read(bytes_max + 1)
-            if len(out) > bytes_max:
-                process.kill()
-                raise DamageError(f"{place}: git says more than {bytes_max:,} bytes", safe=_UNTOUCHED)
-        if process.returncode == 0:
-            return out
-        if may_fail:
-            return b""
-        errors.seek(0)
-        said = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
-    raise _failure(process, said, out.decode("utf-8", "replace"), place, pushes)
-
-
-def _failure(process: subprocess.Popen[bytes], said: str, out: str, place: str, pushes: str) -> PeriplusError:
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("hint:")]
-    first = next((line for line in lines if line.startswith(("fatal:", "error:", "remote:"))), "")
-    reason = first or (lines[-1] if lines else f"exit code {process.returncode}")
-    rejected = next((line for line in out.splitlines() if line.startswith("!")), "")
-    if (
-        pushes
-        and rejected
-        and ("fetch first" in rejected or "non-fast-forward" in rejected or "stale info" in rejected)
-    ):
-        return ConflictError(f"{place}: somebody else moved {_PREFIX}{pushes}, which only this store writes", safe=_UNTOUCHED,
-                             mend="Repeat the command; if it goes on, another store has the same lineage: see `periplus doctor`.")  # fmt: skip
-    if pushes and rejected:
-        return EnvironmentFailure(f"{place} rejected the push: {rejected.split(chr(9))[-1]}", safe=_UNTOUCHED,
-                                  mend="Ask whoever keeps that repository to allow refs/periplus/*.")  # fmt: skip
-    return EnvironmentFailure(f"git cannot reach or read {place}: {reason}", safe="Nothing was lost.",
-                              mend="Try `git ls-remote` with it.")  # fmt: skip
