@@ -335,6 +335,26 @@ def test_a_remote_that_cannot_store_a_push_is_not_taken_for_one_that_does_not_al
     assert "disk is full" in done.refused[0].next
 
 
+@pytest.mark.parametrize("name", ["{ref}.lock", "{ref}/below"])
+def test_what_is_in_the_way_of_a_push_is_no_matter_of_what_is_allowed(people, tmp_path, name):
+    """A push that was killed over there leaves a lock; another clone with the same lineage may push at the same instant."""
+    ada, hub = people["ada"], tmp_path / "hub.git"
+    ada("remember", "No releases on Fridays")
+    place = hub / name.format(ref=ref_of(ada))
+    if place.name == "below":
+        (hub / ref_of(ada)).unlink()
+        git(hub, "update-ref", os.fspath(place.relative_to(hub)), "main")
+    else:
+        place.touch()
+    (told,) = ada.json("sync", "--with", "origin", code=3).refused
+    assert "origin did not take the push: " in told.wrong
+    assert ref_of(ada) in told.wrong
+    assert told.next.startswith("Repeat the command.")
+    place.unlink()
+    (hub / ref_of(ada)).is_dir() and (hub / ref_of(ada)).rmdir()
+    ada("sync", "--with", "origin")
+
+
 @pytest.fixture
 def ssh(tmp_path):
     """In the place of ssh: what can be read here, and nothing can be pushed to."""

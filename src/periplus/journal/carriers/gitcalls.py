@@ -46,6 +46,7 @@ _GIVEN_SETTING: Final = re.compile(
     r"(?:http|url|credential|safe)\..+|core\.(?:sshcommand|askpass)", re.IGNORECASE | re.DOTALL
 )
 _PROGRESS: Final = re.compile(r"remote: +(?:\w+ )+\w+: +\d+(?:%| *$|, done)|remote: Total |remote: *$")
+_IN_THE_WAY: Final = ("failed to update ref", "failed to lock", "cannot lock ref", "failed to write")
 _UNSTORED: Final = ("unpacker error", "unable to migrate objects")
 
 
@@ -193,7 +194,8 @@ def _first(told: list[str], lines: list[str]) -> str:
 
 
 def _push_failure(rejected: str, hook: str, reason: str, place: str, lineage: str) -> PeriplusError:
-    if "fetch first" in rejected or "non-fast-forward" in rejected or "stale info" in rejected:
+    is_theirs = "[remote rejected]" in rejected  # what the other end decided, and not what git saw when it compared
+    if not is_theirs and any(words in rejected for words in ("fetch first", "non-fast-forward", "stale info")):
         return ConflictError(f"{place}: somebody else moved {PREFIX}{lineage}, which only this store writes", safe=UNTOUCHED,
                              mend="Repeat the command; if it goes on, another store has the same lineage: see `periplus doctor`.")  # fmt: skip
     summary = rejected.rsplit("\t", maxsplit=1)[-1]
@@ -204,6 +206,11 @@ def _push_failure(rejected: str, hook: str, reason: str, place: str, lineage: st
         )  # fmt: skip
     if rejected:
         words = f": {hook}" if hook else ""
+        if any(said in rejected for said in _IN_THE_WAY):
+            return EnvironmentFailure(
+                f"{place} did not take the push: {summary}{words}", safe=f"{UNTOUCHED} What is here is as it was.",
+                mend="Repeat the command. If it goes on, what is named there is in the way: a lock that nobody holds, or a ref below that name.",
+            )  # fmt: skip
         return EnvironmentFailure(f"{place} rejected the push: {summary}{words}", safe=f"{UNTOUCHED} What is here is as it was.",
                                   mend="Ask whoever keeps that repository to allow refs/periplus/*.")  # fmt: skip
     return EnvironmentFailure(
