@@ -310,6 +310,26 @@ def test_what_is_in_the_way_of_the_caches_is_named(people):
     bob.fails("sync", "--with", "origin", code=3, wrong=f"cannot make the folder {bob.folder}/.periplus/remotes")
 
 
+def test_a_disk_without_room_for_what_git_keeps_is_no_remote_that_cannot_be_reached(people):
+    bob = people["bob"]
+    disk = bob.folder / ".periplus/remotes"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", os.fspath(disk)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        (disk / "ballast").write_bytes(bytes(48 << 10))
+        done = bob("sync", "--with", "origin", code=3)
+        assert "git cannot keep what it needs of origin here: " in done.out + done.err
+        assert "Free some space" in done.out + done.err
+        assert "sound" in bob("doctor").out
+        (disk / "ballast").unlink()
+    finally:
+        subprocess.run(["umount", os.fspath(disk)], check=True)
+    bob("sync", "--with", "origin")
+    assert len(bob.json("recall", "ports").hits) == 1
+
+
 # -- remotes that refuse -----------------------------------------------------------------------------------------------
 
 

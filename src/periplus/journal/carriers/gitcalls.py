@@ -7,7 +7,16 @@ asked to end first, so that it ends what it started; only then it is killed.
 
 from __future__ import annotations
 
-__all__ = ["LIST_BYTES_MAX", "PREFIX", "SILENCE_S", "UNTOUCHED", "StalledError", "ask", "git_environment"]
+__all__ = [
+    "LIST_BYTES_MAX",
+    "PREFIX",
+    "SILENCE_S",
+    "UNTOUCHED",
+    "NoRoomError",
+    "StalledError",
+    "ask",
+    "git_environment",
+]
 
 import os
 import re
@@ -46,12 +55,17 @@ _GIVEN_SETTING: Final = re.compile(
     r"(?:http|url|credential|safe)\..+|core\.(?:sshcommand|askpass)", re.IGNORECASE | re.DOTALL
 )
 _PROGRESS: Final = re.compile(r"remote: +(?:\w+ )+\w+: +\d+(?:%| *$|, done)|remote: Total |remote: *$")
+_FULL: Final = ("No space left on device", "Disk quota exceeded", "Out of diskspace", "write error")
 _IN_THE_WAY: Final = ("failed to update ref", "failed to lock", "cannot lock ref", "failed to write")
 _UNSTORED: Final = ("unpacker error", "unable to migrate objects")
 
 
 class StalledError(EnvironmentFailure):
     """The other end says nothing any more."""
+
+
+class NoRoomError(EnvironmentFailure):
+    """The disk on which git keeps its copy of a remote is full."""
 
 
 def git_environment(environment: Mapping[str, str], settings: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -165,7 +179,12 @@ def _failure(code: int, said: str, out: str, place: str, pushes: str) -> Periplu
         for line in lines
         if line.startswith("remote:") and not _PROGRESS.match(line)
     ]
-    reason = _first(told, lines) or (remote[0] if remote else lines[-1] if lines else f"exit code {code}")
+    reason = _first(told, lines) or (remote[0] if remote else _last(code, lines))
+    ours = [line for line in lines if not line.startswith("remote:") and "remote unpack failed" not in line]
+    full = next((line for line in ours if any(word in line for word in _FULL)), "")
+    if full:
+        return NoRoomError(f"git cannot keep what it needs of {place} here: {full}", safe="Nothing that was acknowledged is lost.",
+                           mend="Free some space, then repeat the command.")  # fmt: skip
     distrusted = re.search(r"dubious ownership in repository at '(.*)'", said)
     if distrusted:
         return EnvironmentFailure(
@@ -191,6 +210,12 @@ def _first(told: list[str], lines: list[str]) -> str:
     if "Could not read from remote repository" in told[0] and at:
         return lines[at - 1]
     return f"{told[0]} {lines[at + 1]}" if told[0].endswith(":") and at + 1 < len(lines) else told[0]
+
+
+def _last(code: int, lines: list[str]) -> str:
+    if code < 0:
+        return f"git was ended by signal {-code}"
+    return lines[-1] if lines else f"exit code {code}"
 
 
 def _push_failure(rejected: str, hook: str, reason: str, place: str, lineage: str) -> PeriplusError:

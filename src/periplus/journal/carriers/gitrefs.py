@@ -47,6 +47,7 @@ from periplus.journal.carriers.gitcalls import (
     PREFIX,
     SILENCE_S,
     UNTOUCHED,
+    NoRoomError,
     StalledError,
     ask,
     git_environment,
@@ -257,7 +258,7 @@ class GitCarrier:
     def removing(self, lineage: str) -> str:
         """How a ref that is of no use is made anew."""
         return (
-            f"Its owner's next `periplus sync` may mend it. Else remove the ref (`git push {shlex.quote(self.place)} --delete "
+            f"Its owner's next `periplus sync` may mend it. Else, if nobody needs what is there, remove the ref (`git push {shlex.quote(self.place)} --delete "
             f"{PREFIX}{lineage}`): who writes that lineage puts it there anew."
         )
 
@@ -391,7 +392,7 @@ class GitCarrier:
             part = waiting.pop()
             try:
                 self._fetch_refs(part)
-            except StalledError:
+            except (StalledError, NoRoomError):
                 raise
             except PeriplusError as error:
                 failed += 1
@@ -405,7 +406,7 @@ class GitCarrier:
                 self._faults[part[0]] = EnvironmentFailure(
                     f"{self.place}: {PREFIX}{part[0]} cannot be fetched: {self._reason(error)}",
                     safe="Nothing of it was taken; what we hold is as it was.",
-                    mend=f"Repeat the command. If it goes on, `git fsck` there tells what is broken. {self.removing(part[0])}",
+                    mend="Repeat the command. If it goes on, `git fsck` there tells what is broken.",
                 )
 
     def _fetch_refs(self, names: list[str]) -> None:
