@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,30 @@ def test_a_check_that_failed_is_told(alone):
     assert alone.json("review", code=1).due == expected
     begin_at_a_checkpoint(alone)
     assert alone.json("recall", "ports").hits[0].checked == expected[0].check
+
+
+def test_a_hook_does_not_stop_to_read_what_is_long_ago(alone):
+    """It takes many seconds in a large store, of the few for which an agent waits: the next command does it."""
+    rule = alone.json("remember", "Ports of the shop start at 8000", "--type", "constraint").entity.id
+    alone("set", rule, "check=false")
+    alone("probe", rule, "--allow-commands", code=1)
+    begin_at_a_checkpoint(alone)
+    alone("status")
+    index = alone.folder / ".periplus/index.sqlite"
+
+    def is_cut():
+        with closing(sqlite3.connect(index)) as db:
+            return db.execute("SELECT count(*) FROM floors").fetchone() != (0,)
+
+    assert is_cut()
+    event = {
+        "hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(alone.folder),
+        "prompt": "where do the ports of the shop start?",
+    }  # fmt: skip
+    assert rule in alone("hook", "UserPromptSubmit", stdin=json.dumps(event)).out
+    assert is_cut()
+    assert alone.json("recall", "ports").hits[0].checked
+    assert not is_cut()
 
 
 def test_what_clones_put_apart_in_place_of_one_thing_is_told(tmp_path):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from cli_support import git, shared_project
 from periplus.journal import Writer
+from periplus.journal.away import missing_segments
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.server.mcp.arguments import ShowArguments
 from periplus.server.mcp.reading import run_show
+from support import WRITER, item, make_store, open_journal
 from test_checkpoint import without_index
 from test_history_apart import Builder
 
@@ -171,3 +174,30 @@ def test_who_has_the_store_open_goes_on_where_the_index_is_thrown_away(apart, is
         assert len(list(project.journal.entities("note"))) == 1
     assert "state    sound" in ada("status").out
     assert "Something new" in ada("recall", "something new").out
+
+
+def test_whether_segments_are_missing_is_told_by_their_ends(tmp_path):
+    """A damaged end is no missing segment: who reads it tells. The last line of a segment may be as long as a line can be."""
+    root = make_store(tmp_path)
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text() + "segment_bytes = 4000\n")
+    with open_journal(root) as journal:
+        for number, text in enumerate(("x" * 3_000, "y" * 30_000, *["z" * 3_000] * 4)):
+            journal.mutate(lambda t, n=number, text=text: t.put("note", item(n, "not"), {"text": text}), WRITER)
+        layout, stores = journal.layout, journal.stores
+        reader = journal.reader(journal.lineage)
+        paths = [reader.path_of(first) for first in reader.segments()]
+    assert len(paths) > 2
+    assert missing_segments(layout, stores) is None
+    for path in map(Path, paths[:-1]):
+        sound = path.read_bytes()
+        path.write_bytes(sound[:-3] + b"?" + sound[-2:])
+        assert missing_segments(layout, stores) is None
+        path.write_bytes(sound + b'{"v":2,"se')  # a write that was cut off
+        assert missing_segments(layout, stores) is None
+        path.write_bytes(sound)
+        path.rename(path.with_suffix(".away"))
+        found = missing_segments(layout, stores)
+        assert found is not None
+        assert "missing" in str(found)
+        path.with_suffix(".away").rename(path)

@@ -269,6 +269,7 @@ def _answer(root: str, event: HookEvent) -> None:
     from periplus.project.project import Project
 
     with Project(root, _writer(event)) as project:
+        project.journal.is_hurried = True
         reply = reply_to(event, project.hooks.answer(event))
     if reply is not None:
         _write(json.dumps(reply, ensure_ascii=False) + "\n")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
 
 _HEADER_BYTES_MAX: Final = 1 << 20
+_END_BYTES: Final = 8192  # most lines are shorter
 
 
 class Absent(NamedTuple):
@@ -130,18 +131,24 @@ def missing_segments(layout: Layout, stores: Collection[str]) -> DamageError | N
 
 
 def _last_seq(path: str, first: int) -> int | None:
-    """The seq of the last record in the segment, as far as its end tells; None where that cannot be read."""
+    """The seq of the last whole line in the segment; None where that cannot be read, which others tell."""
     try:
         size = os.path.getsize(path)
-        lines = read_plain(path, 2 * LINE_BYTES_MAX, max(0, size - 2 * LINE_BYTES_MAX)).split(b"\n")
+        lines: list[bytes] = []
+        for window in (_END_BYTES, 2 * LINE_BYTES_MAX):
+            lines = read_plain(path, window, max(0, size - window)).split(b"\n")
+            if len(lines) > 2 or window >= size:
+                break
     except OSError:
         return None
-    for line in reversed(lines[1:]):  # the first is a header, or cut
-        try:
-            return decode_line(line)[0].seq
-        except FormatError:
-            continue
-    return first - 1 if size <= 2 * LINE_BYTES_MAX else None
+    if (
+        len(lines) < 3
+    ):  # what stands before the first newline is a header or cut, and behind the last one is a torn write
+        return first - 1 if size <= window else None
+    try:
+        return decode_line(lines[-2])[0].seq
+    except FormatError:
+        return None
 
 
 def lacks_records(journal: JournalReader) -> bool:

@@ -190,7 +190,9 @@ def redact(
         doomed -= _named_objects(journal, plan.found)
     _audit(journal, writer, [one for one in plan.found if not one.is_audited], doomed, renewed, reason)
     with renewing(journal):  # the index says where records lie, and what they said
-        is_past = bool(plan.found or plan.objects or plan.entities) or needle is None or _is_in_checkpoints(journal, needle)
+        is_past = (
+            bool(plan.found or plan.objects or plan.entities) or needle is None or _is_in_checkpoints(journal, needle)
+        )
         had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress, is_past=is_past)
     if had_checkpoints:
         try:

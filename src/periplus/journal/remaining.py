@@ -35,7 +35,8 @@ def index_with_history(journal: Journal) -> Index:
 
 
 def fill_if_here(journal: JournalReader) -> bool:
-    """Have every record in the index; False where that cannot be, as where the oldest are elsewhere: nobody is refused then.
+    """Have every record in the index; False where that cannot be, as where the oldest are elsewhere: nobody is refused then. So it is for
+    who is hurried, as a hook: in a large store it takes many seconds, once.
 
     Where that can be seen by the names of the files it takes no try, which is dear in a large store.
     """
@@ -43,7 +44,7 @@ def fill_if_here(journal: JournalReader) -> bool:
 
     if not journal.index.has_floors:
         return True
-    if absent(journal):
+    if journal.is_hurried or absent(journal):
         return False
     try:
         journal.need_history()
