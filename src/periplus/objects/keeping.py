@@ -15,6 +15,7 @@ __all__ = ["KEEPING_PATIENCE_S", "Keeping"]
 import fcntl
 import os
 import time
+from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -29,22 +30,23 @@ _PAUSE_S: Final = 0.002
 
 
 class Keeping:
-    """The blocks of a folder of objects, ``root``. Within itself a block is entered once."""
+    """The blocks of a folder of objects, ``root``. Within itself a block is entered once; each thread has its own."""
 
     def __init__(self, root: str, files: Files) -> None:
         self._root = root
         self._files = files
-        self._depth = 0
+        self._depths: dict[int, int] = {}  # by the threads that are in one
 
     @contextmanager
     def block(self) -> Iterator[None]:
         """Raises EnvironmentFailure where the folder cannot be written to."""
-        if self._depth:
-            self._depth += 1
+        me = get_ident()
+        if me in self._depths:
+            self._depths[me] += 1
             try:
                 yield
             finally:
-                self._depth -= 1
+                self._depths[me] -= 1
             return
         door = self._open(_DOOR)
         room = -1
@@ -53,10 +55,10 @@ class Keeping:
             room = self._open(_ROOM)
             _lock(room, fcntl.LOCK_SH)
             os.close(door)
-            door, self._depth = -1, 1
+            door, self._depths[me] = -1, 1
             yield
         finally:
-            self._depth = 0
+            self._depths.pop(me, None)
             for fd in (room, door):
                 if fd >= 0:
                     os.close(fd)
@@ -65,7 +67,7 @@ class Keeping:
         """Until everybody has left who is in a block now. Raises LockTimeoutError; where nobody ever kept anything there is nobody."""
         if not os.path.isdir(self._root):
             return
-        assert not self._depth, "who waits for himself waits in vain"
+        assert get_ident() not in self._depths, "who waits for himself waits in vain"
         until = time.monotonic() + patience_s
         door = self._open(_DOOR)
         room = -1

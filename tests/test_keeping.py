@@ -1,0 +1,57 @@
+"""Who waits until no object is kept any more that was thought to be wanted waits for every process and every thread, once."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from periplus.base.errors import LockTimeoutError
+from periplus.base.files import Files
+from periplus.objects.keeping import Keeping
+
+
+class Fellow(threading.Thread):
+    """In a block from ``start`` on until ``leave``."""
+
+    def __init__(self, keeping):
+        super().__init__()
+        self.keeping = keeping
+        self.is_in, self.is_to_leave = threading.Event(), threading.Event()
+
+    def run(self):
+        with self.keeping.block(), self.keeping.block():
+            self.is_in.set()
+            self.is_to_leave.wait(60)
+
+    def start(self):
+        super().start()
+        assert self.is_in.wait(60)
+        return self
+
+    def leave(self):
+        self.is_to_leave.set()
+        self.join(60)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_each_is_waited_for(tmp_path, is_shared):
+    """Threads with one store between them, and those with one each as processes have it."""
+    root = os.fspath(tmp_path / "objects")
+    first = Keeping(root, Files())
+    one = Fellow(first).start()
+    other = Fellow(first if is_shared else Keeping(root, Files())).start()
+    one.leave()
+    with pytest.raises(LockTimeoutError, match="did not get on"):
+        Keeping(root, Files()).wait(0.0)
+    with first.block():
+        pass  # whoever comes and goes meanwhile is no matter
+    other.leave()
+    Keeping(root, Files()).wait(0.0)
+    first.wait(0.0)
+
+
+def test_where_nobody_ever_kept_anything_there_is_nobody_to_wait_for(tmp_path):
+    Keeping(os.fspath(tmp_path / "absent"), Files()).wait(0.0)
+    assert os.listdir(tmp_path) == []
