@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from cli_support import claude_session, shared_project
+from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal import Writer
+from periplus.journal import Writer, checkpointing, redaction
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.redaction import redact
@@ -226,8 +227,9 @@ class TakingTheLockOfCheckpoints(Files):
             self.is_had = self.lock.try_take()
 
 
-def test_a_redaction_beside_who_makes_a_checkpoint_is_done(project):
+def test_a_redaction_beside_who_makes_a_checkpoint_is_done(project, monkeypatch):
     """It was said that nothing was changed, and what sessions' turns said stayed in their file."""
+    monkeypatch.setattr(redaction, "PATIENCE_S", 0.0)
     project.remember(Memory("note", f"The password is {SECRET}"))
     assert make_checkpoint(project.journal, WRITER) is not None
     files = TakingTheLockOfCheckpoints(project.root)
@@ -238,4 +240,19 @@ def test_a_redaction_beside_who_makes_a_checkpoint_is_done(project):
     finally:
         if files.is_had:
             files.lock.release()
+    assert (len(done.records), [one for one in done.remaining if project.root in one.where]) == (1, [])
+
+
+def test_where_the_checkpoints_cannot_go_for_long_it_says_what_was_done(project, monkeypatch):
+    """It said that nothing was changed, of entities that it had written anew."""
+    monkeypatch.setattr(checkpointing, "PATIENCE_S", 0.0)
+    project.remember(Memory("note", f"The password is {SECRET}"))
+    assert make_checkpoint(project.journal, WRITER) is not None
+    lock = Lock(project.journal.layout.checkpoint_lock)
+    with lock.holding(0.0), pytest.raises(LockTimeoutError) as told:
+        redact_project(project, secret=SECRET, reason="a secret")
+    lock.close()
+    assert "not all of it is gone" in told.value.safe
+    assert [one for one in project.journal.entities("note") if SECRET in str(one.value)] == []
+    done = redact_project(project, secret=SECRET, reason="a secret")
     assert (len(done.records), [one for one in done.remaining if project.root in one.where]) == (1, [])

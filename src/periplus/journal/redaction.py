@@ -96,6 +96,9 @@ _KEPT: Final = "It is part of what a record was taken out of keeps: an id, a fie
 
 
 _TRIES_MAX: Final = 4
+_UNFINISHED: Final = (
+    "What has to go is named in the journal, and no entity says it any more; not all of it is gone from the files."
+)
 _AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
 
 
@@ -193,7 +196,11 @@ def redact(
         is_past = (
             bool(plan.found or plan.objects or plan.entities) or needle is None or _is_in_checkpoints(journal, needle)
         )
-        had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress, is_past=is_past)
+        try:
+            had_checkpoints = _take_out(journal, plan.found, plan.left, needle, progress, is_past=is_past)
+        except LockTimeoutError as error:
+            error.safe, error.mend = _UNFINISHED, "Repeat the same command when that process is done."
+            raise
     if had_checkpoints:
         try:
             make_checkpoint(journal, writer, progress, patience_s=PATIENCE_S)
