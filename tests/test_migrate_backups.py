@@ -11,6 +11,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError
+from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.migrate import migrate
@@ -96,6 +97,29 @@ def test_a_backup_that_was_interrupted_is_no_damage(old, store, tmp_path):
     assert "a temporary file of a copy that did not end is parked" in repaired(store)
     assert told(store)[0] == 0
     assert (first / "files" / "lessons" / "L-1.json").exists(), "it may be the only copy of what the file said then"
+
+
+class _Repairing(Files):
+    """Another process repairs the store while a file of the backup is copied."""
+
+    def __init__(self, store):
+        super().__init__()
+        self.store, self.said = store, None
+
+    def replace(self, source, target):
+        if os.path.basename(target) == "L-2.json" and "/archive/" in target and self.said is None:
+            self.said = [told(self.store), repaired(self.store)]
+        super().replace(source, target)
+
+
+def test_what_is_being_copied_is_not_taken_for_what_was_left(old, store):
+    """The copy was moved away under its own hands: the migration ended with an error, though nothing was wrong."""
+    files = _Repairing(store)
+    done = to(store, "dual", old, files)
+    assert files.said is not None
+    assert "temporary file" not in str(files.said)
+    assert (store / done.backup / "files/lessons/L-2.json").read_bytes() == (old / "lessons/L-2.json").read_bytes()
+    assert told(store) == (0, [])
 
 
 def test_the_same_content_goes_on_where_it_was_interrupted(old, store):

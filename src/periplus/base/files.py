@@ -23,6 +23,7 @@ __all__ = [
     "write_all",
     "write_atomic",
     "write_new",
+    "write_pieces",
 ]
 
 import errno
@@ -31,7 +32,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Final
@@ -375,18 +376,27 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
 
     Raises EnvironmentFailure; the temporary file is removed where that is still possible.
     """
-    folder = os.path.dirname(path) or "."
+    write_pieces(files, path, (data,), durable=durable, mode=mode)
+
+
+def write_pieces(
+    files: Files, path: str, pieces: Iterable[bytes], *, durable: bool = True, is_name_durable: bool = True, mode: int = 0o644
+) -> None:  # fmt: skip
+    """As ``write_atomic``, of what need not be held at once; an OSError of ``pieces`` counts as one of writing. Where not ``is_name_durable``
+    the caller syncs the folder.
+    """
     temporary, fd, held = _new_temporary(files, path, mode)
     try:
         try:
-            write_all(files, fd, data)
+            for piece in pieces:
+                write_all(files, fd, piece)
             if durable:
                 files.sync(fd)
         finally:
             files.close(fd)
         files.replace(temporary, path)
-        if durable:
-            files.sync_folder(folder)
+        if durable and is_name_durable:
+            files.sync_folder(os.path.dirname(path) or ".")
     except OSError as error:
         _remove_quietly(temporary)
         raise environment_failure(error, "write", path) from error

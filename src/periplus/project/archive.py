@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = ["back_up", "check_backups", "park_logs", "rescue_migration", "restore_logs"]
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,10 +17,11 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, PeriplusError, environment_failure
-from periplus.base.files import TEMPORARY_SUFFIX, Files, is_temporary, read_plain, write_all, write_atomic
+from periplus.base.files import Files, is_temporary, read_plain, write_atomic, write_pieces
 from periplus.interop.v1_folder import list_folder
 from periplus.journal.layout import COPIES_FOLDER
 from periplus.project.keeper import MigrationPlaces, make_folder, read_mode
@@ -48,18 +50,40 @@ def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
         raise _linked(link)
     make_folder(files, MigrationPlaces(root).archive)
     make_folder(files, folder)
-    for number, path in enumerate(sorted(digests)):
-        progress(number, len(digests))
-        target = os.path.join(folder, COPIES_FOLDER, path)
-        if _is_digest(target, digests[path].hex()):
-            continue  # of a backup that was not finished
-        make_folder(files, os.path.dirname(target))
-        _copy(files, os.path.join(source, path), target, digests[path], is_synced=False)
-    for at in sorted({os.path.dirname(os.path.join(folder, COPIES_FOLDER, path)) for path in digests}):
-        _sync_folder(files, at)
-    progress(len(digests), max(1, len(digests)))
-    _write_manifest(files, manifest, source, digests)
+    with _at_work(folder, fcntl.LOCK_SH):
+        for number, path in enumerate(sorted(digests)):
+            progress(number, len(digests))
+            target = os.path.join(folder, COPIES_FOLDER, path)
+            if _is_digest(target, digests[path].hex()):
+                continue  # of a backup that was not finished
+            make_folder(files, os.path.dirname(target))
+            _copy(files, os.path.join(source, path), target, digests[path], is_synced=False)
+        for at in sorted({os.path.dirname(os.path.join(folder, COPIES_FOLDER, path)) for path in digests}):
+            _sync_folder(files, at)
+        progress(len(digests), max(1, len(digests)))
+        _write_manifest(files, manifest, source, digests)
     return name
+
+
+@contextmanager
+def _at_work(folder: str, how: int) -> Iterator[bool]:
+    """While files are copied into a backup (LOCK_SH), nobody takes any of them for what was left of copying (LOCK_EX): before its list is
+    written nobody can tell a file of somebody's folder that is called like ours. Gives whether it was had; LOCK_EX waits for nobody.
+    """
+    fd = -1
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(fd, how if how == fcntl.LOCK_SH else how | fcntl.LOCK_NB)  # who looks is soon done
+        is_had = True
+    except BlockingIOError:
+        is_had = False
+    except OSError:
+        is_had = True  # a file system without such locks
+    try:
+        yield is_had
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _write_manifest(files: Files, path: str, source: str, digests: dict[str, bytes]) -> None:
@@ -127,7 +151,9 @@ def check_backups(root: str) -> Iterator[Problem]:
             yield Problem("warning", "a file of a backup is not what was copied", path, mend=mend)
     for folder in _folders_of(root):
         left = _left_in(folder, listed)
-        if left:
+        with _at_work(folder, fcntl.LOCK_EX) as is_had:
+            is_left = bool(left) and is_had
+        if is_left:
             what = "a temporary file of a copy that did not end; it counts for nothing" if len(left) == 1 else \
                 f"{len(left):,} temporary files of copies that did not end; they count for nothing"  # fmt: skip
             yield Problem("note", what, os.path.dirname(left[0]))
@@ -251,21 +277,26 @@ def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[st
 
 def _tidy(root: str, files: Files, yard: Yard) -> Iterator[Repair]:
     """What is mended without a copy: the list of files that are all there, and what was left of copying."""
+    for folder in _folders_of(root):
+        if not _link_in(folder):
+            with _at_work(folder, fcntl.LOCK_EX) as is_had:
+                if is_had:
+                    yield from _tidy_one(folder, root, files, yard)
+
+
+def _tidy_one(folder: str, root: str, files: Files, yard: Yard) -> Iterator[Repair]:
     from periplus.journal.yard import Repair
 
-    for folder in _folders_of(root):
-        manifest = os.path.join(folder, MANIFEST)
-        listed = _backed_up(root)
-        if _link_in(folder):
-            continue
-        for path in _left_in(folder, listed):
-            yard.move(path)
-            yield Repair("a temporary file of a copy that did not end is parked", path)
-        if not listed[manifest] and _is_all_there(folder):
-            if os.path.lexists(manifest):
-                yard.move(manifest)
-            _write_manifest(files, manifest, _source_of(root), _copied_in(folder))
-            yield Repair("the manifest of a backup, whose files are all there, is written again", manifest)
+    manifest = os.path.join(folder, MANIFEST)
+    listed = _backed_up(root)
+    for path in _left_in(folder, listed):
+        yard.move(path)
+        yield Repair("a temporary file of a copy that did not end is parked", path)
+    if not listed[manifest] and _is_all_there(folder):
+        if os.path.lexists(manifest):
+            yard.move(manifest)
+        _write_manifest(files, manifest, _source_of(root), _copied_in(folder))
+        yield Repair("the manifest of a backup, whose files are all there, is written again", manifest)
 
 
 def _source_of(root: str) -> str:
@@ -335,36 +366,23 @@ def _walk(source: str) -> list[str]:
 def _digest(path: str) -> bytes:
     whole = hashlib.sha256()
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            while piece := file.read(_PIECE):
-                whole.update(piece)
+        for piece in _pieces(path):
+            whole.update(piece)
     except OSError as error:
         raise environment_failure(error, "read", path) from error
     return whole.digest()
 
 
+def _pieces(path: str) -> Iterator[bytes]:
+    """Raises OSError."""
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
 def _copy(files: Files, source: str, target: str, digest: bytes, *, mode: int = 0o600, is_synced: bool = True) -> None:
     """Copy a file of any size; ``target`` appears when it is whole, and is read back."""
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-    try:
-        with open(os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            try:
-                while piece := file.read(_PIECE):
-                    write_all(files, fd, piece)
-                files.sync(fd)
-            finally:
-                files.close(fd)
-        files.replace(temporary, target)
-        if is_synced:
-            files.sync_folder(folder)
-    except OSError as error:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass  # the first error is the one to tell
-        raise environment_failure(error, "copy to", target) from error
+    write_pieces(files, target, _pieces(source), mode=mode, is_name_durable=is_synced)
     if _digest(target) != digest:
         raise _moved(source)
 
