@@ -33,6 +33,22 @@ def _bare(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
         yield lambda line=line: append(line)
 
 
+def _room(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
+    """As ``_bare``, into room that was written and synced before: no size of a file changes, as in SQLite's log once it has gone round."""
+    fd, sync = os.open(place, os.O_CREAT | os.O_WRONLY), Files().sync_data
+    os.write(fd, bytes(sum(map(len, lines))))
+    os.fsync(fd)
+
+    def append(line: bytes, offset: int) -> None:
+        os.pwrite(fd, line, offset)
+        sync(fd)
+
+    offset = 0
+    for line in lines:
+        yield lambda line=line, offset=offset: append(line, offset)
+        offset += len(line)
+
+
 def _sqlite(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
     db = sqlite3.connect(place, timeout=60, isolation_level=None)
     db.execute("PRAGMA journal_mode=WAL")
@@ -94,12 +110,14 @@ def _journal(place: str, count: int, seed: int, *, project: bool) -> Iterator[Ca
 def main(kind: str, place: str, lines_path: str, count_text: str, number_text: str) -> None:
     count, number = int(count_text), int(number_text)
     lines: list[bytes] = []
-    if kind in ("bare", "sqlite"):
+    if kind in ("bare", "room", "sqlite"):
         with open(lines_path, "rb") as file:
             kept = file.read().splitlines(keepends=True)
         lines = [kept[(number * count + at) % len(kept)] for at in range(_WARM + count)]
     if kind == "bare":
         work = list(_bare(place, lines))
+    elif kind == "room":
+        work = list(_room(place, lines))
     elif kind == "sqlite":
         work = list(_sqlite(place, lines))
     else:

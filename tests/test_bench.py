@@ -22,6 +22,7 @@ from bench.samples import TRANSCRIPTS, session_file
 REPOSITORY = Path(__file__).parents[1]
 APPENDS = (
     ("write + fdatasync", "SQLite, WAL, FULL"),
+    ("write into room + fdatasync", "SQLite, WAL, FULL"),
     ("write + fdatasync, 8 processes", "one process"),
     ("write + fdatasync, 8 processes", "SQLite, 8 processes"),
     ("one writer", "write + fdatasync"),

@@ -69,7 +69,7 @@ KINDS = (
     Kind("tile", rf"journal/tree/{LIN}/(level-\d+|head)", is_derived=True),
     Kind("mark", r"journal/durable", is_derived=True, has_places=True),
     Kind("flush map", r"journal/flush", is_derived=True),
-    Kind("lock", r"(journal/(lock|(projection|sync|checkpoint)\.lock)|migration/lock)", is_derived=True),
+    Kind("lock", r"(journal/(lock|(projection|sync|checkpoint)\.lock)|migration/lock|objects/(door|room)\.lock)", is_derived=True),
     Kind("index", r"index\.sqlite(-wal|-shm|-journal)?", is_derived=True),
     Kind("plain object", r"objects/[0-9a-f]{2}/[0-9a-f]{62}"),
     Kind("packed object", r"objects/[0-9a-f]{2}/[0-9a-f]{62}\.z"),

@@ -88,9 +88,7 @@ class JournalReader(Resting):
         self._damaged: tuple[DamageError | None, tuple[int, ...]] = (None, ())  # it, and its file as it was then
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
-        self.is_hurried = (
-            False  # who has to answer at once is content with what the index has: see ``remaining.fill_if_here``
-        )
+        self.is_hurried = False  # who is takes what the index has: see ``remaining.fill_if_here``
         self.waited_s = float("-inf")  # by the monotonic clock, when somebody waited in vain for the index
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
