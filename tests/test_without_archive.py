@@ -137,22 +137,6 @@ def test_a_write_that_is_repeated_is_not_called_another(apart):
         assert "used for something else" not in said
 
 
-def test_a_write_with_a_new_key_is_taken(apart):
-    """A checkpoint keeps thousands of keys: where there were fewer, none is known to records alone."""
-    ada, _, _, _, archive, away = apart
-    shutil.move(away, archive)
-    ada("remember", "Ports are checked", "--type", "note", "--key", "k-1")
-    for number in range(3):
-        ada("remember", f"Rule {number}, at some length so that it fills a segment of its own", "--type", "note")
-        ada("doctor", "--compact")
-    shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
-    words = ("remember", "Ports are open", "--type", "note", "--key", "k-2")
-    first = ada.json(*words).entity.id
-    assert ada.json(*words).entity.id == first
-    assert "state    sound" in ada("status").out
-
-
 def test_what_is_not_here_is_said_in_whatever_way_is_asked(apart):
     """Only lines for people said that a history is not whole."""
     ada, _, one, rule, archive, away = apart

@@ -568,11 +568,6 @@ class Index:
             "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
         ).fetchall()
 
-    def kept_key_count(self, limit: int) -> int:
-        """How many keys before a checkpoint are known, up to ``limit``."""
-        counted = "SELECT count(*) FROM (SELECT DISTINCT key FROM kept_keys LIMIT ?)"
-        return int(self.db.execute(counted, (limit,)).fetchone()[0])
-
     def newest_keys(self, limit: int) -> Iterator[tuple[str, str, int, str, str]]:
         """Rows of ``kept_keys`` for the keys that were used last, by key."""
         both = (

@@ -177,10 +177,7 @@ class Journal(JournalReader):
     def _need_keys(self, key: str) -> None:
         """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""
         from periplus.journal.apart import is_new_key
-        from periplus.journal.checkpoint import KEYS_MAX
 
-        if self.index.kept_key_count(KEYS_MAX) < KEYS_MAX:
-            return  # a checkpoint drops keys only where there are more: there was none that is not known
         if self.fill_whole(0.0):
             self._forget()
             self.refresh()
