@@ -142,7 +142,7 @@ def test_a_redaction_waits_for_who_looked_and_has_not_put_yet(project):
                 said.append(Withholding(other).is_out(digest))
                 has_looked.set()
                 while is_kept(other, digest) and not is_waited_for(other):
-                    time.sleep(0.001)
+                    time.sleep(0.001)  # between two looks at what the redaction does: it ends by that, not by time
                 said.append(other.journal.objects.put(LARGE.encode()))
         finally:
             has_looked.set()

@@ -5,13 +5,13 @@ from __future__ import annotations
 __all__ = ["configure", "configure_inbox", "execute"]
 
 import argparse
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import SyncOut
+    from periplus.cli.schemas import RefusalOut, SyncOut
     from periplus.journal import Entity
     from periplus.journal.exchange import SyncReport, Transfer
     from periplus.journal.rebase import Rebased
@@ -124,14 +124,19 @@ def _sync(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.good}redacted{paint.end}  {what} in {visible(report.place)}; the entity files there follow with the next command there"
         yield from _redacted_there(face, report)
         yield from _waiting(face, report)
-        for refusal in refusals[:_TOLD_MAX]:
-            yield f"{paint.bad}refused{paint.end}   {visible(refusal.wrong)}"
-            rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
-            if rest:
-                yield f"          {visible(rest)}"
-        yield from _more(f"{paint.bad}refused{paint.end}  ", refusals, "the same with --json names them")
+        yield from _refused(face, refusals)
 
     return face.emit(result, lines, max((error.exit_code for error in report.refusals), default=0))
+
+
+def _refused(face: Face, refusals: Sequence[RefusalOut]) -> Iterator[str]:
+    bad, end = face.palette.bad, face.palette.end
+    for refusal in refusals[:_TOLD_MAX]:
+        yield f"{bad}refused{end}   {visible(refusal.wrong)}"
+        rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
+        if rest:
+            yield f"          {visible(rest)}"
+    yield from _more(f"{bad}refused{end}  ", refusals, "the same with --json names them")
 
 
 def _taken_as_candidates(recorded: Recorded, would: str) -> Iterator[str]:

@@ -88,7 +88,7 @@ class Keeping:
                     safe="What was to be taken out is named in the journal; not all of it is gone.",
                     mend="Repeat the command when that process is done.",
                 )
-            time.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_S)  # flock knows no patience but for ever
 
     def _open(self, name: str) -> int:
         path = os.path.join(self._root, name)
