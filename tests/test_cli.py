@@ -203,6 +203,25 @@ def test_status_counts(known):
     assert "holds    1 constraint, 3 decisions, 1 trail" in known("status").lines
 
 
+def test_status_says_what_waits_for_who_asks(sh):
+    sh("init")
+    passed_on = sh.json("handoff", "write", "Two cogs are cast").handoff.id
+    for text in ("Look at the cogs", "And at the crank"):
+        sh("inbox", "send", "ada", text)
+    sh("inbox", "send", "bob", "Not for Ada")
+    found = sh.json("status")
+    assert (found.mail, found.handoffs, found.candidates) == (2, 1, 0)
+    assert sh("status").lines[-2:] == [
+        "mail     2 messages for you: periplus inbox mail", "handoff  1 handoff to take over: periplus handoff list",
+    ]  # fmt: skip
+    sh("handoff", "accept", passed_on)
+    for message in sh.json("inbox", "mail").messages:
+        sh("inbox", "read", message.id)
+    found = sh.json("status")
+    assert (found.mail, found.handoffs) == (0, 0)
+    assert sh("status").lines[-1] == "state    sound"
+
+
 @pytest.mark.parametrize(
     ("kind", "prefix", "fields"),
     [

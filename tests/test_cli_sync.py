@@ -243,6 +243,8 @@ def test_of_very_many_conflicts_and_candidates_some_are_told_and_the_rest_counte
         "… and 10 more: periplus inbox list --limit 60, or --json", "Next: periplus inbox accept ID, or refuse ID",
     ])  # fmt: skip
     assert (len(eve("inbox", "list", "--limit", "60").lines), len(eve.json("inbox", "list").candidates)) == (121, 60)
+    assert eve.json("status").candidates == 60
+    assert eve("status").lines[-1] == "memory   60 candidates to accept or refuse: periplus candidates list"
 
 
 def test_a_fork_is_refused_with_code_5(people, tmp_path):

@@ -101,7 +101,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     whose segments are elsewhere. ``sparse`` says whether git's sparse-checkout has the store's folder: empty where it is off, "patterns"
     where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
     ``pull_blocked`` are entity files over which `git pull` does not write what it fetched, as
-    paths from the project's folder.
+    paths from the project's folder. ``mail`` counts the messages to you that are not read or wait for your answer, ``handoffs`` the open
+    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer.
     """
 
     root: str
@@ -129,6 +130,9 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     stuck: list[str] = []
     sparse: str = ""
     pull_blocked: list[str] = []
+    mail: int = 0
+    handoffs: int = 0
+    candidates: int = 0
 
 
 class RivalOut(msgspec.Struct):

@@ -157,7 +157,7 @@ def _status(face: Face) -> int:
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
         found.sparse,
-        list(found.pull_blocked),
+        list(found.pull_blocked), found.mail, found.handoffs, found.candidates,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -194,6 +194,7 @@ def _status(face: Face) -> int:
         if found.unsealed:
             count = len(found.unsealed)
             yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} left: periplus trail list"
+        yield from _of_waiting(result)
         yield from _of_files(face, result)
         if found.sparse == "outside":
             yield f"git      {paint.bad}in danger{paint.end}: sparse-checkout leaves .periplus out; when it is next run it deletes it, with the journal"
@@ -203,6 +204,15 @@ def _status(face: Face) -> int:
             yield "         brought by: periplus sync --with REMOTE, or another clone, or a copy"
 
     return face.emit(result, lines, 3 if found.damage else 0)
+
+
+def _of_waiting(found: StatusOut) -> Iterator[str]:
+    if found.mail:
+        yield f"mail     {_counted(found.mail, 'messages')} for you: periplus inbox mail"
+    if found.handoffs:
+        yield f"handoff  {_counted(found.handoffs, 'handoffs')} to take over: periplus handoff list"
+    if found.candidates:
+        yield f"memory   {_counted(found.candidates, 'candidates')} to accept or refuse: periplus candidates list"
 
 
 def _of_files(face: Face, found: StatusOut) -> Iterator[str]:

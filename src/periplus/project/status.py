@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Status", "status_of"]
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from periplus.base.tuples import NamedTuple
@@ -43,6 +44,9 @@ class Status(NamedTuple):
     sparse_mend: str = ""  # the command by which it gets it
     is_from_files: bool = False  # nothing was said here but what entity files say, as in a fresh clone
     pull_blocked: tuple[str, ...] = ()  # entity files over which `git pull` does not write
+    mail: int = 0  # messages to who asks that are not read, or wait for the answer
+    handoffs: int = 0  # open ones, for who asks or for anybody
+    candidates: int = 0  # proposed memory that nobody accepted or refused
 
 
 def status_of(project: Project) -> Status:
@@ -96,7 +100,26 @@ def status_of(project: Project) -> Status:
         *sparse_checkout(project.root),
         not others and not said,
         tuple(in_gits_way(project.root)),
+        *_waiting(journal, project.writer.name, counts),
     )
+
+
+def _waiting(journal: Journal, name: str, held: Collection[str]) -> tuple[int, int, int]:
+    """What waits for ``name``: messages, handoffs, candidates; ``held`` are the types that the store has anything of."""
+    messages = passed_on = proposed = 0
+    if "message" in held:
+        from periplus.memory.inbox import mail
+
+        messages = len(mail(journal, name))
+    if "handoff" in held:
+        from periplus.memory.handoffs import handoffs
+
+        passed_on = sum(one.value.get("state") == "open" for one in handoffs(journal, recipient=name))
+    if "candidate" in held:
+        from periplus.memory.candidates import inbox
+
+        proposed = len(inbox(journal))
+    return messages, passed_on, proposed
 
 
 def _incomplete(journal: Journal) -> str:
