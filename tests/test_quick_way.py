@@ -37,6 +37,7 @@ from support import TYPES, WRITER, item, make_store, open_journal, segment_path
 pytestmark = pytest.mark.skipif(APPEND is None, reason="test_native.py runs this, with the native build")
 
 TESTS = str(Path(__file__).parent)
+EXAMPLES = 10_000 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 1_000
 CHANGES = {"write": ("EIO", "ENOSPC"), "pwrite64": ("EIO",), "fdatasync": ("EIO", "ENOSPC"), "flock": ("EIO",),
            "pread64": ("EIO",), "lseek": ("EIO",), "newfstatat": ("EIO", "ENOENT"), "fstat": ("EIO",),
            "fadvise64": ("EIO",)}  # fmt: skip
@@ -116,7 +117,7 @@ PAYLOADS = st.dictionaries(st.text(max_size=20), VALUES, max_size=8)
 VERSIONS = st.text(alphabet="0123456789abcdef", min_size=64, max_size=64)
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAYLOADS | st.none(), TEXTS, st.text(max_size=12), st.lists(VERSIONS, max_size=10))
 def test_a_draft_is_that_of_the_long_way(payload, summary, item_type, parents):
     parents = tuple(sorted(parents))
@@ -148,7 +149,7 @@ def test_usual_drafts_are_made_the_short_way():
     assert APPEND.draft(Draft, "update", "note", item(1), ("a" * 64,), payload, "a line") is not None
 
 
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.text(max_size=60) | st.from_regex(r"[a-z_]{0,34}_[0-9a-z]{15,17}", fullmatch=True))
 def test_an_id_has_the_same_shape(text):
     prefix, found, tail = text.rpartition("_")
@@ -162,7 +163,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PIECES)
 def test_the_same_names_are_found_in_lines(pieces):
     data = b"".join(pieces)
