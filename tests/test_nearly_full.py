@@ -153,7 +153,9 @@ def test_writers_that_fill_such_a_disk_end_with_an_error_and_keep_what_they_ackn
             command = [sys.executable, "-c", code]
             writers.append(stack.enter_context(subprocess.Popen(command, stdout=stack.enter_context(path.open("wb")))))
             stack.callback(writers[-1].kill)
-        time.sleep(1)  # the writers are at it by then; nothing that they do tells it
+        while not all(path.stat().st_size > 200 for path in said):  # each is at it
+            assert {writer.poll() for writer in writers} <= {None, 3}
+            time.sleep(0.05)  # between two looks at what they said
         fill(disk, leave=20 * MEBIBYTE)  # they go on without any map, until they have filled it themselves
         time.sleep(1)  # for as long as that they write on a full disk
         assert {writer.poll() for writer in writers} <= {None, 3}
