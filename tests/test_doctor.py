@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import DamageError
 from periplus.base.files import Files
 from periplus.base.ids import new_id
-from periplus.base.locks import Lock, holder_of
+from periplus.base.locks import Lock, holder_of, sign
 from periplus.journal.doctor import examine
 from periplus.journal.proof import prove_record
 from periplus.journal.record import decode_line, encode_line
@@ -27,7 +28,7 @@ class LaterClock(SystemClock):
     """A minute ahead."""
 
     def now_ms(self) -> int:
-        return super().now_ms() + 60_000
+        return super().now_ms() + 61_000
 
 
 def put(journal, number):
@@ -55,6 +56,23 @@ def test_who_holds_the_lock_for_long_is_named(root):
     with open_journal(root, clock=LaterClock()) as journal:
         assert examine(journal).problems == []
     assert holder_of(os.path.join(root, "nothing")) is None
+
+
+def test_who_keeps_everybody_from_keeping_objects_is_named(root):
+    path = os.path.join(root, "objects", "door.lock")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    sign(fd)
+    with open_journal(root) as journal:
+        assert examine(journal).problems == []
+    with open_journal(root, clock=LaterClock()) as journal:
+        (found,) = examine(journal).problems
+    assert (found.severity, found.path) == ("warning", path)
+    assert found.what.startswith(f"objects are being taken out by {os.getpid()} ")
+    os.close(fd)
+    with open_journal(root, clock=LaterClock()) as journal:
+        assert examine(journal).problems == []
 
 
 def test_a_version_that_no_record_holds_is_told_where_one_was_made_from_it(root):

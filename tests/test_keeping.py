@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
-from periplus.objects.keeping import Keeping
+from periplus.base.locks import holder_of
+from periplus.objects.keeping import Keeping, door_of
 
 
 class Fellow(threading.Thread):
@@ -55,3 +59,39 @@ def test_each_is_waited_for(tmp_path, is_shared):
 def test_where_nobody_ever_kept_anything_there_is_nobody_to_wait_for(tmp_path):
     Keeping(os.fspath(tmp_path / "absent"), Files()).wait(0.0)
     assert os.listdir(tmp_path) == []
+
+
+WAITING = """
+import sys
+from periplus.base.files import Files
+from periplus.objects.keeping import Keeping
+Keeping(sys.argv[1], Files()).wait()
+"""
+
+
+def is_named(root, pid):
+    holder = holder_of(door_of(root))
+    return holder is not None and holder.text.startswith(f"{pid} ")
+
+
+def test_nobody_stands_before_the_door_for_ever(tmp_path):
+    """A redaction that was stopped while it waited (Ctrl-Z) held the door: every import stood there without a word, for good."""
+    root = os.fspath(tmp_path / "objects")
+    keeping = Keeping(root, Files())
+    with keeping.block():
+        pass
+    fellow = Fellow(Keeping(root, Files())).start()
+    redacting = subprocess.Popen([sys.executable, "-c", WAITING, root])
+    while not is_named(root, redacting.pid):
+        pass
+    redacting.send_signal(signal.SIGSTOP)
+    fellow.leave()
+    with (
+        pytest.raises(LockTimeoutError, match=rf"taken out by {redacting.pid} .* did not get on within 0 s"),
+        keeping.block(0.0),
+    ):
+        raise AssertionError
+    redacting.send_signal(signal.SIGCONT)
+    assert redacting.wait(60) == 0
+    with keeping.block(0.0):
+        pass

@@ -18,7 +18,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["HUNGRY_S", "LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "signature"]
+__all__ = ["HUNGRY_S", "LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "sign", "signature"]
 
 import fcntl
 import functools
@@ -97,6 +97,18 @@ def _since_ms(text: str) -> int:
 def signature() -> tuple[bytes, bytes]:
     """What a holder says of itself before the time and behind it."""
     return _who(os.getpid()), _command()
+
+
+def sign(fd: int) -> bytes:
+    """Write into a lock that is held who holds it since now, for people; gives what was written."""
+    since = format_ms(time.time_ns() // 1_000_000)
+    text = b"%b %b %b" % (_who(os.getpid()), since.encode(), _command())
+    text = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n"
+    try:
+        os.pwrite(fd, text, 0)
+    except OSError:
+        pass  # advice only: a full disk must not keep anybody from the lock
+    return text
 
 
 class LockBell(Protocol):
@@ -345,13 +357,7 @@ class Lock:
 
     def _sign(self) -> None:
         now_s = time.monotonic()
-        since = format_ms(time.time_ns() // 1_000_000)
-        text = b"%b %b %b" % (_who(os.getpid()), since.encode(), _command())
-        self._text, self._text_s = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n", now_s
-        try:
-            os.pwrite(self._fd, self._text, 0)
-        except OSError:
-            pass  # advice only: a full disk must not keep a writer from its lock
+        self._text, self._text_s = sign(self._fd), now_s
 
     def _read_text(self) -> bytes:
         try:

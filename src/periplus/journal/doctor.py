@@ -222,7 +222,9 @@ def _examine(
         problems += _check_index(journal, found, progress, tell, is_whole=is_whole)
         problems += check_files(journal, served, live, found.versions, progress, is_whole=is_whole)
     problems += _check_surroundings(journal)
-    problems += _check_plain(journal)
+    plain = [*_check_plain(journal)]
+    told = {(one.path, one.what) for one in plain}
+    problems = [one for one in problems if (one.path, one.what) not in told] + plain
     problems += _check_lock(journal)
     problems = _with_damage(journal, problems)
     counts = {
@@ -646,10 +648,20 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:
-    """Who has held the writers' lock for longer than any write takes: nobody else can write."""
+    """Who has held a lock for longer than is needed: nobody else can write, or nobody keep objects."""
     from periplus.base.locks import holder_of
+    from periplus.objects.keeping import KEEPING_PATIENCE_S, door_of
 
-    holder = holder_of(journal.layout.lock)
-    if holder is not None and journal.clock.now_ms() - holder.since_ms > _LONG_HELD_S * 1000:
-        yield Problem("warning", f"the writers' lock is held by {holder.text}: nobody else can write", journal.layout.lock,
-                      mend="See what that process does; the lock ends with it.")  # fmt: skip
+    for path, what, long_s in (
+        (journal.layout.lock, "the writers' lock is held by {}: nobody else can write", _LONG_HELD_S),
+        (
+            door_of(journal.layout.objects),
+            "objects are being taken out by {}: nobody else can keep any",
+            KEEPING_PATIENCE_S,
+        ),
+    ):
+        holder = holder_of(path)
+        if holder is not None and journal.clock.now_ms() - holder.since_ms > long_s * 1000:
+            yield Problem(
+                "warning", what.format(holder.text), path, mend="See what that process does; the lock ends with it."
+            )
