@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -320,8 +321,6 @@ def test_records_that_are_not_those_of_the_head_that_the_manifest_states(shell, 
 
 
 def test_a_forger_who_mends_the_manifest_is_found_by_the_records(shell, tmp_path):
-    import hashlib
-
     shell("export", "store.zip")
     source = shell.folder / "store.zip"
     segment = next(name for name in zipfile.ZipFile(source).namelist() if name.endswith(".jsonl"))
@@ -476,3 +475,46 @@ def test_what_was_unpacked_is_examined_without_waiting_for_ourselves(shell, tmp_
     assert fellow.is_dir(), "somebody was still at it"
     Project.import_from(file, os.fspath(place), dry_run=True)
     assert not fellow.exists()
+
+
+def forged(source, target, files):
+    """The file ``source`` with ``files`` added, in the manifest too."""
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(target, "w") as made:
+        for name in archive.namelist():
+            if not name.endswith(MANIFEST) and name.removeprefix("periplus/") not in files:
+                made.writestr(name, archive.read(name))
+        manifest = json.loads(archive.read("periplus/" + MANIFEST))
+        manifest["files"] = [one for one in manifest["files"] if one["path"] not in files]
+        for path, data in files.items():
+            made.writestr("periplus/" + path, data)
+            manifest["files"].append({"path": path, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        made.writestr("periplus/" + MANIFEST, json.dumps(manifest))
+    return target
+
+
+def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(shell, tmp_path):
+    """It said that every one was verified, and that of bytes that are not what their name stands for."""
+    shell("export", "store.zip")
+    files = {"objects/ab/" + "0" * 62: b"wrong", "journal/peers/lin_aaaaaaaaaaaaaaaa.json": b"garbage"}
+    file = forged(shell.folder / "store.zip", tmp_path / "forged.zip", files)
+    wrong = [
+        f"unsound  objects/ab/{'0' * 62}, which no record needs: object is not what was stored: objects/ab/{'0' * 62}: its bytes are not those that its name stands for",
+        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record needs: not what is remembered of a lineage",
+    ]
+    (tmp_path / "other").mkdir()
+    said = shell("import", file, "--dry-run", cwd=tmp_path / "other").out.splitlines()
+    assert sorted(said[1:]) == sorted(wrong)
+    document = shell.json("import", file, "--dry-run", cwd=tmp_path / "other")
+    assert sorted(one.path for one in document.doubts) == sorted(files)
+    made, *said = shell("import", file, cwd=tmp_path / "other").out.splitlines()
+    assert made.endswith("13 records, 2 objects, every record verified")
+    assert sorted(said[:-1]) == sorted(wrong)
+    told = shell("doctor", code=1, cwd=tmp_path / "other").out
+    assert told.count("not what is remembered of a lineage") == 1
+    refused = shell("export", tmp_path / "again.zip", code=3, cwd=tmp_path / "other")
+    assert "its bytes are not those that its name stands for" in refused.err
+    shell("doctor", "--repair", cwd=tmp_path / "other")
+    (tmp_path / "other/.periplus/journal/peers/lin_aaaaaaaaaaaaaaaa.json").write_bytes(b"garbage")
+    again = shell("export", tmp_path / "again.zip", cwd=tmp_path / "other").out.splitlines()
+    assert again[0].endswith("13 records, 1 object, every record verified")
+    assert again[1] in wrong

@@ -119,9 +119,11 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
     def lines() -> Iterator[str]:
         import shlex
 
-        how = "verified" if packed.is_whole else "as far as they are left"
+        verified = "every record verified" if packed.doubts else "verified"
+        how = verified if packed.is_whole else "as far as they are left"
         yield f"Wrote {visible(path)} ({size:,} bytes): {_told(packed)}, {how}"
         yield from _lost(face, packed)
+        yield from _doubtful(face, packed)
         file = visible(shlex.quote(os.path.basename(path)))
         if not packed.is_whole:
             yield f"With another copy: periplus doctor --repair --from {file}, there"
@@ -156,11 +158,9 @@ def _export_out(face: Face, *, damaged: bool) -> int:
             raise
         except OSError as error:
             raise environment_failure(error, "write", "standard output") from error
-    if packed.is_whole:
-        return 0
-    for line in _lost(face, packed):
+    for line in (*_lost(face, packed), *_doubtful(face, packed)):
         face.stderr.write(line + "\n")
-    return 3
+    return 0 if packed.is_whole else 3
 
 
 def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
@@ -181,7 +181,16 @@ def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
         os.path.getsize(path),
         missing,
         flaws,
+        [FlawOut(one.what, one.path, one.offset) for one in packed.doubts],
     )
+
+
+def _doubtful(face: Face, packed: Packed) -> Iterator[str]:
+    """What in it is not sound though every record is."""
+    for one in packed.doubts[:_SHOWN_MAX]:
+        yield f"{face.palette.bad}unsound{face.palette.end}  {visible(one.path)}, which no record needs: {visible(one.what)}"
+    if len(packed.doubts) > _SHOWN_MAX:
+        yield f"         and {len(packed.doubts) - _SHOWN_MAX:,} more files: --json"
 
 
 def _lost(face: Face, packed: Packed) -> Iterator[str]:
@@ -257,11 +266,13 @@ def _import_file(face: Face, arguments: argparse.Namespace, path: str) -> int:
             yield from _lost(face, packed)
         elif arguments.dry_run:
             yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
+            yield from _doubtful(face, packed)
         else:
             if made:
                 yield f"Made the folder {visible(folder)}"
-            yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every one verified"
+            yield f"Made the store {visible(os.path.join(folder, '.periplus'))}: {count}, every {'record' if packed.doubts else 'one'} verified"
             yield from _lost(face, packed)
+            yield from _doubtful(face, packed)
             where = os.path.relpath(folder, face.cwd)
             go = "" if where == os.curdir else f"cd {visible(shlex.quote(where))} && "
             yield f"Next: {go}periplus {'status' if packed.is_whole else 'doctor --repair --from COPY'}"

@@ -473,7 +473,8 @@ class FlawOut(msgspec.Struct):
 class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
     """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself.
 
-    ``missing`` and ``flaws`` are of what is left of a damaged store.
+    ``missing`` and ``flaws`` are of what is left of a damaged store. ``doubts`` are files in a whole one that are not sound, and that
+    no record needs.
     """
 
     path: str
@@ -485,6 +486,7 @@ class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
     size: int
     missing: list[MissingOut]
     flaws: list[FlawOut]
+    doubts: list[FlawOut]
 
 
 class MarkdownOut(msgspec.Struct, tag_field="schema", tag="periplus.markdown/1"):

@@ -123,7 +123,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 class Packed(NamedTuple):
     """What went into a file, or came out of it: ``bytes`` is the sum of the files' sizes, not of the archive.
 
-    ``missing`` and ``flaws`` are of what is left of a damaged store, and empty for a whole one.
+    ``missing`` and ``flaws`` are of what is left of a damaged store, and empty for a whole one. ``doubts`` are files in it that are not
+    sound, and that no record needs.
     """
 
     store_id: str
@@ -133,6 +134,7 @@ class Packed(NamedTuple):
     objects: int
     missing: tuple[Missing, ...] = ()
     flaws: tuple[Flaw, ...] = ()
+    doubts: tuple[Flaw, ...] = ()
 
     @property
     def is_whole(self) -> bool:
