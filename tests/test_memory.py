@@ -12,8 +12,10 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.files import Files
 from periplus.base.tokens import estimate_tokens
+from periplus.context.validation import TAG_BYTES_MAX
 from periplus.journal.carriers import open_folder
 from periplus.memory import Filters, Memory
+from periplus.memory import types as memory_types
 from periplus.memory.recall import SURROUNDINGS, bring_up_to_date
 from periplus.memory.search import STEPS, _Reach, _Search
 from periplus.project import Project
@@ -566,3 +568,42 @@ def test_what_a_task_names_by_its_id_is_told_as_what_it_is(project):
     said = f"- Passwords are hashed with argon2id (superseded) (stale: replaced by {new.item_id}) [{decision.item_id}]"
     assert said in text
     assert f"calls login twice (resolved) [{trap.item_id}]" in text
+
+
+@pytest.mark.parametrize(
+    ("tag", "why"),
+    [
+        ("", "a tag is empty"),
+        (" \t", "a tag is empty"),
+        ("a\nb", r"the tag 'a\nb' has control characters"),
+        ("red \x1b[31m", r"the tag 'red \x1b[31m' has control characters"),
+        ("é" * 129, f"the tag '{'é' * 40}'… has 258 bytes; the limit is 256"),
+    ],
+)
+def test_what_nobody_could_look_for_is_no_tag(project, tag, why):
+    """It was kept: no list tells an empty one, and a long one stayed out of every context without a word."""
+    held = keep(project, "Ports start at 8000", tags=("ports", "é" * 128))
+    before = project.status().records
+    for write in (
+        lambda: keep(project, "Ports end at 9000", tags=("ports", tag)),
+        lambda: project.work.set_fields(held.item_id, {"tags": [tag]}),
+        lambda: project.work.evolve(held.item_id, "Ports start at 8080", {"tags": [tag]}),
+        lambda: project.work.make_plan("Move the ports", tags=(tag,)),
+    ):
+        with pytest.raises(UsageError) as refused:
+            write()
+        assert refused.value.wrong == why
+    assert project.status().records == before
+
+
+def test_a_tag_that_stands_keeps_nobody_from_writing_what_it_stands_on(project):
+    """An earlier version took any."""
+    held = keep(project, "Ports start at 8000")
+    value = {**project.journal.get(held.item_type, held.item_id).value, "tags": ["", "a\nb"]}
+    project.journal.mutate(lambda t: t.put(held.item_type, held.item_id, value), project.writer)
+    project.work.set_fields(held.item_id, {"text": "Ports start at 8080"})
+    assert project.show(held.item_id).value["tags"] == ["", "a\nb"]
+
+
+def test_a_tag_is_as_long_as_an_atom_of_a_context_may_have_it():
+    assert memory_types.TAG_BYTES_MAX == TAG_BYTES_MAX

@@ -37,6 +37,7 @@ from periplus.memory.types import (
     NOT_REMEMBERED,
     Cascade,
     MemoryType,
+    check_tags,
     row_of,
     state_of,
     typed_fields,
@@ -133,6 +134,7 @@ def update(
                 mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
             )  # fmt: skip
 
+    check_tags(fields.get("tags"))
     fields, notes = about_anchored(row, typed_fields(row, fields), root)
     if row.may_expire:
         notes += told_past_end(fields.get("expires"), journal.clock.now_ms())
@@ -355,6 +357,7 @@ def _replaced(
     olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
     row = _row(journal, olds[0].item_type)
     _check_replacing(row, olds, texts, fields)
+    check_tags(fields.get("tags"))
     fields, notes = about_anchored(row, typed_fields(row, fields), ground.root if ground is not None else "")
     said = [" ".join(text.split()) for text in texts]
     if len(texts) > 1 and (len(set(said)) < len(said) or " ".join(str(olds[0].value.get("text", "")).split()) in said):

@@ -46,6 +46,7 @@ from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked, open_entities
 from periplus.memory.repeated import Written, check_repeated, texts_of
 from periplus.memory.scopes import Scope, escaped, parse_scope, parse_scopes
+from periplus.memory.types import check_tags
 
 STEPS_MAX: Final = 1_000
 _OPEN_PLAN: Final = frozenset({"todo", "doing"})
@@ -79,6 +80,7 @@ def make_plan(
     after: Sequence[str] = (), tags: Sequence[str] = (), key: str = "",
 ) -> Made:  # fmt: skip
     """Write a plan with its steps, all or nothing. Raises UsageError for steps that would wait for each other."""
+    check_tags(tuple(tags))
     journal.refresh()
     plan_id = new_id("pln")
     depends = [_work(journal, one) for one in after]

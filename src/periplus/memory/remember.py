@@ -31,7 +31,7 @@ from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
 from periplus.memory.search import Filters
 from periplus.memory.successors import in_place_of
-from periplus.memory.types import NOT_REMEMBERED, MemoryType, initial_states, row_of, rows_of, typed_fields
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, check_tags, initial_states, row_of, rows_of, typed_fields
 
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
@@ -72,6 +72,7 @@ class Remembered(NamedTuple):
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
     refuse_text(tags=memory.tags, about=memory.about, evidence=memory.evidence, supersedes=memory.supersedes)
+    check_tags(memory.tags)
     row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
     journal.refresh()

@@ -17,6 +17,7 @@ __all__ = [
     "MEMORY_TYPES",
     "NOT_REMEMBERED",
     "SKILL_CANDIDATE",
+    "TAG_BYTES_MAX",
     "TEXT_CHARACTERS_MAX",
     "TYPES",
     "UNSEARCHED",
@@ -25,6 +26,7 @@ __all__ = [
     "check_common",
     "check_said",
     "check_secrets",
+    "check_tags",
     "initial_states",
     "is_ended",
     "memory_types",
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from periplus.memory.schemas import Candidate, Common
 
 TEXT_CHARACTERS_MAX: Final = 8_000
+TAG_BYTES_MAX: Final = 256  # as an atom of a context has them: a longer one stays out of each
+_CONTROLS: Final = frozenset(map(chr, (*range(32), *range(127, 160))))
 LIST_LENGTHS: Final = {"tags": 100, "about": 100, "evidence": 100, "relations": 100}
 _STAMP: Final = "updated"
 _LATEST: Final = frozenset({_STAMP, "seen", "confirmed"})
@@ -286,6 +290,25 @@ def rows_of(types: Mapping[str, EntityType]) -> dict[str, MemoryType]:
     """All rows: ours, then those that the project declares, by name."""
     declared = {name: row for name in sorted(types) if (row := row_of(types, name)) is not None}
     return MEMORY_TYPES | declared
+
+
+def check_tags(tags: JSONValue | tuple[str, ...]) -> None:
+    """Raises UsageError for what is no tag that anybody could look for. Asked of what is said now: what stands somewhere, stands."""
+    for tag in tags if isinstance(tags, (list, tuple)) else ():
+        if not isinstance(tag, str):
+            continue  # what the schema refuses
+        size = len(tag.encode("utf-8", "surrogatepass"))
+        if not tag.strip():
+            wrong = "a tag is empty"
+        elif size > TAG_BYTES_MAX:
+            wrong = f"the tag {tag[:40]!r}… has {size:,} bytes; the limit is {TAG_BYTES_MAX}"
+        elif not _CONTROLS.isdisjoint(tag):
+            wrong = f"the tag {tag[:80]!r} has control characters"
+        else:
+            continue
+        raise UsageError(
+            wrong, safe="Nothing was written.", mend="A tag is a word or a few, by which it is found again."
+        )
 
 
 def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
