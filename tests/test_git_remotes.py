@@ -215,6 +215,24 @@ def test_a_ref_that_leads_to_no_files_is_removed_and_made_anew_as_it_is_said(peo
     assert "record 1 comes from" in bob("sync", "--with", "origin").out
 
 
+def test_whatever_a_ref_of_no_use_leads_to_how_to_be_rid_of_it_is_said(people, tmp_path):
+    """A link, a head that is none or that is too large: it was said that, and not what to do about it."""
+    bob, hub = people["bob"], tmp_path / "hub.git"
+    for number, head in enumerate((b"{}", b"x" * 20_000), 1):
+        make_ref(hub, f"refs/periplus/lin_000000000000000{number}", {HEAD: head})
+    link = f"commit refs/periplus/lin_0000000000000003\ncommitter x <x@x> 0 +0000\ndata 0\nM 120000 inline {HEAD}\ndata 1\nx\n"
+    subprocess.run(["git", "-C", hub, "fast-import", "--quiet"], input=link.encode(), check=True)
+    done = bob.json("sync", "--with", "origin", code=3)
+    assert [one.wrong.split(": ", 1)[1] for one in done.refused] == [
+        "not a signed head: Object missing required field `format`",
+        "a file of lin_0000000000000002 has 20,000 bytes, over 16,384",
+        "head.json of lin_0000000000000003 is no plain file",
+    ]
+    for one in done.refused:
+        assert one.safe == "Nothing of it was taken; what we hold is as it was."
+        assert f"git push origin --delete refs/periplus/{one.lineage}" in one.next
+
+
 def test_a_head_of_a_later_version_is_no_damage_that_somebody_is_to_remove(people, tmp_path):
     ada, bob, hub = people["ada"], people["bob"], tmp_path / "hub.git"
     segment, head = (file_of(hub, ref_of(ada), path) for path in (SEGMENT, HEAD))

@@ -81,6 +81,7 @@ _OTHER_NAMES: Final = (
     "hash algorithm",
     "capabilities^{}",
 )  # what git says of a repository that names objects in the other way
+_UNTAKEN: Final = "Nothing of it was taken; what we hold is as it was."
 _NO_REMOTE: Final = ("No such remote", "not a git repository")
 
 
@@ -216,6 +217,7 @@ class GitCarrier:
                     else None
                 )
             except DamageError as error:
+                error.safe, error.mend = _UNTAKEN, error.mend or self.removing(lineage)
                 self._heads[lineage] = error
         found = self._heads[lineage]
         if isinstance(found, PeriplusError):
@@ -250,7 +252,7 @@ class GitCarrier:
             raise NotFoundError(f"{self.place}: {lineage} has no object {text}")
         data = self._blob(lineage, blob, OBJECT_BYTES_MAX)
         if hashlib.sha256(data).digest() != digest:
-            raise DamageError(f"{self.place}: object {text[:16]} of {lineage} is not what its name stands for")
+            raise self._useless(lineage, f"object {text[:16]} of {lineage} is not what its name stands for")
         return data
 
     # -- giving ------------------------------------------------------------------------------------------------------
@@ -405,7 +407,7 @@ class GitCarrier:
                     continue
                 self._faults[part[0]] = EnvironmentFailure(
                     f"{self.place}: {PREFIX}{part[0]} cannot be fetched: {self._reason(error)}",
-                    safe="Nothing of it was taken; what we hold is as it was.",
+                    safe=_UNTAKEN,
                     mend="Repeat the command. If it goes on, `git fsck` there tells what is broken.",
                 )
 
@@ -429,7 +431,7 @@ class GitCarrier:
             except (EnvironmentFailure, DamageError) as error:
                 raise DamageError(
                     f"{self.place}: {PREFIX}{lineage} leads to no files of a lineage: {self._reason(error)}",
-                    safe="Nothing of it was taken; what we hold is as it was.", mend=self.removing(lineage),
+                    safe=_UNTAKEN, mend=self.removing(lineage),
                 ) from error  # fmt: skip
             for row in listed.split(b"\0"):
                 meta, _, raw = row.partition(b"\t")
@@ -438,20 +440,23 @@ class GitCarrier:
                     continue
                 mode, kind, blob, size = words
                 if mode != "100644" or kind != "blob" or not size.isdecimal():
-                    raise DamageError(f"{self.place}: {path} of {lineage} is no plain file", safe=UNTOUCHED)
+                    raise self._useless(lineage, f"{path} of {lineage} is no plain file")
                 found[path] = _Blob(mode, blob, int(size))
             if len(found) > SEGMENTS_MAX:
-                raise DamageError(f"{self.place}: {lineage} has over {SEGMENTS_MAX:,} files", safe=UNTOUCHED)
+                raise self._useless(lineage, f"{lineage} has over {SEGMENTS_MAX:,} files")
             self._trees[lineage] = found
         return found
 
     def _blob(self, lineage: str, blob: _Blob, bytes_max: int) -> bytes:
         if blob.size > bytes_max:
-            raise DamageError(f"{self.place}: a file of {lineage} has {blob.size:,} bytes, over {bytes_max:,}")
+            raise self._useless(lineage, f"a file of {lineage} has {blob.size:,} bytes, over {bytes_max:,}")
         data = self._git("cat-file", "blob", blob.id, bytes_max=blob.size)
         if len(data) != blob.size:
-            raise DamageError(f"{self.place}: a file of {lineage} is not of the size that git states")
+            raise self._useless(lineage, f"a file of {lineage} is not of the size that git states")
         return data
+
+    def _useless(self, lineage: str, what: str) -> DamageError:
+        return DamageError(f"{self.place}: {what}", safe=_UNTAKEN, mend=self.removing(lineage))
 
     def _git(self, *arguments: str, stdin: IO[bytes] | None = None, bytes_max: int = LIST_BYTES_MAX) -> bytes:
         return ask(self._command(*arguments), self._environment, self.place, stdin=stdin, bytes_max=bytes_max)
