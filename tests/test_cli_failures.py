@@ -406,7 +406,18 @@ def test_a_path_of_any_length_is_told_in_short(store, beginning):
 
 
 @pytest.mark.parametrize(
-    "command", ["export -", "log", "log --reader me", "recall Thing --json", "trail list", "status --json", "show not_"]
+    "command",
+    [
+        "export -",
+        "head",
+        "context refs",
+        "log",
+        "log --reader me",
+        "recall Thing --json",
+        "trail list",
+        "status --json",
+        "show not_",
+    ],
 )
 def test_what_is_only_said_is_said_to_somebody(store, command):
     """It ended as if it were done: a backup by `export - >&-` was none, and the cursor of a reader moved on."""

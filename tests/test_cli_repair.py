@@ -228,3 +228,10 @@ def test_an_identity_with_another_store_is_what_is_wrong_and_not_the_settings(sh
     assert len(shell.json("recall", "tide").hits) == 1
     shell("remember", "And goes on", "--type", "note")
     assert "sound" in shell("doctor").out
+
+
+def test_a_log_without_knowing_who_writes_here_does_not_say_that_nobody_has(shell):
+    (shell.folder / ".periplus/journal/lineage.json").write_text("garbage")
+    said = shell("log")
+    assert said.out == "Which records are of this clone cannot be told. All that are here: periplus log --lineage all\n"
+    assert len(shell("log", "--lineage", "all").out.splitlines()) == 5

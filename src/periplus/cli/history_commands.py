@@ -238,7 +238,12 @@ def _browse(
         yield from _gap_lines(face, gaps_found)
         yield from _record_lines(face, records, own)
         if not records:
-            yield _nothing(others, is_asked=bool(before or any(wanted) or arguments.lineage))
+            yield _nothing(
+                own,
+                others,
+                is_asked=bool(before or any(wanted) or arguments.lineage),
+                is_damaged=project.journal.damage is not None,
+            )
         elif following:
             yield f"older: periplus log --before {following}{_said_again(arguments)}"
         elif earlier in others and lineages == [own]:
@@ -356,9 +361,11 @@ def _seqs(seen: dict[str, int]) -> str:
     return str(*seen.values()) if len(seen) == 1 else ",".join(f"{name}:{seq}" for name, seq in seen.items())
 
 
-def _nothing(others: list[str], *, is_asked: bool) -> str:
+def _nothing(own: str, others: list[str], *, is_asked: bool, is_damaged: bool) -> str:
     if is_asked:
         return "No such records."
+    if others and not own and is_damaged:
+        return "Which records are of this clone cannot be told. All that are here: periplus log --lineage all"
     if others:
         return "This clone has written nothing yet. What others wrote: periplus log --lineage all"
     return "The journal is empty."

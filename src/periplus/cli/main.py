@@ -35,7 +35,7 @@ _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn b
 # Commands that are called for what they say: with a closed standard output they would do nothing and look done.
 _ONLY_SAYS: Final = frozenset({
     "blame", "brief", "candidates list", "changed", "claim list", "completion", "context diff", "context expand", "context log",
-    "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
+    "context refs", "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
     "recall", "related", "review", "servers list", "show", "skills list", "status", "trail diff", "trail list", "trail show",
     "trust list", "who",
 })  # fmt: skip
@@ -493,9 +493,9 @@ def _refuse_unheard(face: Face, arguments: argparse.Namespace) -> None:
     """Raises EnvironmentFailure where a command that does nothing but say something has nowhere to say it."""
     action = getattr(arguments, "action", "")
     words = f"{arguments.command} {action}" if isinstance(action, str) and action else arguments.command
-    if not face.is_unheard or not (words in _ONLY_SAYS or (words == "export" and arguments.file == "-")):
-        return
-    raise _unheard()
+    is_said = (words == "export" and arguments.file == "-") or (words == "head" and not arguments.out)
+    if face.is_unheard and (words in _ONLY_SAYS or is_said):
+        raise _unheard()
 
 
 def _unheard() -> PeriplusError:
