@@ -188,6 +188,18 @@ def test_a_claim_is_over_when_the_clock_says_so(ada, bob, clock):
         ada.work.claim(asked("src"))
 
 
+def test_a_claim_by_a_clock_that_is_ahead_says_so(ada, clock):
+    """It held for as long as that clock is ahead, and nobody was told why, nor that somebody else's may be let go."""
+    with Project(ada.root, BOB, clock=FixedClock(clock.now_ms() + 240 * HOUR)) as bob:
+        claim = bob.work.claim(asked("src")).claim
+    with pytest.raises(ClaimedError, match="expires in 242 h 0 min by a clock that is 240 h 0 min ahead of this one: ") as caught:
+        ada.work.claim(asked("src"))
+    assert f"periplus claim release {claim.item_id} --force" in caught.value.mend
+    clock.advance(240 * HOUR)
+    with pytest.raises(ClaimedError, match="expires in 2 h 0 min: "):
+        ada.work.claim(asked("src"))
+
+
 def test_its_holders_activity_moves_the_end_on_and_nobody_elses(ada, bob, clock):
     ada.work.claim(asked("src"))
     clock.advance(HOUR // 10)

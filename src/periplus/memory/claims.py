@@ -44,6 +44,7 @@ __all__ = [
     "renew",
     "scopes_of",
     "session_id",
+    "told_ahead",
     "waiting_claims",
 ]  # fmt: skip
 
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from periplus.memory.lifecycle import Changed
 
 TTL_S: Final = 2 * 3600
+_AHEAD_MS: Final = 60_000  # clocks of machines differ by seconds
 TTL_S_MIN: Final = 10
 TTL_S_MAX: Final = 7 * 24 * 3600
 _EXPIRED_AT_ONCE: Final = 100
@@ -266,6 +268,7 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
         if not is_held:
             told.append(f"{what} waited for by {value.get('holder')} (for {age}) [{one.claim.item_id}]")
             continue
+        left += told_ahead(str(value.get("created", "")), now_ms)
         told.append(f"{what} claimed by {value.get('holder')} ({value.get('mode', 'exclusive')}, for {age}, expires in {left}: "
                     f"{str(value.get('text', ''))[:80]}) [{one.claim.item_id}]")  # fmt: skip
     if len(blocked) > _NAMED_MAX:
@@ -448,6 +451,14 @@ def _is_asked(written: Written, asked: Asked, scopes: Sequence[Scope]) -> bool:
     is_alike = value.get("mode", "exclusive") == asked.mode and value.get("step", "") == asked.step
     held = _scopes_in(value)
     return is_alike and all(is_covered(scope, held) for scope in scopes)
+
+
+def told_ahead(created: str, now_ms: int) -> str:
+    """Words for a claim that was made later than it is: by a clock that is ahead, or one that was before it was set back. It holds until that
+    clock's time, for nobody knows when it was made.
+    """
+    ahead_ms = (parse_ms(created) or now_ms) - now_ms
+    return f" by a clock that is {_span(ahead_ms)} ahead of this one" if ahead_ms > _AHEAD_MS else ""
 
 
 def _span(ms: int) -> str:
