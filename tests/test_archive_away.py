@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from cli_support import Shell, shared_project
+from periplus.base.errors import DamageError
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -543,3 +544,34 @@ def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     assert "not all came along" in copy("doctor", code=1).out
     copy("sync", "--with", "../ada")
     copy("doctor")
+
+
+def test_a_look_at_what_cannot_be_merged_spoils_nothing_else(place):
+    """A process that had looked wrote nothing any more and forgot what only the archive has, also once that was back; a server does both."""
+    ada, one, archive, away = place
+    ada("set", one, "text=The boiler is green")
+    ada("sync", "--with", "../bob")
+    archive.rename(away)
+    with Project.open(os.fspath(ada.folder), ADA) as project:
+        lessons = len(list(project.journal.entities("lesson")))
+        assert len(project.show(one).heads) == 2
+        assert "neither here nor in archive/" in str(project.journal.damage)
+        project.remember(Memory("note", "What has nothing to do with it"))
+        project.show(one)
+        project.journal.project()
+        assert "neither here nor in archive/" in str(project.journal.damage)
+        assert len(list(project.journal.entities("lesson"))) == lessons
+        with pytest.raises(DamageError):
+            project.journal.mutate(
+                lambda t: t.put("decision", one, {**t.get("decision", one).value, "text": "grey"}), ADA
+            )
+        project.remember(Memory("note", "Nor has this"))
+        project.show(one)
+        away.rename(archive)
+        project.journal.refresh()
+        assert project.journal.damage is None
+        assert [conflict.path for conflict in project.show(one).conflicts] == [("text",)]
+        project.remember(Memory("note", "Nor this"))
+        assert len(list(project.journal.entities("lesson"))) == lessons
+        assert len(list(project.journal.entities("note"))) == 3
+    assert "sound" in ada("doctor").out

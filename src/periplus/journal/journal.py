@@ -33,7 +33,7 @@ from periplus.journal.connection import AtWorkError
 from periplus.journal.guard import guard
 from periplus.journal.index import HistoryNeededError
 from periplus.journal.lineage import START, Position
-from periplus.journal.overlay import Added, names_in
+from periplus.journal.overlay import Added, UnmergedError, names_in
 from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader
 from periplus.journal.receipt import Pending, receipt_of, written_by
@@ -87,6 +87,7 @@ class Journal(JournalReader):
                 self._need_keys(key)  # it may be older than the keys that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
+        self._pass_over()
         way, receipt = self._quick, None
         segment = way.segment if way is not None else self.end().segment
         if self._is_mutating:
@@ -173,6 +174,13 @@ class Journal(JournalReader):
             self._read_on(salvage=False, for_writing=True)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _pass_over(self) -> None:
+        """What a look could not merge keeps nobody from writing what has nothing to do with it: a write of that entity meets it again."""
+        if isinstance(self.damage, UnmergedError):
+            self.damage = None
+            self._forget()
+            self.refresh()
 
     def _need_keys(self, key: str) -> None:
         """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Added", "Overlay", "names_in"]
+__all__ = ["Added", "Overlay", "UnmergedError", "names_in"]
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _NAMES: Final = re.compile(rb'"item_id":"([^"]*)"')
 _KEPT_MAX: Final = 256
 _KEPT_BYTES_MAX: Final = 65_536
+
+
+class UnmergedError(DamageError):
+    """A version that others are merged over is in a segment that is not here: see ``journal.unmerged``."""
 
 
 class Added(NamedTuple):

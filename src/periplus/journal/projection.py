@@ -233,6 +233,8 @@ class Projector:
                     position = watermarks.get(lineage, START)
                     touched |= self._index_lineage(lineage, position, limits.get(lineage), salvage=salvage)
             index.finish(touched, self._progress)
+            if not salvage:
+                self._refuse_damage()  # before a file says it, too
             self._write_files({*touched, *rewrite}, looked.settled if looked is not None else {})
             if looked is not None:
                 index.set_looked_at(looked.linked)

@@ -18,12 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.errors import (
-    DamageError,
-    EnvironmentFailure,
-    NewerFormatError,
-    environment_failure,
-)
+from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
@@ -32,7 +27,7 @@ from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, 
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
-from periplus.journal.overlay import Added, Overlay
+from periplus.journal.overlay import Added, Overlay, UnmergedError
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
     Progress,
@@ -40,6 +35,7 @@ from periplus.journal.reading import (
     find_entity,
     moved_line,
     no_progress,
+    place_here,
     sound_line,
     sound_object,
 )
@@ -246,8 +242,8 @@ class JournalReader(Resting):
     def _forget_if_mended(self) -> None:
         """A damaged file that is another by now, or there again, is read anew: what was said of it may hold no more."""
         damage = self.damage
-        place = place_of(damage.path or "") if damage is not None else ()
-        if self._damaged[0] is not damage:
+        place = place_here(damage.path or "") if damage is not None else ()
+        if self._damaged[0] is not damage and not (place and isinstance(damage, UnmergedError)):
             self._damaged = (damage, place)
         elif place != self._damaged[1]:
             self.damage = None
@@ -255,7 +251,7 @@ class JournalReader(Resting):
 
     def _salvage(self, damage: DamageError) -> None:
         self.damage = damage
-        self._damaged = (damage, place_of(damage.path or ""))
+        self._damaged = (damage, place_here(damage.path or ""))
         self._forget()
         self._read_on(salvage=True)
 
@@ -404,11 +400,7 @@ class JournalReader(Resting):
     # -- what is derived -----------------------------------------------------------------------------------------------
 
     def project(
-        self,
-        patience_s: float = 0.0,
-        *,
-        rewrite: Collection[tuple[str, str]] = (),
-        looked: Looked | None = None,
+        self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None
     ) -> bool:
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
@@ -430,6 +422,11 @@ class JournalReader(Resting):
             if renew_past(self):
                 return True
         if self.damage is not None:
+            if isinstance(self.damage, UnmergedError):
+                from periplus.journal.unmerged import put_aside
+
+                with put_aside(self):
+                    return self.project(patience_s, rewrite=rewrite, looked=looked)
             self._index_salvaged()
             return False
         if self._seen and not self._behind and not rewrite and looked is None:
@@ -443,7 +440,7 @@ class JournalReader(Resting):
                     self.refresh()
                 return False
         except DamageError as error:
-            if self.index.is_replaced():  # meanwhile, and the segments too: whoever did it makes the new one
+            if isinstance(error, UnmergedError) or self.index.is_replaced():  # whoever did that makes the new one
                 self._forget()
                 self.refresh()
                 return False
@@ -520,7 +517,9 @@ class JournalReader(Resting):
         try:
             return payload_in(self.line_at(record), record, self.load_object)
         except DamageError as error:
-            self.damage = self.damage or error
+            from periplus.journal.unmerged import of_merge
+
+            self.damage = self.damage or of_merge(self, record, error)
             return b""
 
     def _is_index_wrong(self) -> bool:
@@ -532,15 +531,14 @@ class JournalReader(Resting):
             return False
         from periplus.journal.stated import sound_end
 
-        found = (
+        return None not in (
             sound_end(
                 self.layout,
-                self.reader(lineage),
-                self._marked_seq() if lineage == self.lineage else self._left_seq(lineage) or None,
+                self.reader(one),
+                self._marked_seq() if one == self.lineage else self._left_seq(one) or None,
             )
-            for lineage in self._to_read(is_listed=False)
+            for one in self._to_read(is_listed=False)
         )
-        return None not in found
 
     def _heal_index(self) -> None:
         """Build an index that was found damaged anew; in memory where its file may not be removed."""

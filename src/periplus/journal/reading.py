@@ -9,6 +9,7 @@ __all__ = [
     "find_entity",
     "moved_line",
     "no_progress",
+    "place_here",
     "sound_line",
     "sound_object",
 ]
@@ -21,9 +22,10 @@ from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import typed_id
 from periplus.journal.index import IndexedRecord
-from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
+from periplus.journal.lineage import ARCHIVE_FOLDER, SEGMENT_READ_MAX, LineageReader
 from periplus.journal.record import decode_line
 from periplus.journal.segment import decode_header, scan
+from periplus.journal.standing import place_of
 from periplus.journal.state import Entity
 from periplus.objects.store import ObjectStore
 
@@ -39,6 +41,12 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 def no_progress(done: int, total: int) -> None:
     """For who does not want to know how far it is."""
+
+
+def place_here(path: str) -> tuple[int, ...]:
+    """Which file stands at ``path``, or in the archive beside it, where segments that come back lie; empty where there is none."""
+    folder, name = os.path.split(path)
+    return place_of(path) or place_of(os.path.join(folder, ARCHIVE_FOLDER, name))
 
 
 def bytes_behind(journal: JournalReader) -> int:
