@@ -25,6 +25,7 @@ from periplus.base.files import read_plain
 from periplus.base.locks import Lock, holder_of
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
+from periplus.journal.remaining import fill_if_here
 from periplus.journal.standing import ReplacedError
 from periplus.memory.claims import session_id
 from periplus.memory.sessions import seen
@@ -306,11 +307,11 @@ def session_title(project: Project, name: str) -> str:
 
 
 def stored_sessions(project: Project) -> list[StoredSession]:
-    """The sessions of the agent in this project, the one that was last at work first."""
+    """The sessions of the agent in this project, the one that was last at work first; those of which nothing is here are left out."""
     journal = project.journal
     runs = {run.session: run for run in session_runs(project)}  # the last of each
     journal.project()
-    journal.need_history()
+    fill_if_here(journal)
     where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? ORDER BY seq DESC"
     found: list[tuple[int, StoredSession]] = []
     for name, run in runs.items():

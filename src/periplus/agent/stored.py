@@ -12,6 +12,7 @@ from periplus.agent.episodes import Episode
 from periplus.base.errors import DamageError
 from periplus.journal.lineage import START
 from periplus.journal.record import Record, record_of
+from periplus.journal.remaining import fill_if_here, need_records
 from periplus.memory.claims import session_id
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class StoredEpisodes:
 
     def __init__(self, project: Project, name: str) -> None:
         self._project = project
+        self._name = name
         self.item_id = session_id(name)
 
     def read(self) -> Iterator[Episode]:
@@ -85,7 +87,21 @@ class StoredEpisodes:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        journal.need_history()
+        if not fill_if_here(journal):
+            need_records(journal, journal.lineage, self._begun())
+
+    def _begun(self) -> int:
+        """The seq from which on the session has records here: of its first run, or the next one where it had none."""
+        from periplus.trail.recorder import RUN_TYPE
+
+        journal = self._project.journal
+        runs = [one.value for one in journal.entities(RUN_TYPE) if one.value.get("session") == self._name]
+        first = [
+            seq
+            for run in runs
+            if run.get("lineage") == journal.lineage and isinstance(seq := run.get("first_seq"), int)
+        ]
+        return min(first, default=journal.end().next_seq)
 
     def _first_seq_of(self, turn: int) -> int:
         """A seq at or before the first record of the turn, by halving: turns only grow."""

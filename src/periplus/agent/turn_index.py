@@ -25,6 +25,7 @@ from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import abandon
 from periplus.journal.index import IndexedRecord
 from periplus.journal.record import record_of
+from periplus.journal.remaining import fill_if_here
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -58,6 +59,7 @@ class TurnIndex:
         self._path = project.journal.layout.turns
         self._room = MapRoom(os.path.dirname(self._path))
         self._is_file = False
+        self._is_short = False  # what is here of the journal is not all that is to be taken in: in memory, then
         self._db = self._connect()
 
     def close(self) -> None:
@@ -71,8 +73,20 @@ class TurnIndex:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        journal.need_history()
+        is_short = not fill_if_here(journal) and (self._is_short or self._lacks_some())
+        if is_short is not self._is_short:
+            self._db.close()
+            self._is_short = is_short
+            self._db = self._connect()
         self._safely(self._follow)
+
+    def _lacks_some(self) -> bool:
+        """Whether records that the file has not taken in are elsewhere: it would be taken for whole once they are back."""
+        try:
+            seen = dict(_checked(self._db.execute("SELECT sum, lineage, seq FROM seen").fetchall()))
+        except sqlite3.DatabaseError:
+            seen = {}
+        return any(floor > seen.get(lineage, 1) for lineage, floor in self._project.journal.index.floors().items())
 
     def search(self, question: str, limit: int, *, session: str = "", but: str = "") -> list[FoundTurn]:
         """The turns that answer best, of one session or of all but one (ids of entities), the best first."""
@@ -264,7 +278,7 @@ class TurnIndex:
                 pass  # not every file of the three is there at all times
 
     def _connect(self) -> sqlite3.Connection:
-        if not self._room.is_enough() or is_held_by_parent(self._path):
+        if self._is_short or not self._room.is_enough() or is_held_by_parent(self._path):
             return self._opened(":memory:")
         try:
             return self._opened(self._path)

@@ -43,6 +43,11 @@ class Group(NamedTuple):
     names: tuple[str, ...]
     key: str
 
+    @property
+    def oldest_ms(self) -> int:
+        """When the first of them was left: the key is not older."""
+        return int(self.names[0][:_TIME_DIGITS]) // 1_000_000
+
 
 class Foreign(NamedTuple):
     """A file that is not taken in: of user ``uid``, or where that is our own, one that is open to others."""

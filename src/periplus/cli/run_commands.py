@@ -464,8 +464,9 @@ def _list(face: Face, project: Project) -> int:
     found = [told for root, all_ in below.items() for told in all_ if told.name == root]
     for root in found:
         root.subagents += [told for told in below[root.name] if told is not root]
+    is_cut = project.journal.index.has_floors
     if face.as_json:
-        face.emit(RunListOut(found), lambda: ())
+        face.emit(RunListOut(found, is_cut), lambda: ())
         return 0 if found else 1
     for root in found[:_LISTED]:
         turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
@@ -478,7 +479,9 @@ def _list(face: Face, project: Project) -> int:
         face.out(
             f"({len(older):,} more, older{f'; {cut:,} of them cut off' if cut else ''}: periplus run --list --json)"
         )
-    if not found:
+    if is_cut:
+        face.out("older records are not here, which may be of sessions: periplus status")
+    elif not found:
         face.out("The agent has not run here.")
     return 0 if found else 1
 

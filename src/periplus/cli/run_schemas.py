@@ -41,9 +41,10 @@ class RunSessionOut(msgspec.Struct):
 
 
 class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
-    """The sessions of the agent, the newest first."""
+    """The sessions of the agent, the newest first. ``cut`` says that older records are not here: sessions that lie there are left out."""
 
     sessions: list[RunSessionOut]
+    cut: bool = False
 
 
 class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):

@@ -7,12 +7,13 @@ store's once that lock is free. Whether a key was used before takes less: where 
 
 from __future__ import annotations
 
-__all__ = ["is_new_key", "serve_apart", "serve_from_checkpoint", "serve_together"]
+__all__ = ["are_keys_known", "is_new_key", "serve_apart", "serve_from_checkpoint", "serve_together"]
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, LockTimeoutError
 from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX
@@ -21,6 +22,17 @@ from periplus.journal.segment import decode_header
 
 if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
+
+
+def are_keys_known(journal: JournalReader, made_ms: int | None) -> bool:
+    """Whether the index knows every key that was used before its floors, or all that were since ``made_ms``, when the key at hand was made.
+
+    A checkpoint keeps those that were used last: where there are fewer than it may keep, it left none out.
+    """
+    from periplus.journal.checkpoint import KEYS_MAX
+
+    count, oldest = journal.index.kept_keys()
+    return count < KEYS_MAX or (made_ms is not None and oldest < format_ms(made_ms))
 
 
 def is_new_key(journal: JournalReader, key: str) -> bool:

@@ -568,6 +568,12 @@ class Index:
             "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
         ).fetchall()
 
+    def kept_keys(self) -> tuple[int, str]:
+        """How many keys of before a checkpoint are known, and when the one was used that was not used again for longest."""
+        used = "SELECT MAX(ts) AS used FROM kept_keys GROUP BY key"
+        count, oldest = self.db.execute(f"SELECT COUNT(*), MIN(used) FROM ({used})").fetchone()  # noqa: S608 - a constant
+        return int(count), str(oldest or "")
+
     def newest_keys(self, limit: int) -> Iterator[tuple[str, str, int, str, str]]:
         """Rows of ``kept_keys`` for the keys that were used last, by key."""
         both = (

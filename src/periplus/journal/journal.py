@@ -68,6 +68,7 @@ class Journal(JournalReader):
         writer: Writer,
         *,
         key: str = "",
+        key_ms: int | None = None,
         durable: bool = True,
         project: bool = True,
         patience_s: float = LOCK_PATIENCE_S,
@@ -76,6 +77,7 @@ class Journal(JournalReader):
 
         ``durable=False`` leaves the sync to the next mutation, for observations only; ``project=False`` leaves files
         and index to a later ``project``. A ``key`` that was written before makes this a repetition: ``fn`` is not run and the first receipt comes back.
+        ``key_ms`` is when the key was made, where that is known: nobody used it before, so nothing of before is read for it.
         Raises what ``fn`` raises, LockTimeoutError (at once for a mutation within ``fn``), DamageError (nothing was written), EnvironmentFailure (nothing
         was acknowledged), OutcomeUnknownError (repeat with its key).
         """
@@ -84,7 +86,7 @@ class Journal(JournalReader):
             if not key.isascii():
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
             if self.index.has_floors and self._receipt_of(key) is None:
-                self._need_keys(key)  # it may be older than the keys that a checkpoint keeps
+                self._need_keys(key, key_ms)  # it may be older than the keys that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
         self._pass_over()
@@ -182,10 +184,12 @@ class Journal(JournalReader):
             self._forget()
             self.refresh()
 
-    def _need_keys(self, key: str) -> None:
+    def _need_keys(self, key: str, made_ms: int | None) -> None:
         """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""
-        from periplus.journal.apart import is_new_key
+        from periplus.journal.apart import are_keys_known, is_new_key
 
+        if are_keys_known(self, made_ms):
+            return
         if self.fill_whole(0.0):
             self._forget()
             self.refresh()

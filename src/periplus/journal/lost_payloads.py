@@ -191,6 +191,7 @@ def write_again(journal: Journal, contents: Iterable[Returned]) -> Iterator[int]
     for content in contents:
         if content.item_type not in journal.types:
             continue
+        journal.need_history()  # it was made from versions that may lie before the checkpoint that the index begins at
         value = decode_canonical(content.payload)
         assert isinstance(value, dict)
 

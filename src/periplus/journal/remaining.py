@@ -6,7 +6,7 @@ holds the records behind that. Who asks for older ones gets those whose segments
 
 from __future__ import annotations
 
-__all__ = ["fill_if_here", "index_with_history"]
+__all__ = ["fill_if_here", "index_with_history", "need_records"]
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -51,6 +51,14 @@ def fill_if_here(journal: JournalReader) -> bool:
     except DamageError:
         return False
     return True
+
+
+def need_records(journal: JournalReader, lineage: str, seq: int) -> None:
+    """Have the records of ``lineage`` from ``seq`` on in the index. What was begun behind the checkpoint that it was made from needs nothing of
+    before, wherever that is. Raises DamageError.
+    """
+    if journal.index.floors().get(lineage, 1) > seq:
+        journal.need_history()
 
 
 def _remaining(journal: Journal) -> Index:

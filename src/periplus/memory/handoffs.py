@@ -38,7 +38,7 @@ class NewHandoff(NamedTuple):
 
 
 def write_handoff(
-    journal: Journal, writer: Writer, new: NewHandoff, *, corrects: str = "", key: str = ""
+    journal: Journal, writer: Writer, new: NewHandoff, *, corrects: str = "", key: str = "", key_ms: int | None = None
 ) -> Entity:  # fmt: skip
     """Write a handoff; with ``corrects`` in place of another. Raises UsageError, NotFoundError."""
     journal.refresh()
@@ -65,7 +65,7 @@ def write_handoff(
         if old is not None:
             supersede(journal, transaction, old)
 
-    receipt = journal.mutate(write, writer, key=key)
+    receipt = journal.mutate(write, writer, key=key, key_ms=key_ms)
     check_repeated(journal, receipt, lambda written: _is_said(written[0], value))
     return as_written(journal, receipt, "handoff", journal.written_by(receipt)[0][1] if receipt.repeated else item_id)
 

@@ -116,6 +116,7 @@ def _learn(project: Project, trail: str, session: str, cwd: str, note: Note) -> 
 
 def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     """Pass on what the session changed, unless it did so itself."""
+    from periplus.base.clock import parse_ms
     from periplus.memory.handoffs import NewHandoff
 
     entity = project.journal.get("trail", trail)
@@ -138,7 +139,8 @@ def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     )
     new = NewHandoff(text, "", files, tests, unfinished, "", trail)
     key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
-    project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key)
+    begun_ms = parse_ms(str(entity.value.get("started", "")))
+    project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key, key_ms=begun_ms)
 
 
 def _is_ours(handoff: Entity) -> bool:

@@ -64,9 +64,10 @@ def take_steps(
     runs: Sequence[tuple[RunOfSession, Sequence[LiveStep]]],
     *,
     key: str,
+    key_ms: int,
     patience_s: float,
 ) -> None:
-    """Add steps to the runs of sessions, which are begun or opened again where that is needed; once for each ``key``."""
+    """Add steps to the runs of sessions, which are begun or opened again where that is needed; once for each ``key``, made at ``key_ms``."""
     journal = project.journal
 
     def write(transaction: Transaction) -> None:
@@ -89,7 +90,7 @@ def take_steps(
             for step in steps:
                 transaction.observe(payload_of(step), item_type=RUN_TYPE, item_id=run_id)
 
-    journal.mutate(write, writer, key=key, project=False, patience_s=patience_s)
+    journal.mutate(write, writer, key=key, key_ms=key_ms, project=False, patience_s=patience_s)
 
 
 def _opened(project: Project, about: RunOfSession, started_ms: int) -> dict[str, JSONValue]:

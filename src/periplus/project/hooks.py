@@ -24,7 +24,7 @@ from periplus.base.errors import (
 from periplus.base.ids import derived_id
 from periplus.base.locks import Lock
 from periplus.base.notes import Note, leave_note, read_notes
-from periplus.base.spool import Spool
+from periplus.base.spool import Group, Spool
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, Answer, HookEvent, decode_event
 from periplus.journal import Writer
@@ -118,7 +118,7 @@ class ProjectHooks:
                     by_session.setdefault((event.agent, event.session, event.writer), []).append(event)
                 for told in by_session.values():
                     try:
-                        trails.update(dict.fromkeys(self._take(told, group.key, patience_s)))
+                        trails.update(dict.fromkeys(self._take(told, group, patience_s)))
                     except (UsageError, RefusedError) as error:
                         # It raises where the store, not what was told, is to blame.
                         read_settings(self._project.journal.layout)
@@ -150,20 +150,21 @@ class ProjectHooks:
                 self.note("take in", f"{error} (kept as {self.spool.set_aside(name)})")
         return found
 
-    def _take(self, events: list[HookEvent], key: str, patience_s: float) -> list[str]:
+    def _take(self, events: list[HookEvent], group: Group, patience_s: float) -> list[str]:
         """The events of one session: steps, signs of life, and what its end entails; gives the trails."""
         project, first = self._project, events[0]
         name = first.writer or first.agent
         writer = Writer(name, derived_id("who", name, os.uname().nodename), first.session, os.getpid())
         was, project.writer = project.writer, writer
         try:
-            self._take_steps(events, f"{key}.{derived_id('e', first.agent, first.session, first.writer)}", patience_s)
+            key = f"{group.key}.{derived_id('e', first.agent, first.session, first.writer)}"
+            self._take_steps(events, key, group.oldest_ms, patience_s)
             self._keep_session(events)
             return self._settle(events)
         finally:
             project.writer = was
 
-    def _take_steps(self, events: list[HookEvent], key: str, patience_s: float) -> None:
+    def _take_steps(self, events: list[HookEvent], key: str, key_ms: int, patience_s: float) -> None:
         from periplus.project.hook_trails import take_steps
 
         steps: dict[str, list[LiveStep]] = {}
@@ -176,7 +177,7 @@ class ProjectHooks:
         if "" in about and "" not in steps and any(event.kind == "session-start" for event in events):
             runs.insert(0, (about[""], []))  # the run begins with the session, before there is a step
         if runs:
-            take_steps(self._project, self._project.writer, runs, key=key, patience_s=patience_s)
+            take_steps(self._project, self._project.writer, runs, key=key, key_ms=key_ms, patience_s=patience_s)
 
     def _made(self, events: list[HookEvent]) -> list[tuple[HookEvent, LiveStep]]:
         """The steps of events. One of which none can be made is noted and left out: the others must not wait behind it for ever."""

@@ -206,13 +206,13 @@ class ProjectWork:
 
     # -- handoffs, mail, sessions ---------------------------------------------------------------------------------------
 
-    def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "") -> Entity:
-        """Pass on the state of work; ``corrects`` is the handoff that this one replaces."""
+    def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "", key_ms: int | None = None) -> Entity:
+        """Pass on the state of work; ``corrects`` is the handoff that this one replaces. ``key_ms``: as for ``Journal.mutate``."""
         refuse_text(files=new.files, unfinished=new.unfinished)
         from periplus.memory.handoffs import write_handoff
 
         self._up_to_date()
-        return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key)
+        return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key, key_ms=key_ms)
 
     def accept_handoff(self, reference: str, *, key: str = "", force: bool = False) -> Entity:
         """Take over what a handoff passes on; with ``force`` also one for somebody else. Raises NotFoundError, ConflictError, RefusedError."""

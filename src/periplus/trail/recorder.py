@@ -46,6 +46,7 @@ from periplus.base.processes import ProcessMark
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.journal.lineage import START, Position
 from periplus.journal.record import Record, record_of
+from periplus.journal.remaining import need_records
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import SECRET_BYTES, STEPS_MAX
 from periplus.trail.livestep import LiveStep, StepMaker, payload_of, step_of_payload
@@ -189,7 +190,8 @@ class Recorder:
             index = self._write_step(transaction, run_id, live, payload, 0)
 
         try:
-            receipt = journal.mutate(write, self._writer, key=_journal_key(run_id, key), project=False)
+            made_ms = self.run(run_id).started_ms if key and journal.index.has_floors else None
+            receipt = journal.mutate(write, self._writer, key=_journal_key(run_id, key), key_ms=made_ms, project=False)
         except BaseException:  # whatever stopped it: what was counted may be nobody's
             self._places.pop(run_id, None)  # what was read may be nobody's: it is counted anew from what is durable
             raise
@@ -287,7 +289,7 @@ class Recorder:
         journal.refresh()
         ts = self._last_ts(run)
         if not ts and journal.index.has_floors:  # it lies before the checkpoint that the index was made from
-            journal.need_history()
+            need_records(journal, run.lineage, run.first_seq)
             ts = self._last_ts(run)
         last = max(run.started_ms, parse_ms(ts) or 0)
         for record in self._behind_index(run):
@@ -399,7 +401,7 @@ class Recorder:
     def _indexed(self, run: Run) -> _Place:
         """What the index says, which holds only what is durable."""
         journal = self._journal
-        journal.need_history()
+        need_records(journal, run.lineage, run.first_seq)
         position = journal.index.watermarks().get(run.lineage, START)
         where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ?"
         row = journal.index.db.execute(f"SELECT COUNT(*) FROM records WHERE {where}", (RUN_TYPE, run.id, run.lineage))  # noqa: S608 - a constant
@@ -421,7 +423,7 @@ class Recorder:
         """The run's steps as records, in their order: those in the index, then those behind it."""
         journal = self._journal
         journal.project()
-        journal.need_history()
+        need_records(journal, run.lineage, run.first_seq)
         if journal.damage is not None:
             raise journal.damage
         where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"

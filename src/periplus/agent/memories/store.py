@@ -24,6 +24,7 @@ from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.journal.index import IndexedRecord
 from periplus.journal.record import record_of
+from periplus.journal.remaining import fill_if_here
 from periplus.memory.claims import session_id
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class StoreMemory:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        journal.need_history()
+        fill_if_here(journal)  # of what is elsewhere nothing is told
 
     def _payload(self, row: IndexedRecord) -> dict[str, Any]:
         import orjson
