@@ -201,3 +201,20 @@ def test_whether_segments_are_missing_is_told_by_their_ends(tmp_path):
         assert found is not None
         assert "missing" in str(found)
         path.with_suffix(".away").rename(path)
+
+
+def test_what_changed_since_then_needs_nothing_of_a_clone_that_was_silent(apart):
+    """It was refused, for of another clone nothing lies behind the checkpoint: by the keys that it keeps its last record is older."""
+    ada, bob, one, _, archive, away = apart
+    shutil.move(away, archive)
+    ada("sync", "--with", bob.folder)
+    ada("set", one, "text=The boiler is black")
+    ada("doctor", "--compact")
+    seq = str(ada.json("log").records[0].seq)
+    ada("remember", "Ports end at 9999", "--type", "note", env={"PERIPLUS_SESSION": "s-1"})
+    expected = ada.json("changed", "--since", seq).items
+    assert [one.text for one in expected] == ["Ports end at 9999"]
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    assert ada.json("changed", "--since", seq).items == expected
+    ada.fails("changed", "--since", "2", code=3, wrong="neither here nor in archive/")

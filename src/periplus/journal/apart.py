@@ -7,7 +7,14 @@ store's once that lock is free. Whether a key was used before takes less: where 
 
 from __future__ import annotations
 
-__all__ = ["are_keys_known", "is_new_key", "serve_apart", "serve_from_checkpoint", "serve_together"]
+__all__ = [
+    "are_keys_known",
+    "has_written_since",
+    "is_new_key",
+    "serve_apart",
+    "serve_from_checkpoint",
+    "serve_together",
+]
 
 from typing import TYPE_CHECKING
 
@@ -33,6 +40,17 @@ def are_keys_known(journal: JournalReader, made_ms: int | None) -> bool:
 
     count, oldest = journal.index.kept_keys()
     return count < KEYS_MAX or (made_ms is not None and oldest < format_ms(made_ms))
+
+
+def has_written_since(journal: JournalReader, lineage: str, ts: str) -> bool:
+    """Whether a record of ``lineage`` from before the index's floors may say that it was written behind ``ts``, by the keys that are known: each
+    record has one, and those that a checkpoint left out were used last before the others.
+    """
+    from periplus.journal.checkpoint import KEYS_MAX
+
+    count, oldest = journal.index.kept_keys()
+    known = "SELECT 1 FROM kept_keys WHERE lineage = ? AND ts > ? LIMIT 1"
+    return (count >= KEYS_MAX and oldest > ts) or journal.index.db.execute(known, (lineage, ts)).fetchone() is not None
 
 
 def is_new_key(journal: JournalReader, key: str) -> bool:

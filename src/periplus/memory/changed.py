@@ -204,7 +204,11 @@ def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> b
         return origin.seq + 1 < floor
     where = "SELECT ts FROM records WHERE lineage = ? ORDER BY seq LIMIT 1"  # of others it is asked by their times
     row = journal.index.db.execute(where, (lineage,)).fetchone()
-    return row is None or str(row[0]) > origin.ts
+    if row is not None and str(row[0]) <= origin.ts:
+        return False
+    from periplus.journal.apart import has_written_since
+
+    return has_written_since(journal, lineage, origin.ts)
 
 
 def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[ChangedItem]:

@@ -26,6 +26,7 @@ from periplus.server.mcp.sessions import Sessions
 from periplus.server.mcp.wording import told_error
 
 if TYPE_CHECKING:
+    from periplus.base.errors import DamageError
     from periplus.project import Project
     from periplus.server.mcp.catalogue import Tool
 
@@ -227,9 +228,17 @@ def _reply(answer: Answer, budget: int, project: Project) -> Reply:
     fitted: Fitted = fit(answer, budget - _DAMAGE_TOKENS if damage is not None else budget)
     text, data = fitted
     if damage is not None:
-        note = f"The store is damaged, and this is what is sound of it: {str(damage)[:100]}. Run `periplus doctor`."
+        note = _told_of(damage)
         text, data = f"{text}\n{note}", {**data, "damage": note}
     return Reply(_clean(text), _clean_data(data))
+
+
+def _told_of(damage: DamageError) -> str:
+    from periplus.journal.overlay import UnmergedError
+
+    if isinstance(damage, UnmergedError):
+        return f"Older records are not here; what they alone tell apart is shown as in conflict: {damage.wrong[:100]}. See `periplus status`."
+    return f"The store is damaged, and this is what is sound of it: {str(damage)[:100]}. Run `periplus doctor`."
 
 
 def _clean(text: str) -> str:
