@@ -218,3 +218,23 @@ def test_what_changed_since_then_needs_nothing_of_a_clone_that_was_silent(apart)
     without_index(ada.folder / ".periplus")
     assert ada.json("changed", "--since", seq).items == expected
     ada.fails("changed", "--since", "2", code=3, wrong="neither here nor in archive/")
+
+
+def test_a_check_that_may_have_failed_is_not_passed_over(apart):
+    ada, _, _, rule, archive, away = apart
+    shutil.move(away, archive)
+    ada("set", rule, "check=false")
+    ada("probe", rule, "--allow-commands", code=1)
+    for number in range(3):
+        ada("remember", f"Rule {number}, at some length so that it fills a segment of its own", "--type", "note")
+        ada("doctor", "--compact")
+    shutil.move(archive, away)
+    assert "failed" in ada.json("recall", "ports start").hits[0].checked
+    without_index(ada.folder / ".periplus")
+    assert "older records are not here" in ada.json("recall", "ports start").hits[0].checked
+    new = ada.json("remember", "Ports end at 9999", "--type", "constraint", "--check", "true").entity.id
+    told = {hit.id: hit.checked for hit in ada.json("recall", "ports").hits}
+    assert "older records" in told[rule]
+    assert not told[new]
+    shutil.move(away, archive)
+    assert "failed" in ada.json("recall", "ports start").hits[0].checked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check"]
+__all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check", "words_of_last"]
 
 from typing import TYPE_CHECKING, Final
 
@@ -82,3 +82,17 @@ def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
         return None
     passed = rows[0].summary == _PASSED
     return CheckResult(rows[0].ts, passed, "" if passed else rows[0].summary[len(_FAILED) + 2 :])
+
+
+def words_of_last(journal: Journal, entity: Entity) -> str:
+    """What the last run of the entity's check came to, in words; that it may be told elsewhere, where records are of before. Empty where there was none."""
+    from periplus.journal.away import absent
+
+    check = last_check(journal, entity)
+    if check is not None:
+        return check.words()
+    if not command_of(entity) or not journal.index.has_floors or not absent(journal):
+        return ""
+    made = "item_type = ? AND item_id = ? AND version <> '' AND parents = ''"
+    is_new = bool(journal.index.records(made, (entity.item_type, entity.item_id), 1))
+    return "" if is_new else "whether its check was run is not known: older records are not here"

@@ -32,7 +32,7 @@ from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
-from periplus.memory.checks import last_check
+from periplus.memory.checks import words_of_last
 from periplus.memory.holding import expired, is_over, replacements, standing, told_expired
 from periplus.memory.index import EXPIRES
 from periplus.memory.named_paths import about_named, named_paths
@@ -248,12 +248,11 @@ def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], g
     """An entity as a hit."""
     value = entity.value
     text = value.get("text") or value.get("title") or ""
-    check = last_check(journal, entity)
     over = told_expired(journal.types, entity, now_ms)
     stale, standing = ground.stale(entity) + (("expires",) if over else ()), ground.told(entity) + over
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, stale,
                evidence_of(entity, value), str(value.get("state", "")), f"periplus show {entity.item_id}",
-               entity.conflict_names, standing, check.words() if check else "",
+               entity.conflict_names, standing, words_of_last(journal, entity),
                tuple(rivals_of(journal, entity)))  # fmt: skip
 
 
