@@ -12,11 +12,13 @@ from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, PeriplusError
 from periplus.base.files import Files
-from periplus.journal.carriers import open_folder
+from periplus.journal.carriers import FolderCarrier, open_folder
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
+from periplus.journal.layout import Layout
 from periplus.journal.redaction import files_below, redact
 from periplus.journal.removed import TakenOut
+from periplus.journal.settings import read_settings
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put
 
@@ -379,3 +381,58 @@ def test_a_folder_that_goes_while_all_is_searched_is_no_failure(tmp_path):
     assert list(found) == []
     with pytest.raises(EnvironmentFailure):
         next(files_below(os.fspath(tmp_path / "none")))
+
+
+class RedactedMeanwhile(FolderCarrier):
+    """A clone in whose other clone somebody redacts while the first object is read here."""
+
+    def __init__(self, root, do):
+        super().__init__(root, Files(), store=read_settings(Layout(root)).store, is_store=True)
+        self.do = do
+
+    def object(self, lineage, digest):
+        data = super().object(lineage, digest)
+        do, self.do = self.do, None
+        if do is not None:
+            do()
+        return data
+
+
+class KilledBeforeItRemoves(Files):
+    def unlink(self, path):
+        if f"{os.sep}objects{os.sep}" in path:
+            raise Stop
+        super().unlink(path)
+
+
+def test_a_sync_that_is_killed_leaves_nothing_that_was_redacted_meanwhile(tmp_path):
+    """It put what came, and looked then whether that had been taken out."""
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    secret = {"text": "secret " * 20_000}
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+    with open_journal(bob) as journal:
+        journal.objects.put(canonical(secret))
+        journal.mutate(put(4, "it mentions the object"), WRITER)
+    with open_journal(ada) as journal:
+        journal.objects.remove(digest)  # it was lost here, so it would come
+
+    def redacting():
+        with open_journal(ada) as journal:
+            journal.objects.put(canonical(secret))  # as a repair does beside us
+            redact(journal, WRITER, seqs=[seq], reason="a secret")
+
+    with open_journal(ada, files=KilledBeforeItRemoves()) as journal:
+        try:
+            report = sync(journal, RedactedMeanwhile(bob, redacting), references=lambda one, _: {digest} if one.item_id == item(4) else set(),
+                          takes_only=True)  # fmt: skip
+        except Stop:
+            pass
+        else:
+            assert sum(one.objects_left_out for one in report.transfers) == 1
+    with open_journal(ada) as journal:
+        assert not journal.objects.has(digest)
+        assert journal.damage is None

@@ -107,11 +107,25 @@ class IncomingObjects:
                     ) from error
                 missing += 1
                 continue
+            if not dry_run and not self._put(data):
+                break  # they are judged again
             taken.append(digest)
             size += len(data)
-            if not dry_run:
-                self._target.objects.put(data)
         return taken, size, missing, left_out
+
+    def _put(self, data: bytes) -> bool:
+        """Keep what comes, unless something was taken out since it was judged. A redaction waits for who is at it: also of one who is killed
+        nothing is left that went.
+        """
+        if not self._target.is_store:  # nobody redacts in a folder of which others may keep a copy
+            self._target.objects.put(data)
+            return True
+        with self._target.objects.keeping():
+            assert self._gone is not None
+            if self._gone.is_more():
+                return False
+            self._target.objects.put(data)
+        return True
 
     def _lacking(self, references: References) -> Iterator[tuple[bytes, bool]]:
         """The objects that the new records need and the target lacks; True for those that a record cannot be without.
