@@ -206,6 +206,31 @@ def test_a_checkpoint_that_is_much_work_is_left_to_the_command(tmp_path):
         assert not project.status().is_checkpoint_due
 
 
+def test_none_is_due_before_as_much_was_written_as_the_last_one_weighs(tmp_path):
+    """So what all of them cost together grows with what is written, and not with its square."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+
+        def grow(count):
+            for _ in range(count):
+                journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": os.urandom(30_000).hex()}), WRITER)
+
+        for number in range(40):
+            journal.mutate(lambda t, n=number: t.put("decision", item(n), {"text": f"{n:060000d}"}), WRITER)
+        journal.roll()
+        assert work_due(journal), "nothing was made yet, and more than the least was written"
+        made = make_checkpoint(journal, WRITER)
+        assert made.size_bytes > 2 * WEIGHT_MIN
+        journal.roll()
+        grow(made.size_bytes // 60_000 // 2)
+        journal.roll()
+        since = sum(path.stat().st_size for path in Path(root).rglob("lin_*/*.jsonl") if int(path.stem) > made.seq)
+        assert WEIGHT_MIN < since < made.size_bytes
+        assert not work_due(journal)
+        grow(made.size_bytes // 60_000 // 2 + 2)
+        assert work_due(journal)
+
+
 @pytest.mark.parametrize("segment_bytes", [300_000])
 def test_a_roll_makes_one_where_it_is_due_while_others_write(tmp_path, segment_bytes):
     root = make_store(tmp_path)

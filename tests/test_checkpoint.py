@@ -20,7 +20,7 @@ from periplus.journal.doctor import examine
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.redaction import redact
 from periplus.project import Project
-from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
+from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
 
 def put(journal, number, value, **more):
@@ -78,6 +78,57 @@ def test_loading_takes_the_checkpoint_and_reads_nothing_before_it(tmp_path):
         assert journal.get("decision", item(2)).value == {"n": "more"}
         assert receipt.first_seq == made.seq + 3
         assert any(problem.severity == "error" for problem in examine(journal).problems), "doctor still tells"
+
+
+class NotingFiles(Files):
+    """Notes the calls that the order of a checkpoint is made of, with the path that each is of."""
+
+    def __init__(self):
+        self.calls = []
+        self.paths = {}
+
+    def open(self, path, flags, mode=0o644):
+        fd = super().open(path, flags, mode)
+        self.paths[fd] = path
+        return fd
+
+    def note(self, call, path):
+        self.calls.append(
+            (call, os.path.basename(path).rpartition(".jsonl")[0].strip(".")[:12] or os.path.basename(path))
+        )
+
+    def write(self, fd, data):
+        self.note("write", self.paths[fd])
+        return super().write(fd, data)
+
+    def sync(self, fd):
+        self.note("sync", self.paths[fd])
+        super().sync(fd)
+
+    def sync_folder(self, path):
+        self.note("sync folder", path)
+        super().sync_folder(path)
+
+    def replace(self, source, target):
+        self.note("name", target)
+        super().replace(source, target)
+
+
+def test_it_is_on_the_disk_before_it_has_its_name_and_its_name_before_it_is_announced(tmp_path):
+    root = filled(tmp_path)
+    files = NotingFiles()
+    with open_journal(root, files) as journal:
+        made = make_checkpoint(journal, WRITER)
+        segment = segment_path(journal).stem
+    name = f"{made.seq:012d}"
+    calls = [one for one in files.calls if one[1] in (name, "checkpoints", segment)]
+    assert calls == [
+        ("write", name),
+        ("sync", name),
+        ("name", name),
+        ("sync folder", "checkpoints"),
+        ("write", segment),
+    ]
 
 
 def test_a_key_from_before_the_checkpoint_is_known(tmp_path):

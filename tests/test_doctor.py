@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from periplus.base.files import Files
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock, holder_of, sign
 from periplus.journal.doctor import examine
+from periplus.journal.lineage import encode_durable
 from periplus.journal.proof import prove_record
 from periplus.journal.record import decode_line, encode_line
 from periplus.journal.repair import repair
@@ -104,6 +106,24 @@ def test_a_private_key_that_is_not_this_lineages_is_told(root):
     assert path.with_suffix(".public").read_bytes() == public
 
 
+def test_a_private_key_that_others_can_read_is_told(root):
+    path = next(Path(root, "journal", "keys").glob("*.private"))
+    for mode in (0o640, 0o604):
+        path.chmod(mode)
+        with open_journal(root) as journal:
+            (told,) = examine(journal).problems
+        assert (told.severity, told.what, told.path) == (
+            "warning",
+            "a private key that others can read",
+            os.fspath(path),
+        )
+        assert told.mend == f"chmod 600 {path}"
+    path.chmod(0o600)
+    path.with_suffix(".public").chmod(0o644)
+    with open_journal(root) as journal:
+        assert examine(journal).problems == []
+
+
 def test_a_signature_tells_which_key_is_right(root):
     path = next(Path(root, "journal", "keys").glob("*.public"))
     good = path.read_bytes()
@@ -116,6 +136,75 @@ def test_a_signature_tells_which_key_is_right(root):
     assert path.read_bytes() == good
     with open_journal(root) as journal:
         assert examine(journal).problems == []
+
+
+def test_what_a_killed_write_left_is_told_wherever_it_lies(root):
+    left = [
+        Path(root, folder, ".name.json.1.01234567.tmp")
+        for folder in ("journal", "entities/decision", "cursors", "objects/ab")
+    ]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    with open_journal(root) as journal:
+        found = examine(journal)
+    assert {(one.severity, one.what, one.path) for one in found.problems} == {
+        ("note", "a temporary file of a write that did not end; it counts for nothing", os.fspath(path))
+        for path in left
+    }
+    assert found.exit_code == 0
+
+
+def test_a_mark_of_another_record_than_the_one_that_is_there_is_told(root):
+    """The last record was exchanged for one whose checksum holds: what was acknowledged is gone."""
+    with open_journal(root) as journal:
+        path, end = segment_path(journal), journal.end()
+        mark = encode_durable(journal.lineage, end, b"\1" * 32)
+    Path(root, "journal", "durable").write_bytes(mark)
+    with open_journal(root) as journal:
+        found = examine(journal)
+    (told,) = [one for one in found.problems if one.severity == "error"]
+    assert (told.what, told.path, told.seq) == (
+        "the last durable record is another than the one acknowledged",
+        os.fspath(path),
+        1,
+    )
+    assert path.read_bytes()[told.offset :].startswith(b'{"v":2,"seq":1,')
+    assert found.exit_code == 3
+
+
+@pytest.mark.rig
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="a table of mounts of its own has root only, and on Linux"
+)
+@pytest.mark.parametrize(("kind", "code"), [("nfs4", 1), ("fuse.sshfs", 1), ("ext4", 0)])
+def test_a_network_file_system_is_warned_of(root, tmp_path, kind, code):
+    """As the system would tell it: nothing of the network is mounted here."""
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 1 0:1 / / rw shared:1 - {kind} source rw\n")
+    script = 'mount --make-rprivate / && mount --bind "$0" /proc/$$/mountinfo && exec "$@"'
+    command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        script,
+        table,
+        sys.executable,
+        "-m",
+        "periplus",
+        "doctor",
+        "--json",
+        "--store",
+        root,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        pytest.skip(f"no mounts may be made here: {done.stderr.strip()}")
+    told = [one["what"] for one in json.loads(done.stdout)["problems"]]
+    assert (done.returncode, told) == (
+        code, [f"the store lies on a network file system ({kind}): locks may not hold between machines"] * code
+    )  # fmt: skip
 
 
 def test_repair_writes_no_header_for_settings_of_another_store(root):
@@ -154,6 +243,7 @@ import sys
 sys.path[:0] = sys.argv[2:]
 from support import open_journal
 from periplus.journal.doctor import examine
+from periplus.journal.lineage import encode_durable
 with open_journal(sys.argv[1]) as journal:
     examine(journal)
 print(peak_bytes())

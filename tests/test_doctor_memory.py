@@ -1,14 +1,17 @@
-"""What an examination takes of memory and disk: not all of the store at once, and no more than there is room for."""
+"""What an examination and a rebuild take of memory and disk: not all of the store at once, and no more than there is room for."""
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
 from periplus.journal.doctor import examine
 from periplus.journal.rebuilding import rebuilding
-from support import WRITER, item, make_store, open_journal
+from support import PEAK, WRITER, item, make_store, open_journal
 
 BYTES_AN_ENTITY = 900
 
@@ -57,3 +60,40 @@ def test_a_disk_without_room_for_the_rebuild_keeps_nobody_from_looking(tmp_path)
         assert found == examine(journal)
         assert found.problems == []
         assert found.counts["entities"] == found.counts["versions"] == 300
+
+
+REBUILD = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from support import open_journal
+with open_journal(sys.argv[1]) as journal:
+    assert sum(1 for _ in journal.entities()) == 50
+print(peak_bytes())
+"""
+
+
+def test_a_rebuild_takes_memory_by_the_entities_and_not_by_their_history(tmp_path):
+    """As many entities of as many bytes, one store with twenty times the versions of the other."""
+    peaks, sizes = [], []
+    for versions in (10, 200):
+        root = make_store(tmp_path / str(versions))
+        config = Path(root, "config.toml")
+        config.write_text(config.read_text() + "segment_bytes = 1000000\n")
+        with open_journal(root) as journal:
+            for number in range(versions):
+                text = f"{number} ".ljust(3_000, "x")
+                journal.mutate(
+                    lambda t, text=text: [t.put("note", item(n, "not"), {"text": text}) for n in range(50)],
+                    WRITER,
+                    project=False,
+                )
+        for name in os.listdir(root):
+            if name.startswith("index.sqlite"):
+                os.unlink(os.path.join(root, name))
+        for path in Path(root, "journal").glob("checkpoints/*"):
+            path.unlink()
+        sizes.append(sum(path.stat().st_size for path in Path(root, "journal").rglob("*.jsonl")))
+        command = [sys.executable, "-c", PEAK + REBUILD, root, *sys.path]
+        peaks.append(int(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
+    assert sizes[1] - sizes[0] > 25_000_000
+    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) // 3, peaks

@@ -1,7 +1,8 @@
-"""What another clone takes of a store is all that is durable there: also where the mark that says how far that is was torn, or lags."""
+"""What a store gives to other clones, cursors and index is all that is durable there and no more: also where the mark that says how far that is was torn, lags, or never was."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
+from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
+from periplus.journal.cursors import Reader
 from periplus.journal.exchange import sync
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, FailingFiles, item, make_store, open_journal
 
 
 def write(root, *numbers):
@@ -134,3 +137,52 @@ def test_what_writers_that_are_killed_were_told_is_taken_by_another_clone(ada, b
     with open_journal(bob) as journal:
         texts = {entity.value["text"] for entity in journal.entities("decision")}
     assert set(told) <= texts
+
+
+def looked_at(root):
+    """The seqs that a reader is handed, and those in the index."""
+    with open_journal(root) as journal:
+        journal.project()
+        handed = [record.seq for record in Reader(journal, "me").look().records]
+        return handed, [entry.next_seq - 1 for entry in journal.index.watermarks().values()]
+
+
+def the_power_goes(root, kept):
+    """What no sync covered is gone from the segment; the index was on the disk already."""
+    segment = next((root / "journal").glob("lin_*/*.jsonl"))
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[: 1 + kept]))
+    (root / "journal" / "flush").unlink()  # of an earlier boot
+
+
+def unsynced(journal):
+    journal.mutate(lambda t: t.observe({"saw": "1"}), WRITER, durable=False)
+
+
+def failed(journal):
+    with pytest.raises(OutcomeUnknownError):
+        journal.mutate(lambda t: t.put("decision", item(1), {"text": "who knows"}), WRITER, key="k")
+
+
+@pytest.mark.parametrize("write_it", [unsynced, failed])
+def test_before_the_first_sync_nothing_is_handed_out_or_indexed(tmp_path, write_it):
+    """There is no mark yet. The index had the record all the same: after a power cut the store, then empty, was taken for one put back."""
+    root = Path(make_store(tmp_path, SystemClock()))
+    with open_journal(root, FailingFiles("sync_data", errno.EIO)) as journal:
+        write_it(journal)
+    assert looked_at(root) == ([], [])
+    assert not (root / "journal" / "durable").exists()
+    assert list((root / "entities").glob("*/*")) == []
+    the_power_goes(root, 0)
+    write(root, 2)
+    assert looked_at(root) == ([1], [1])
+
+
+@pytest.mark.parametrize("how", [tear, Path.unlink])
+def test_where_the_mark_is_lost_no_more_is_handed_out_than_the_map_says(ada, how):
+    with open_journal(ada) as journal:
+        unsynced(journal)
+    how(ada / "journal" / "durable")
+    assert looked_at(ada) == ([1, 2, 3], [3])
+    the_power_goes(ada, 3)
+    write(ada, 4)
+    assert looked_at(ada) == ([1, 2, 3, 4], [4])

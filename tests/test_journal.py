@@ -30,7 +30,8 @@ from periplus.base.locks import Lock
 from periplus.journal import ABSENT, Journal
 from periplus.journal.doctor import examine
 from periplus.journal.lineage import START
-from periplus.journal.record import decode_line, encode_line, version_id
+from periplus.journal.record import Record, decode_line, encode_line, version_id
+from periplus.journal.segment import scan
 from periplus.journal.takein import take_in
 from support import TYPES, WRITER, FailingFiles, item, make_store, open_journal, segment_path
 
@@ -178,6 +179,36 @@ def test_a_batch_over_the_limits_is_refused_before_anything_is_written(journal):
     with pytest.raises(UsageError, match="bytes"):
         journal.mutate(lambda t: [t.put("decision", item(n), {"text": "y" * 65_000}) for n in range(300)], WRITER)
     assert not segment_path(journal).exists() or len(lines_of(journal)) == 1
+
+
+def test_a_payload_over_64_kib_goes_to_an_object_and_none_below_does(journal):
+    frame = len(canonical({"text": ""}))
+    for number, size in enumerate((65_536, 65_537)):
+        journal.mutate(
+            lambda t, n=number, size=size: t.put("decision", item(n), {"text": "x" * (size - frame)}), WRITER
+        )
+    inline, apart = (entry.record for _, entry in journal.entries(journal.lineage))
+    assert (inline.payload_ref, len(inline.payload)) == (None, 65_536)
+    assert (apart.payload, apart.payload_ref.bytes) == (msgspec.UNSET, 65_537)
+    assert [len(journal.get("decision", item(number)).payload) for number in (0, 1)] == [65_536, 65_537]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_line_over_256_kib_is_refused_and_what_is_written_is_read(beyond):
+    def line(size):
+        record = Record(
+            2, 1, "2026-01-01T00:00:00.000Z", "ada", "who", 1, "note", payload=msgspec.Raw(b'"%b"' % (b"x" * size))
+        )
+        return encode_line(record)[0]
+
+    frame = len(line(0))
+    if beyond:
+        with pytest.raises(UsageError, match="a record of 262,145 bytes; the limit is 262,144"):
+            line(262_144 - frame + beyond)
+        return
+    written = line(262_144 - frame)
+    assert len(written) == 262_144
+    assert [entry.length for entry in scan(written, base=0, next_seq=1).entries] == [262_144]
 
 
 def test_segments_roll_and_chain(tmp_path):

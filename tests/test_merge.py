@@ -175,6 +175,53 @@ def test_field_by_field(base, values, payload, conflicts):
     assert merged(base, *values) == (payload, conflicts)
 
 
+class NothingHeld:
+    """A graph of which no version is held but the heads."""
+
+    def node(self, item_type, item_id, version):
+        del item_type, item_id, version
+
+    def payload(self, item_type, item_id, version):
+        del item_type, item_id, version
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("heads", "shown"),
+    [
+        pytest.param([("1", 2, False), ("9", 1, False)], "1", id="the higher rev, whatever the versions"),
+        pytest.param([("1", 1, False), ("9", 1, False), ("5", 1, False)], "9", id="of one rev the highest version"),
+        pytest.param([("1", 1, False), ("9", 5, True), ("5", 2, False)], "5", id="a deleted one takes no part"),
+    ],
+)
+def test_in_a_conflict_the_head_with_the_highest_rev_and_version_is_shown(heads, shown):
+    made = [
+        Head(
+            "decision",
+            item(1),
+            digit * 64,
+            (),
+            rev,
+            deleted,
+            b"" if deleted else orjson.dumps({"text": digit}),
+            "",
+            "",
+            "",
+            "",
+            1,
+        )
+        for digit, rev, deleted in heads
+    ]
+    for order in itertools.permutations(made):
+        found = entity_of(order, RULES, NothingHeld())
+        assert found.value == {"text": shown}
+        (of_text,) = [one for one in found.conflicts if one.path == ("text",)]
+        assert {orjson.loads(one.value) for one in of_text.values} == {
+            digit for digit, _, deleted in heads if not deleted
+        }
+        assert of_text.values[0].version[0] == shown
+
+
 PLACES = st.lists(st.integers(1, 3), max_size=3)
 SEALS = st.fixed_dictionaries(
     {"gone": PLACES, "steps": st.sampled_from([1, 1, 2])},

@@ -24,7 +24,7 @@ aligned store, so that no reader sees half of one.
 
 from __future__ import annotations
 
-__all__ = ["EpochEndedError", "FlushMap", "Told", "Written", "durable_by_map"]
+__all__ = ["EpochEndedError", "FlushMap", "Told", "Written", "durable_by_map", "surely_durable"]
 
 import hashlib
 import os
@@ -511,13 +511,27 @@ def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
 
     A sync covers what others wrote meanwhile, and its leader marks no more than his own: until the next one only the map knows.
     """
+    told = _told_by_map(path, lineage, files)
+    if told is None or told[_SEGMENT] != segment or told[_POISONED] != 0:
+        return 0
+    return told[_DURABLE] if 0 < told[_DURABLE] <= told[_WRITTEN] else 0
+
+
+def surely_durable(path: str, lineage: str, files: Files) -> int | None:
+    """Up to where the map's file says that records are durable, 0 for none yet; None where there is no map of this boot and lineage."""
+    told = _told_by_map(path, lineage, files)
+    return told[_DURABLE] if told is not None and 0 <= told[_DURABLE] <= told[_WRITTEN] else None
+
+
+def _told_by_map(path: str, lineage: str, files: Files) -> dict[int, int] | None:
+    """What the words of the map's file say, −1 where one is not what was put there; None where it is no map of this boot and lineage."""
     try:
         data = read_plain(path, _BYTES)
     except OSError:
-        return 0
+        return None
     identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
     if len(data) < _USED or data[: len(identity)] != identity:
-        return 0
+        return None
     words = memoryview(data[:_USED]).cast("Q")
 
     def value(word: int, epoch: int) -> int:
@@ -525,10 +539,7 @@ def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
         return words[word] >> 16 if words[word] == _sealed(words[word] >> 16, seed) else -1
 
     epoch = value(_EPOCH, 0)
-    if epoch <= 0 or value(_SEGMENT, epoch) != segment or value(_POISONED, epoch) != 0:
-        return 0
-    durable = value(_DURABLE, epoch)
-    return durable if 0 < durable <= value(_WRITTEN, epoch) else 0
+    return {word: value(word, epoch) for word in (_SEGMENT, _WRITTEN, _DURABLE, _POISONED)} if epoch > 0 else None
 
 
 def _sealed(value: int, seed: int) -> int:

@@ -264,9 +264,14 @@ class Projector:
         The mark of one that was left, or that a copy came with, says no more of it: what comes of it since was durable there.
         """
         journal = self._journal
-        mark = read_durable(journal.layout.durable)
-        if mark is None or not journal.syncs:
+        if not journal.syncs:
             return {}
+        mark = read_durable(journal.layout.durable)
+        if mark is None:  # nothing was synced yet, or it was lost: then the map knows, where there is one
+            from periplus.journal.flush import surely_durable
+
+            known = surely_durable(journal.layout.flush, journal.lineage, journal.files) if journal.lineage else None
+            return {} if known is None else {journal.lineage: max(known, journal.durable_seq)}
         if mark.lineage != journal.lineage:  # left, or begun by somebody else since this process looked
             try:
                 own = read_lineage(journal.layout)
