@@ -16,6 +16,7 @@ from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
 from periplus.journal.cursors import Reader
 from periplus.journal.exchange import sync
+from periplus.journal.history import RecordFilter, newest
 from support import WRITER, FailingFiles, item, make_store, open_journal
 
 
@@ -186,3 +187,17 @@ def test_where_the_mark_is_lost_no_more_is_handed_out_than_the_map_says(ada, how
     the_power_goes(ada, 3)
     write(ada, 4)
     assert looked_at(ada) == ([1, 2, 3, 4], [4])
+
+
+def test_what_was_synced_by_another_is_in_log_cursors_and_files_at_once(ada):
+    """The mark is that of who led the sync, which covered more. What was acknowledged was not to be seen in `log` until somebody wrote again."""
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    with open_journal(ada) as journal:
+        journal.mutate(lambda t: t.put("decision", item(4), {"text": "n4"}), WRITER, project=False)
+    mark.write_bytes(before)
+    with open_journal(ada) as journal:
+        page = newest(journal, RecordFilter(), lineages=journal.lineages(), before={}, limit=10)
+        assert [record.seq for record in page.records] == [4, 3, 2, 1]
+    assert looked_at(ada) == ([1, 2, 3, 4], [4])
+    assert (ada / "entities" / "decision" / f"{item(4)}.json").exists()

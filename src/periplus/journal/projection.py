@@ -268,9 +268,7 @@ class Projector:
             return {}
         mark = read_durable(journal.layout.durable)
         if mark is None:  # nothing was synced yet, or it was lost: then the map knows, where there is one
-            from periplus.journal.flush import surely_durable
-
-            known = surely_durable(journal.layout.flush, journal.lineage, journal.files) if journal.lineage else None
+            known = self._mapped()
             return {} if known is None else {journal.lineage: max(known, journal.durable_seq)}
         if mark.lineage != journal.lineage:  # left, or begun by somebody else since this process looked
             try:
@@ -280,7 +278,17 @@ class Projector:
             if own is not None and not (own.lineage == mark.lineage and is_written_here(journal.layout, own)):
                 return {}
             return {mark.lineage: mark.seq}
-        return {mark.lineage: max(mark.seq, journal.durable_seq)}
+        durable_seq = max(mark.seq, journal.durable_seq)
+        if durable_seq < journal.end().next_seq - 1:  # whoever synced for others has marked no more than his own
+            durable_seq = max(durable_seq, self._mapped() or 0)
+        return {mark.lineage: durable_seq}
+
+    def _mapped(self) -> int | None:
+        """What the flush map says of the lineage that is written here; None where it says nothing."""
+        from periplus.journal.flush import surely_durable
+
+        journal = self._journal
+        return surely_durable(journal.layout.flush, journal.lineage, journal.files) if journal.lineage else None
 
     def _index_lineage(
         self, lineage: str, position: Position, limit: int | None, *, salvage: bool
