@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -19,6 +20,7 @@ from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, us
 from periplus.journal.doctor import examine
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.redaction import redact
+from periplus.merkle import Frontier
 from periplus.project import Project
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
@@ -129,6 +131,27 @@ def test_it_is_on_the_disk_before_it_has_its_name_and_its_name_before_it_is_anno
         ("sync folder", "checkpoints"),
         ("write", segment),
     ]
+
+
+def test_it_names_the_root_of_the_tree_and_the_objects_that_heads_lie_in(tmp_path):
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        journal.mutate(
+            lambda t: t.put("note", item(9, "not"), {"text": "y" * 80_000}), WRITER
+        )  # the one before is no head any more
+        made = make_checkpoint(journal, WRITER)
+        records = [entry for _, entry in journal.entries(journal.lineage)]
+    tree = Frontier()
+    tree.extend([entry.leaf for entry in records[: made.seq]])
+    lines = list(map(json.loads, Path(made.path).read_bytes().splitlines()))
+    announced = next(
+        json.loads(bytes(entry.record.payload)) for entry in records if entry.record.action == "checkpoint"
+    )
+    assert lines[0]["root"] == announced["root"] == tree.root().hex()
+    named = [one for line in lines if line["line"] == "objects" for one in line["objects"]]
+    assert named == sorted(line["payload_ref"]["sha256"] for line in lines if "payload_ref" in line)
+    assert named == [records[made.seq - 1].record.payload_ref.sha256]
+    assert (lines[-1]["line"], lines[-1]["objects"], lines[-1]["heads"]) == ("end", 1, 6)
 
 
 def test_a_key_from_before_the_checkpoint_is_known(tmp_path):

@@ -17,6 +17,7 @@ from periplus.base.files import Files
 from periplus.journal import EntityType, Journal
 from periplus.journal.doctor import examine
 from periplus.journal.edits import EDIT_BYTES_MAX, judge
+from periplus.journal.projection import stamp_of
 from periplus.journal.takein import ADOPTED, EDITED, take_in
 from support import TYPES, WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
@@ -231,6 +232,24 @@ def test_the_old_file_of_a_deleted_entity_is_removed_again(journal):
     assert not path_of(journal).exists()
     assert shown(journal) is None
     assert len(records(journal)) == count
+
+
+def test_a_rebuild_and_a_write_touch_no_file_but_those_of_what_changed(root):
+    """Each file that is written anew is one that git and editors look at again."""
+    with open_journal(root) as journal:
+        for number in (1, 2, 3):
+            journal.mutate(put(number, f"number {number}"), WRITER)
+        paths = [path_of(journal, number) for number in (1, 2, 3)]
+    before = [stamp_of(path) for path in paths]
+    for name in os.listdir(root):
+        if name.startswith("index.sqlite"):
+            os.unlink(os.path.join(root, name))
+    with open_journal(root) as journal:
+        assert take_in(journal).rewritten == 0
+        assert [stamp_of(path) for path in paths] == before
+        journal.mutate(put(2, "changed"), WRITER)
+        after = [stamp_of(path) for path in paths]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
 
 
 def test_a_removed_file_is_no_deletion(journal):

@@ -355,6 +355,28 @@ def test_while_git_is_in_the_middle_of_something_the_files_stay(origin, versions
     assert examine(origin.journal).problems == []
 
 
+def test_between_two_of_a_series_of_cherry_picks_the_files_wait(origin, versions):
+    """The first is committed by hand: nothing but the list of what is to follow says that git is not done."""
+    entity, _ = versions
+    conflicting(origin)
+    origin.git("checkout", "-q", "side")
+    (origin.folder / "b.py").write_text("b = 1\n")
+    origin.commit("Side again", "b.py")
+    origin.git("checkout", "-q", "main")
+    origin.git("cherry-pick", "side~1", "side", fails=True)
+    (origin.folder / "a.py").write_text("a = 5\n")
+    origin.commit("Both", "a.py")
+    assert not (origin.folder / ".git" / "CHERRY_PICK_HEAD").exists()
+    before = origin.state()
+    origin.change(entity, text="Version 3")
+    assert origin.state() == before
+    (reason,) = origin.look().waits
+    assert "a series of cherry-picks or reverts" in reason
+    origin.git("cherry-pick", "--continue")
+    assert unchanged(origin.look())
+    assert b"Version 3" in origin.file(entity).read_bytes()
+
+
 def test_a_bisect_and_a_held_index_make_the_files_wait(origin, versions):
     entity, _ = versions
     origin.git("bisect", "start", "HEAD", "HEAD~3")

@@ -201,6 +201,20 @@ def test_only_what_was_acknowledged_is_signed(meet, ada, bob):
     assert texts(bob) == ["one", "three", "two"]
 
 
+def test_what_a_sync_of_another_covered_was_acknowledged_and_is_signed_too(meet, ada, bob):
+    """The mark is of who led that sync. What it lagged by stayed with the store that was moved, and nobody else ever had it."""
+    mark = Path(ada, "journal", "durable")
+    before = mark.read_bytes()
+    write(ada, 2, "three")
+    mark.write_bytes(before)
+    left = rename_host(ada)
+    write(ada, 3, "four")
+    assert read_lineage(Layout(ada)).left == {left: 3}
+    assert not meet(ada).unsigned
+    meet(bob)
+    assert texts(bob) == texts(ada) == ["four", "one", "three", "two"]
+
+
 def test_a_stop_at_every_call_of_the_first_exchange_after_it(meet, ada, bob, tmp_path):
     rename_host(ada)
     write(ada, 2, "three")

@@ -128,6 +128,15 @@ def test_patience_is_the_time_in_which_the_waiter_ran(path, held, monkeypatch, s
     assert clock.now_s == pytest.approx(30.0 + (clock.HOUR_S if stopped_at else 0.0))
 
 
+def test_a_mutation_waits_for_five_seconds_where_nobody_says_how_long(tmp_path, monkeypatch):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal, open_journal(root) as other, other.writing(), monkeypatch.context() as patch:
+        clock = Told(patch)
+        with pytest.raises(LockTimeoutError, match=r"not free within 5 s"):
+            journal.mutate(put(1, "late"), WRITER)
+    assert clock.slept_s == pytest.approx(5.0)
+
+
 def test_who_was_stopped_while_he_waited_goes_on_waiting(path, held):
     """By a real signal: he stands still, and by his clock an hour is gone when he wakes up; the holder is there as before."""
     reader, writer = os.pipe()

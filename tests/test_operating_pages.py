@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from page_support import ROOT, House, Typed, blocks_of, plain, typed_in
+from periplus.journal.settings import Settings, StoreSettings
 
 PAGES: Final = ("operating", "git", "migration")
 HELD_ELSEWHERE: Final = {"sync": "test_cli_sync.py", "history": "test_cli_history.py", "guarantees": ""}
@@ -222,6 +225,20 @@ def write_pages(folder: Path) -> None:
                 parts.append(f"{typed.who}$ {typed.command}\n{out}")
             text = text.replace(f"```console\n{block}```", "```console\n" + "".join(parts) + "```")
         (ROOT / "docs" / f"{page}.md").write_text(text)
+
+
+def test_the_defaults_are_those_of_the_page():
+    text = (ROOT / "docs" / "operating.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    tables = re.split(r"\n\| `\[(\w+)\]` \| default \| meaning \|\n\|---\|---\|---\|\n", text)
+    said = {
+        table: {
+            name: json.loads(default.replace(",", ""))
+            for name, default in re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \|", rows, re.MULTILINE)
+        }
+        for table, rows in zip(tables[1::2], tables[2::2], strict=True)
+    }
+    settings = msgspec.to_builtins(Settings(StoreSettings("str_", 1)))
+    assert said == {table: values for table, values in settings.items() if table != "store"}
 
 
 if __name__ == "__main__":

@@ -449,14 +449,20 @@ def left_behind(layout: Layout, previous: str) -> dict[str, int]:
     settings = read_settings(layout)
     if previous and settings.journal.sync == "never":
         left[previous] = max(left.get(previous, 0), _held(layout, settings, previous))
+    elif previous:
+        from periplus.journal.flush import surely_durable
+
+        mapped = surely_durable(layout.flush, previous, Files()) or 0
+        if mapped > left.get(previous, 0):  # whoever synced for others has marked no more than his own
+            left[previous] = max(left.get(previous, 0), min(mapped, _held(layout, settings, previous, is_synced=True)))
     return dict(list(left.items())[-_LEFT_MAX:])
 
 
-def _held(layout: Layout, settings: Settings, lineage: str) -> int:
+def _held(layout: Layout, settings: Settings, lineage: str, *, is_synced: bool = False) -> int:
     """How many records of ``lineage`` are here: where nobody syncs, and no mark says more, they are what was acknowledged."""
     from periplus.journal.lineage import LineageReader
     from periplus.journal.stated import sound_end
 
-    reader = LineageReader(layout.lineage_folder(lineage), settings.store.ids, lineage, is_synced=False)
+    reader = LineageReader(layout.lineage_folder(lineage), settings.store.ids, lineage, is_synced=is_synced)
     end = sound_end(layout, reader, 0)
     return end.next_seq - 1 if end is not None else 0
