@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 
 from periplus.base.clock import SystemClock
-from periplus.base.errors import DamageError
+from periplus.base.errors import DamageError, OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock, holder_of, sign
@@ -23,7 +24,8 @@ from periplus.journal.proof import prove_record
 from periplus.journal.record import decode_line, encode_line
 from periplus.journal.repair import repair
 from periplus.journal.rescue import rescue
-from support import PEAK, WRITER, item, make_store, open_journal, segment_path
+from periplus.journal.takein import take_in
+from support import PEAK, WRITER, FailingFiles, Stop, item, make_store, open_journal, segment_path
 
 
 class LaterClock(SystemClock):
@@ -205,6 +207,55 @@ def test_a_network_file_system_is_warned_of(root, tmp_path, kind, code):
     assert (done.returncode, told) == (
         code, [f"the store lies on a network file system ({kind}): locks may not hold between machines"] * code
     )  # fmt: skip
+
+
+def test_a_segment_whose_sync_failed_is_told_until_another_was_begun_and_after(root):
+    with open_journal(root, FailingFiles("sync_data", errno.EIO)) as journal:
+        with pytest.raises(OutcomeUnknownError):
+            put(journal, 2)
+        marker = f"{segment_path(journal)}.poisoned"
+    what = "a sync of this segment failed: nothing is written to it any more, a new one"
+    with open_journal(root) as journal:
+        (told,) = [one for one in examine(journal).problems if one.severity != "note"]
+        assert (told.severity, told.what, told.path, told.mend) == (
+            "warning", f"{what} is begun by the next write", marker, "Check the disk.",
+        )  # fmt: skip
+        put(journal, 3)
+        found = examine(journal)
+        assert [(one.severity, one.what, one.path) for one in found.problems] == [("note", f"{what} was begun", marker)]
+        assert found.exit_code == 0
+        assert [journal.get("decision", item(number)) is not None for number in (1, 2, 3)] == [True] * 3
+
+
+class KilledBeforeSync(Files):
+    def sync_data(self, fd):
+        raise Stop
+
+
+def test_what_killed_writers_had_not_synced_makes_no_file_wrong(root):
+    """`doctor` ended with 1 for files that "hold an older version", and said that `status` would write them anew, which waits for the sync."""
+    with open_journal(root) as journal:
+        put(journal, 2)
+        paths = [journal.layout.entity_file("decision", item(number)) for number in (1, 2, 3)]
+    for change in (
+        lambda t: t.put("decision", item(1), {"text": "changed"}),
+        lambda t: t.delete("decision", item(2)),
+        lambda t: t.put("decision", item(3), {"text": "new"}),
+    ):
+        with open_journal(root, KilledBeforeSync()) as journal, pytest.raises(Stop):
+            journal.mutate(change, WRITER)
+    what = "the file is behind the journal by what is not known to be on the disk yet"
+    with open_journal(root) as journal:
+        found = examine(journal)
+        assert {one.path: one.what for one in found.problems if one.path in paths} == dict.fromkeys(paths, what)
+        assert (found.exit_code, {one.severity for one in found.problems}) == (0, {"note"})
+        Path(paths[0]).write_text("{}")
+        assert [one.path for one in examine(journal).problems if one.severity == "warning"] == paths[:1]
+        Path(paths[0]).unlink()
+        put(journal, 4)
+        take_in(journal)
+        assert examine(journal).problems == []
+        assert [os.path.exists(path) for path in paths] == [True, False, True]
 
 
 def test_repair_writes_no_header_for_settings_of_another_store(root):

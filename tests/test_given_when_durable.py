@@ -201,3 +201,33 @@ def test_what_was_synced_by_another_is_in_log_cursors_and_files_at_once(ada):
         assert [record.seq for record in page.records] == [4, 3, 2, 1]
     assert looked_at(ada) == ([1, 2, 3, 4], [4])
     assert (ada / "entities" / "decision" / f"{item(4)}.json").exists()
+
+
+class LaterBoot(Files):
+    """The machine was started since; ``boot`` is what the system says of that."""
+
+    def __init__(self, boot):
+        self.boot = boot
+
+    def boot_id(self):
+        return self.boot
+
+
+@pytest.mark.parametrize(("boot", "listed"), [("another", [4, 3, 2, 1]), ("unknown 1", [3, 2, 1])])
+def test_after_a_start_of_the_machine_what_is_there_was_on_the_disk(ada, tmp_path, boot, listed):
+    """The map is of before, and the mark lagged: `log` and `sync` left the last record out until somebody wrote. Where the system does not
+    say when it was started, nobody knows.
+    """
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    write(ada, 4)
+    (ada / "index.sqlite").unlink()
+    mark.write_bytes(before)
+    files = LaterBoot(boot)
+    with open_journal(ada, files) as journal:
+        page = newest(journal, RecordFilter(), lineages=journal.lineages(), before={}, limit=10)
+        assert [record.seq for record in page.records] == listed
+        (tmp_path / "place").mkdir()
+        (sent,) = sync(journal, open_folder(str(tmp_path / "place"), files)).transfers
+        assert (sent.records, sent.refused) == (4, None)
+        assert mark.read_bytes() != before, "a sync of our own has covered it by now"

@@ -194,6 +194,7 @@ def sync(
         returned = len(list(write_again(journal, run.whole_there)))
     if not dry_run and not takes_only:
         arrived()
+        journal.settle(Writer("sync", ""))
     ours = journal.lineages() if not takes_only else []
     for number, lineage in enumerate(ours):
         run.send(lineage)

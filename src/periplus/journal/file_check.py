@@ -30,6 +30,13 @@ _CHECKPOINTED: Final = (
     " `periplus doctor --repair --from PATH`."
 )
 
+_BEHIND: Final = Problem(
+    "note",
+    "the file is behind the journal by what is not known to be on the disk yet",
+    "",
+    mend="The next write brings it up.",
+)
+
 
 def check_files(
     journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress, *, is_whole: bool
@@ -44,9 +51,28 @@ def check_files(
     found = list(_suspects(journal, served, live, read, progress))
     if found and is_known:
         journal.refresh()
+    behind = frozenset(journal.unindexed() if found and is_known else ())
     for problem in found:
-        if not (is_known and _is_written_since(journal, problem.path, read)):
-            yield problem
+        if is_known and _is_written_since(journal, problem.path, read):
+            continue
+        yield _BEHIND._replace(path=problem.path) if _is_behind(journal, problem.path, behind) else problem
+
+
+def _is_behind(journal: Journal, path: str, behind: Collection[tuple[str, str]]) -> bool:
+    """Whether the file is as it should be but for records that are not known to be on the disk, as where writers were killed."""
+    folder, name = os.path.split(path)
+    key = os.path.basename(folder), name.removesuffix(".json")
+    if key not in behind or journal.index.is_memory:
+        return False
+    entity = journal.index.entity(*key)
+    wanted = render_entity(entity) if entity is not None and not entity.deleted else None
+    try:
+        found, _ = read_stamped(path)
+    except FileNotFoundError:
+        return wanted is None
+    except OSError:
+        return False
+    return wanted is not None and is_same_text(found, wanted)
 
 
 def _is_written_since(journal: Journal, path: str, read: Collection[str]) -> bool:

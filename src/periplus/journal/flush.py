@@ -24,7 +24,7 @@ aligned store, so that no reader sees half of one.
 
 from __future__ import annotations
 
-__all__ = ["EpochEndedError", "FlushMap", "Told", "Written", "durable_by_map", "surely_durable"]
+__all__ = ["EpochEndedError", "FlushMap", "Told", "Written", "durable_by_map", "is_of_earlier_start", "surely_durable"]
 
 import hashlib
 import os
@@ -101,7 +101,7 @@ class FlushMap:
     def __init__(self, path: str, lineage: str, files: Files) -> None:
         self._path = path
         self._files = files
-        self._identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
+        self._identity = _identity(files.boot_id(), lineage)
         self._lock = Lock(path, is_guard=False)
         self._room = MapRoom(os.path.dirname(path))
         self._fd = -1
@@ -523,14 +523,28 @@ def surely_durable(path: str, lineage: str, files: Files) -> int | None:
     return told[_DURABLE] if told is not None and 0 <= told[_DURABLE] <= told[_WRITTEN] else None
 
 
+def is_of_earlier_start(path: str, lineage: str, files: Files) -> bool:
+    """Whether the map's file is from before the machine was started: nobody has written here since, and what is read was on the disk."""
+    boot = files.boot_id()
+    try:
+        data = read_plain(path, _BYTES)
+    except OSError:
+        return False
+    is_map = len(data) >= _USED and data.startswith(_MAGIC) and not boot.startswith("unknown")
+    return is_map and not data.startswith(_identity(boot, lineage))
+
+
+def _identity(boot: str, lineage: str) -> bytes:
+    return _MAGIC + hashlib.sha256(f"{boot}\0{lineage}".encode()).digest()
+
+
 def _told_by_map(path: str, lineage: str, files: Files) -> dict[int, int] | None:
     """What the words of the map's file say, −1 where one is not what was put there; None where it is no map of this boot and lineage."""
     try:
         data = read_plain(path, _BYTES)
     except OSError:
         return None
-    identity = _MAGIC + hashlib.sha256(f"{files.boot_id()}\0{lineage}".encode()).digest()
-    if len(data) < _USED or data[: len(identity)] != identity:
+    if len(data) < _USED or not data.startswith(_identity(files.boot_id(), lineage)):
         return None
     words = memoryview(data[:_USED]).cast("Q")
 

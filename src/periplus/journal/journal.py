@@ -175,6 +175,15 @@ class Journal(JournalReader):
             self._forget()
             self._read_on(salvage=False, for_writing=True)
 
+    def settle(self, writer: Writer) -> None:
+        """Have what was written be durable where nothing says that it is, as when the marks are gone or lag: else it would stay at home."""
+        if self.damage is not None or not self.lineage or self.durable_end() >= self.end().next_seq - 1:
+            return
+        try:
+            self.mutate(lambda _: None, writer)
+        except PeriplusError:
+            pass  # where nothing may be written what is known to be durable goes along
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _pass_over(self) -> None:

@@ -165,7 +165,7 @@ def export_store(
     except EnvironmentFailure as error:
         found = damage_of(error)
         journal.damage = journal.damage or found
-    _settle(journal)
+    journal.settle(Writer("export", ""))
     rest: list[Flaw] | None = None
     if not damaged:
         _refuse_damaged(journal, check)
@@ -209,16 +209,6 @@ def _vouch(journal: Journal) -> None:
 
 
 _SAVE_REST: Final = "`periplus doctor` says what is affected; `periplus export --damaged FILE` saves what is left."
-
-
-def _settle(journal: Journal) -> None:
-    """Have what was written be durable where nothing says that it is, as when the marks are gone: else it would stay out."""
-    if journal.damage is not None or not journal.lineage or journal.durable_end() >= journal.end().next_seq - 1:
-        return
-    try:
-        journal.mutate(lambda _: None, Writer("export", ""))
-    except PeriplusError:
-        pass  # where nothing may be written what is known to be durable goes along
 
 
 def _refuse_damaged(journal: Journal, check: Callable[[], list[Flaw]]) -> None:

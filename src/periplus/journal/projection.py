@@ -280,6 +280,10 @@ class Projector:
             return {mark.lineage: mark.seq}
         durable_seq = max(mark.seq, journal.durable_seq)
         if durable_seq < journal.end().next_seq - 1:  # whoever synced for others has marked no more than his own
+            from periplus.journal.flush import is_of_earlier_start
+
+            if is_of_earlier_start(journal.layout.flush, journal.lineage, journal.files):
+                return {}
             durable_seq = max(durable_seq, self._mapped() or 0)
         return {mark.lineage: durable_seq}
 
