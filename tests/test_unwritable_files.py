@@ -10,7 +10,11 @@ import time
 import pytest
 
 from cli_support import Shell
+from periplus.base.files import Files
 from periplus.base.locks import Lock
+from periplus.memory import Memory
+from periplus.project import Project
+from support import WRITER, Stop
 
 
 @pytest.fixture
@@ -83,4 +87,26 @@ def test_a_search_says_what_it_could_not_see(shell):
         assert "The tide turns twice" in shell("show", kept).out
     done = shell("recall", "tide")
     assert kept in done.out
+    assert done.err == ""
+
+
+class KilledBeforeSync(Files):
+    def sync_data(self, fd):
+        raise Stop
+
+
+def test_a_search_says_that_no_sync_has_covered_what_it_could_not_see(shell):
+    """It said that another process was at the index, and to repeat the command in a moment: it would have said so until somebody wrote."""
+    root = os.fspath(shell.folder / ".periplus")
+    with Project(root, WRITER, files=KilledBeforeSync()) as project, pytest.raises(Stop):
+        project.remember(Memory("note", "The tide turns twice"))
+    for words, code in ((("recall", "tide"), 1), (("brief", "the tide"), 0)):
+        done = shell(*words, code=code)
+        assert "1 entity that was written last cannot be searched yet: it is not known to be on the disk" in done.err, (
+            words
+        )
+    assert shell("doctor").out.splitlines()[-1].startswith("sound")
+    shell("remember", "Moor at the quay", "--type", "note")
+    done = shell("recall", "tide")
+    assert "The tide turns twice" in done.out
     assert done.err == ""

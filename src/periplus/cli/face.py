@@ -266,11 +266,17 @@ class Face:
             self.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")
 
     def warn_of_search(self, journal: Journal) -> None:
-        """Say on standard error what a search did not see: another process is at the index, or it cannot be written. And ``warn``."""
+        """Say on standard error what a search did not see: another process is at the index, or it cannot be written; or no sync has
+        covered it. And ``warn``.
+        """
         self.warn(journal.damage)
         count = len(journal.unindexed())
         if count:
             what = "1 entity that was" if count == 1 else f"{count:,} entities that were"
+            if journal.damage is None and journal.durable_end() < journal.end().next_seq - 1:
+                self.stderr.write(f"periplus: {what} written last cannot be searched yet: it is not known to be on the disk, as where who wrote it was stopped.\n"
+                                  "The next write brings it up; `periplus show ID` has them now.\n")  # fmt: skip
+                return
             self.stderr.write(f"periplus: {what} written just now cannot be searched yet: another process is bringing the index up.\n"
                               "What is shown is right. Repeat the command in a moment; `periplus show ID` has them now.\n")  # fmt: skip
 
