@@ -213,6 +213,17 @@ class LaterBoot(Files):
         return self.boot
 
 
+@pytest.mark.parametrize(("boot", "given"), [("another", [1, 2, 3, 4]), ("unknown 1", [1, 2, 3])])
+def test_after_a_start_of_the_machine_another_clone_gets_what_is_there(ada, bob, boot, given):
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    write(ada, 4)
+    mark.write_bytes(before)
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(str(ada), LaterBoot(boot)), takes_only=True).refusals == []
+        assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == given
+
+
 @pytest.mark.parametrize(("boot", "listed"), [("another", [4, 3, 2, 1]), ("unknown 1", [3, 2, 1])])
 def test_after_a_start_of_the_machine_what_is_there_was_on_the_disk(ada, tmp_path, boot, listed):
     """The map is of before, and the mark lagged: `log` and `sync` left the last record out until somebody wrote. Where the system does not

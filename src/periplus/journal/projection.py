@@ -269,7 +269,10 @@ class Projector:
         mark = read_durable(journal.layout.durable)
         if mark is None:  # nothing was synced yet, or it was lost: then the map knows, where there is one
             known = self._mapped()
-            return {} if known is None else {journal.lineage: max(known, journal.durable_seq)}
+            before = (
+                journal.reader(journal.lineage).newest() - 1 if known is not None else 0
+            )  # all of them are on the disk
+            return {} if known is None else {journal.lineage: max(known, before, journal.durable_seq)}
         if mark.lineage != journal.lineage:  # left, or begun by somebody else since this process looked
             try:
                 own = read_lineage(journal.layout)
@@ -280,11 +283,13 @@ class Projector:
             return {mark.lineage: mark.seq}
         durable_seq = max(mark.seq, journal.durable_seq)
         if durable_seq < journal.end().next_seq - 1:  # whoever synced for others has marked no more than his own
-            from periplus.journal.flush import is_of_earlier_start
+            known = self._mapped()
+            if known is None:
+                from periplus.journal.flush import is_of_earlier_start
 
-            if is_of_earlier_start(journal.layout.flush, journal.lineage, journal.files):
-                return {}
-            durable_seq = max(durable_seq, self._mapped() or 0)
+                if is_of_earlier_start(journal.layout.flush, journal.lineage, journal.files):
+                    return {}
+            durable_seq = max(durable_seq, known or 0)
         return {mark.lineage: durable_seq}
 
     def _mapped(self) -> int | None:

@@ -35,7 +35,7 @@ from periplus.journal.carriers.carrier import (
     decode_head,
     is_lineage_name,
 )
-from periplus.journal.flush import durable_by_map
+from periplus.journal.flush import durable_by_map, is_of_earlier_start
 from periplus.journal.joining import stated_store
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 EXCHANGE_FILE: Final = "exchange.json"
 HEAD_FILE: Final = "head.json"
+_SEQ_MAX: Final = 2**53
 _PATIENCE_S: Final = 30.0
 _ANEW: Final = "If the folder is this project's, remove that file: the next sync writes it anew."
 
@@ -166,6 +167,8 @@ class FolderCarrier:
         """
         newest = self.reader(lineage).newest()
         mapped = durable_by_map(self.layout.flush, lineage, self.files, newest) if is_mapped else 0
+        if is_mapped and is_of_earlier_start(self.layout.flush, lineage, self.files):
+            mapped = _SEQ_MAX  # nobody has written since: what is there was on the disk
         if not newest or (marked and mapped <= marked):
             return marked
         try:
