@@ -5,11 +5,10 @@ table and the stores of test_fault_matrix.py.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from periplus.journal.takein import take_in
 from support import WRITER, item, make_store, open_journal
 from test_fault_matrix import OPERATIONS, check_sound, check_survival, fresh, known
 from test_journal_damage import acknowledged, check_recovery, put
+from traced_children import Children, NotTracedError
 
 CHANGING = ("write", "pwrite64", "fdatasync", "fsync", "rename", "mkdir", "unlink", "ftruncate")
 READING = ("openat", "flock", "read", "pread64", "close", "newfstatat", "getdents64", "fcntl", "mmap")
@@ -42,30 +42,6 @@ ERRORS = {
     "fcntl": ("EIO",),
     "mmap": ("ENOMEM",),
 }
-CHILD = """
-import os, sys
-sys.path[:0] = sys.argv[3:]
-from periplus.base.errors import PeriplusError
-from support import WRITER, open_journal
-from test_journal_damage import three
-import ctypes, importlib, json, mmap, orjson, pkgutil, sqlite3, tomllib, periplus.journal
-for module in pkgutil.iter_modules(periplus.journal.__path__, "periplus.journal."):
-    importlib.import_module(module.name)  # all that is imported late
-def say(what):
-    try:
-        os.write(1, what)
-    except OSError:
-        pass  # the injected error met our own word
-
-try:
-    with open_journal(sys.argv[1]) as journal:
-        journal.mutate(three, WRITER, key=sys.argv[2])
-        say(b"ack\\n")
-except (PeriplusError, sqlite3.DatabaseError) as error:  # the command line throws a damaged index away, and repeats
-    say(f"refused {type(error).__name__}\\n".encode())
-os._exit(0)
-"""
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.rig,
@@ -73,24 +49,26 @@ pytestmark = [
 ]
 
 
-def strace(root, log, *options, key="k"):
-    command = ["strace", "-f", "-qq", "-o", os.fspath(log), *options, sys.executable, "-c", CHILD, root, key, *sys.path]
-    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+@pytest.fixture(scope="module")
+def children():
+    with contextlib.closing(Children()) as children:
+        yield children
+
+
+def strace(children, root, log, *options, key="k"):
+    return children.run("mutation", root, key, log=os.fspath(log), options=list(options))
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
+def places(tmp_path_factory, children):
     """Which call, counted by its kind, is the first that touches the store, and how many there are."""
     folder = tmp_path_factory.mktemp("dry")
     root = make_store(folder)
     acknowledged(root)
-    strace(root, folder / "log", f"-etrace={','.join(CALLS)}")  # fills the caches of the interpreter
-    shutil.rmtree(root)
-    root = make_store(folder)
-    acknowledged(root)
-    done = strace(root, folder / "log", f"-etrace={','.join(CALLS)}")
-    if b"ptrace" in done.stderr.lower():
-        pytest.skip("strace may not trace here")
+    try:
+        done = strace(children, root, folder / "log", f"-etrace={','.join(CALLS)}")
+    except NotTracedError as error:
+        pytest.skip(f"strace may not trace here: {error}")
     assert done.stdout == b"ack\n", done.stderr.decode()
     counts = dict.fromkeys(CALLS, 0)
     first: dict[str, int] = {}
@@ -132,14 +110,16 @@ def survivors(root, state, done, key):
     return revs
 
 
-def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, places):
+def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, children, places):
     """Every call that changes the disk, and one in eight of those that do not (with PERIPLUS_EXHAUSTIVE all of them)."""
     cases = 0
     for call, (first, last) in places.items():
         for number in range(first, last + 1, 1 if call in CHANGING or os.environ.get("PERIPLUS_EXHAUSTIVE") else 8):
             root = make_store(tmp_path / f"{call}-{number}")
             _, state = acknowledged(root)
-            done = strace(root, tmp_path / "log", f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}")
+            done = strace(
+                children, root, tmp_path / "log", f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}"
+            )
             killed = (-9, 137) if call in CHANGING else (-9, 137, 0)  # of those that only look there may be fewer
             assert done.returncode in killed, (call, number, done)
             receipt = object() if done.stdout == b"ack\n" else None
@@ -150,7 +130,7 @@ def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, places):
 
 
 @pytest.mark.parametrize("call", sorted(ERRORS))
-def test_an_error_of_every_system_call_of_a_mutation(tmp_path, places, call):
+def test_an_error_of_every_system_call_of_a_mutation(tmp_path, children, places, call):
     """Each place that changes the disk with one of its errors in turn, of the others some; with PERIPLUS_EXHAUSTIVE all."""
     first, last = places.get(call, (1, 0))
     kinds = ERRORS[call]
@@ -161,7 +141,9 @@ def test_an_error_of_every_system_call_of_a_mutation(tmp_path, places, call):
                 continue
             root = make_store(tmp_path / f"{error}-{number}")
             _, state = acknowledged(root)
-            done = strace(root, tmp_path / "log", f"-einject={call}:error={error}:when={number}", f"-etrace={call}")
+            done = strace(
+                children, root, tmp_path / "log", f"-einject={call}:error={error}:when={number}", f"-etrace={call}"
+            )
             where = (call, error, number, Path(tmp_path / "log").read_text(errors="replace")[-600:])
             assert done.returncode == 0, (where, done.stderr.decode()[-1500:])
             try:
@@ -171,29 +153,6 @@ def test_an_error_of_every_system_call_of_a_mutation(tmp_path, places, call):
             shutil.rmtree(tmp_path / f"{error}-{number}")
 
 
-OPERATION = """
-import os, sys
-sys.path[:0] = sys.argv[3:]
-from pathlib import Path
-from periplus.base.errors import PeriplusError
-from periplus.base.files import Files
-from test_fault_matrix import OPERATIONS, Place
-import ctypes, json, mmap, orjson, sqlite3, tomllib, zipfile, zlib
-def say(what):
-    try:
-        os.write(1, what)
-    except OSError:
-        pass  # the injected error met our own word
-
-(operation,) = [one for one in OPERATIONS if one.name == sys.argv[2]]
-try:
-    for step in operation.steps:
-        step(Place(Path(sys.argv[1])), Files())
-        say(b"ack\\n")
-except (PeriplusError, sqlite3.DatabaseError) as error:  # the command line throws a damaged index away, and repeats
-    say(f"refused {type(error).__name__}\\n".encode())
-os._exit(0)
-"""
 OPERATED = (
     "roll",
     "checkpoint and archive",
@@ -220,19 +179,18 @@ CHANGES = {
 PLACES_MAX = 7  # of each operation, spread over it; with PERIPLUS_EXHAUSTIVE all
 
 
-def operate(operation, place, log, *options):
-    command = ["strace", "-f", "-qq", "-o", os.fspath(log), *options, sys.executable, "-c", OPERATION,
-               os.fspath(place.folder), operation.name, *sys.path]  # fmt: skip
-    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+def operate(children, operation, place, log, *options):
+    return children.run("operation", os.fspath(place.folder), operation.name, log=os.fspath(log), options=list(options))
 
 
-def places_of(operation, made, factory):
+def places_of(children, operation, made, factory):
     """``(call, number)`` of each call that changes the disk, where nothing goes wrong; numbers count from the start."""
     place = fresh(made.template, factory.mktemp("dry"))
     log = place.folder / "log"
-    done = operate(operation, place, log, f"-etrace={','.join(['openat', *CHANGES])}")
-    if b"ptrace" in done.stderr.lower():
-        pytest.skip("strace may not trace here")
+    try:
+        done = operate(children, operation, place, log, f"-etrace={','.join(['openat', *CHANGES])}")
+    except NotTracedError as error:
+        pytest.skip(f"strace may not trace here: {error}")
     assert done.stdout == b"ack\n" * len(operation.steps), done
     counts, found, begun = dict.fromkeys(CHANGES, 0), [], False
     for line in log.read_text(errors="replace").splitlines():
@@ -260,13 +218,15 @@ def check_case(operation, made, place, done, where):
 
 
 @pytest.mark.parametrize("name", OPERATED)
-def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, name):
+def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, children, name):
     (operation,) = (one for one in OPERATIONS if one.name == name)
     made = known(operation, tmp_path_factory)
-    places, killed = places_of(operation, made, tmp_path_factory), 0
+    places, killed = places_of(children, operation, made, tmp_path_factory), 0
     for call, number in places:
         place = fresh(made.template, tmp_path_factory.mktemp("kill"))
-        done = operate(operation, place, os.devnull, f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}")
+        done = operate(
+            children, operation, place, os.devnull, f"-einject={call}:signal=SIGKILL:when={number}", f"-etrace={call}"
+        )
         assert done.returncode in (-9, 137, 0), (call, number, done)  # 0: there are fewer calls this time
         killed += done.returncode != 0
         check_case(operation, made, place, done, (call, number))
@@ -275,13 +235,15 @@ def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, name):
 
 
 @pytest.mark.parametrize("name", OPERATED)
-def test_errors_of_system_calls_of_other_operations(tmp_path_factory, name):
+def test_errors_of_system_calls_of_other_operations(tmp_path_factory, children, name):
     (operation,) = (one for one in OPERATIONS if one.name == name)
     made = known(operation, tmp_path_factory)
-    for turn, (call, number) in enumerate(places_of(operation, made, tmp_path_factory)):
+    for turn, (call, number) in enumerate(places_of(children, operation, made, tmp_path_factory)):
         error = CHANGES[call][turn % len(CHANGES[call])]
         place = fresh(made.template, tmp_path_factory.mktemp("error"))
-        done = operate(operation, place, os.devnull, f"-einject={call}:error={error}:when={number}", f"-etrace={call}")
+        done = operate(
+            children, operation, place, os.devnull, f"-einject={call}:error={error}:when={number}", f"-etrace={call}"
+        )
         assert done.returncode == 0, (call, error, number, done)
         check_case(operation, made, place, done, (call, error, number, done.stdout))
         shutil.rmtree(place.folder)
