@@ -120,7 +120,7 @@ def work(request: dict) -> None:
 
 def load() -> None:
     """All that the works import late: a child's calls are those of its work."""
-    for name in ("orjson", "tomllib", "zipfile", "zlib", "test_fault_matrix", "test_journal_damage"):
+    for name in ("encodings.ascii", "orjson", "tomllib", "zipfile", "zlib", "test_fault_matrix", "test_journal_damage"):
         importlib.import_module(name)
     for name in ("periplus.base", "periplus.journal", "periplus.project"):
         for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
