@@ -2,7 +2,8 @@
 
 After each case the store is opened with sound files. It must hold what was acknowledged, and of what was in flight
 all or nothing; index and entity files must be those of a rebuild; ``doctor`` finds no loss; the next mutation works; the
-operation, asked for again, ends as if nothing had happened. What was raised says what is safe.
+operation, asked for again, ends as if nothing had happened. What was raised says what is safe. Time, chance and keys come in the same order in every case, so
+that many end in the same state, byte for byte (``same_states.py``): each state is judged once.
 
 A sample of the cases runs always (``PERIPLUS_FAULT_SEED`` chooses it); under ``slow`` every call is stopped at, and fails
 with EIO, with ENOSPC and with a short write, beside a larger sample of the rest; with ``PERIPLUS_EXHAUSTIVE=1`` all of them.
@@ -10,11 +11,14 @@ with EIO, with ENOSPC and with a short write, beside a larger sample of the rest
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +47,7 @@ from periplus.journal.undo import undo
 from periplus.journal.unpacking import import_store
 from periplus.project import Project
 from periplus.project.migrate import migrate
+from same_states import digest, steady
 from support import TYPES, WRITER, Stop, item, settle
 
 SECRET = "correct horse battery staple"
@@ -51,6 +56,11 @@ SHARES = (0.0, 0.3, 0.5, 0.9, 0.999, 1.0)
 SEED = int(os.environ.get("PERIPLUS_FAULT_SEED", "20260131"))
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 CASES_QUICK, CASES_SLOW = 4, 24
+
+
+def momentary(size: int) -> bytes:
+    """What ``os.urandom`` gives at the moment, which may be steady; a default was bound when it was defined."""
+    return os.urandom(size)
 
 
 class Place(NamedTuple):
@@ -71,10 +81,14 @@ class Place(NamedTuple):
         return os.fspath(self.folder / "hub")
 
     def open(self, files: Files | None = None, root: str = "") -> Journal:
-        return Journal(root or self.here, TYPES, files=files, clock=SystemClock())
+        chance = os.urandom if files is None else momentary
+        return Journal(root or self.here, TYPES, files=files, clock=SystemClock(), random=chance)
 
     def project(self, files: Files | None = None) -> Project:
-        return Project(self.here, WRITER, files=files)
+        project = Project(self.here, WRITER, files=files)
+        if files is not None:
+            project.journal.random = momentary
+        return project
 
 
 Step = Callable[[Place, Files], object]
@@ -403,12 +417,16 @@ def leaves(journal: Journal) -> dict[str, list[bytes]]:
 
 
 class Known(NamedTuple):
-    """An operation's place before it, what is told after each step, the records before it, the calls that it makes."""
+    """An operation's place before it, what is told after each step, the records before it, the calls that it makes; when
+    its time begins, and the states that were judged.
+    """
 
     template: Place
     states: list[State]
     leaves: dict[str, list[bytes]]
     calls: list[str]
+    begin_ns: int
+    judged: set[tuple[bytes, int, bool]]
 
 
 MADE: dict[str, Known] = {}
@@ -439,11 +457,12 @@ def known(operation: Operation, factory: pytest.TempPathFactory) -> Known:
             states, before = [told(journal)], leaves(journal)
     place = fresh(template, factory.mktemp("sound"))
     files = FaultyFiles()
+    begin_ns = time.time_ns()
     for step in operation.steps:
         step(place, files)
         with operation.open(place) as journal:
             states.append(told(journal))
-    found = MADE[operation.name] = Known(template, states, before, files.calls)
+    found = MADE[operation.name] = Known(template, states, before, files.calls, begin_ns, set())
     return found
 
 
@@ -468,21 +487,31 @@ def chosen(operation: Operation, calls: list[str], cases: int) -> list[Fault]:
 
 
 def run_case(operation: Operation, made: Known, fault: Fault, folder: Path) -> None:
+    made_ns = time.time_ns()
     place = fresh(made.template, folder)
     files = FaultyFiles(fault)
     done = 0
     problem: Stop | PeriplusError | None = None
-    for step in operation.steps:
-        try:
-            step(place, files)
-        except (Stop, PeriplusError) as error:
-            problem = error
-            break
-        done += 1
+    with steady(made.begin_ns):
+        for step in operation.steps:
+            try:
+                step(place, files)
+            except (Stop, PeriplusError) as error:
+                problem = error
+                break
+            done += 1
     if isinstance(problem, PeriplusError):
         assert problem.safe, f"nothing is said of what is safe: {problem}"
+    state = digest(folder, made_ns)
+    if state is None or (state, done, problem is not None) not in made.judged:
+        judge(operation, made, place, done, raised=problem is not None)
+    if state is not None:
+        made.judged.add((state, done, problem is not None))
+
+
+def judge(operation: Operation, made: Known, place: Place, done: int, *, raised: bool) -> None:
     if os.path.exists(os.path.join(place.here, "config.toml")):  # before that it is no store
-        check_survival(operation, made, place, done, raised=problem is not None)
+        check_survival(operation, made, place, done, raised=raised)
     for step in operation.steps:
         step(place, Files())
     with operation.open(place) as journal:
@@ -556,38 +585,113 @@ def rebuilt_is_the_same(operation: Operation, place: Place) -> None:
         assert {path: path.read_bytes() for path in entities.rglob("*.json")} == files
 
 
-def check_operation(operation: Operation, cases: int, factory: pytest.TempPathFactory) -> None:
-    made = known(operation, factory)
-    assert len(made.calls) >= 3, made.calls
-    check_cases(operation, made, chosen(operation, made.calls, cases), factory.mktemp("case"))
-
-
 def check_cases(operation: Operation, made: Known, faults: list[Fault], folder: Path) -> None:
-    for number, fault in enumerate(faults):
+    for fault in faults:
         try:
-            run_case(operation, made, fault, folder / str(number))
+            run_case(operation, made, fault, folder / "case")  # one name for all: a state may name its place
         except (Exception, Stop) as error:
             call = made.calls[fault.at]
             raise AssertionError(f"{operation.name}: {fault} ({call}; seed {SEED}, {made.calls})") from error
-        shutil.rmtree(folder / str(number))
+        shutil.rmtree(folder / "case")
+
+
+@contextlib.contextmanager
+def memory(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder on a disk in memory where there is one: the calls are the same, and there are thousands of cases."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield factory.mktemp("case")
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_some_faults_of_every_operation(operation, tmp_path_factory):
-    check_operation(operation, CASES_QUICK, tmp_path_factory)
+    made = known(operation, tmp_path_factory)
+    assert len(made.calls) >= 3, made.calls
+    check_cases(operation, made, chosen(operation, made.calls, CASES_QUICK), tmp_path_factory.mktemp("case"))
+
+
+def renamed(root: Path) -> None:
+    path = next(root.glob("entities/decision/*.json"))
+    path.rename(path.with_suffix(".other"))
+
+
+def written_again(root: Path) -> None:
+    path = next(root.glob("entities/decision/*.json"))
+    path.write_bytes(path.read_bytes()[:-2] + b"!\n")
+
+
+def written_as_it_was(root: Path) -> None:
+    path = next(root.glob("entities/decision/*.json"))
+    path.write_bytes(path.read_bytes())
+
+
+def moved(root: Path) -> None:
+    shutil.copy2(root / "journal/lineage.json", root / "journal/copy")
+    os.replace(root / "journal/copy", root / "journal/lineage.json")
+
+
+def in_the_index(text: str) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        with contextlib.closing(sqlite3.connect(root / "index.sqlite")) as db:
+            db.execute(text)
+            db.commit()
+
+    return change
+
+
+CHANGES = {
+    "a name": renamed,
+    "a byte of an entity": written_again,
+    "the time of an entity": written_as_it_was,
+    "a mode": lambda root: (root / "config.toml").chmod(0o600),
+    "a folder": lambda root: (root / "objects/zz").mkdir(),
+    "a link": lambda root: (root / "objects/zz").symlink_to("nowhere"),
+    "a leftover": lambda root: (root / "journal/.left.1.abc.tmp").write_bytes(b""),
+    "a file that lies elsewhere": moved,
+    "a row": in_the_index("UPDATE records SET summary = 'another' WHERE seq = 2"),
+    "a row less": in_the_index("DELETE FROM edges WHERE child = (SELECT min(child) FROM edges)"),
+    "what is said of a file": in_the_index("UPDATE files SET stamp = x'00' WHERE item_id LIKE '%1'"),
+    "a watermark": in_the_index("UPDATE watermarks SET offset = offset - 1"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_state_is_told_from_any_other(tmp_path_factory, change):
+    made = known(OPERATIONS[0], tmp_path_factory)
+    folder, states = tmp_path_factory.mktemp("state") / "case", []
+    for _ in range(3):
+        made_ns = time.time_ns()
+        place = fresh(made.template, folder)
+        with steady(made.begin_ns):
+            for step in OPERATIONS[0].steps:
+                step(place, FaultyFiles())
+        if len(states) == 2:
+            change(Path(place.here))
+        states.append(digest(folder, made_ns))
+        shutil.rmtree(folder)
+    assert states[0] is not None
+    assert states[0] == states[1], "what is done again is known again"
+    assert states[2] != states[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_many_faults_of_every_operation(operation, tmp_path_factory):
-    check_operation(operation, 1 << 30 if EXHAUSTIVE else CASES_SLOW, tmp_path_factory)
+    """But for those of the test below."""
+    made = known(operation, tmp_path_factory)
+    others = {*one_of_each(made.calls)}
+    faults = [
+        fault for fault in chosen(operation, made.calls, 1 << 30 if EXHAUSTIVE else CASES_SLOW) if fault not in others
+    ]
+    with memory(tmp_path_factory) as folder:
+        check_cases(operation, made, faults, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_call_of_every_operation(operation, tmp_path_factory):
-    """On a disk in memory where there is one: the calls are the same, and there are thousands of cases."""
     made = known(operation, tmp_path_factory)
-    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=where) as folder:
-        check_cases(operation, made, list(one_of_each(made.calls)), Path(folder))
+    with memory(tmp_path_factory) as folder:
+        check_cases(operation, made, list(one_of_each(made.calls)), folder)
