@@ -192,7 +192,9 @@ def test_a_claim_by_a_clock_that_is_ahead_says_so(ada, clock):
     """It held for as long as that clock is ahead, and nobody was told why, nor that somebody else's may be let go."""
     with Project(ada.root, BOB, clock=FixedClock(clock.now_ms() + 240 * HOUR)) as bob:
         claim = bob.work.claim(asked("src")).claim
-    with pytest.raises(ClaimedError, match="expires in 242 h 0 min by a clock that is 240 h 0 min ahead of this one: ") as caught:
+    with pytest.raises(
+        ClaimedError, match="expires in 242 h 0 min by a clock that is 240 h 0 min ahead of this one: "
+    ) as caught:
         ada.work.claim(asked("src"))
     assert f"periplus claim release {claim.item_id} --force" in caught.value.mend
     clock.advance(240 * HOUR)
