@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
+from periplus.base.disks import MapRoom
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
@@ -242,3 +243,22 @@ def test_after_a_start_of_the_machine_what_is_there_was_on_the_disk(ada, tmp_pat
         (sent,) = sync(journal, open_folder(str(tmp_path / "place"), files)).transfers
         assert (sent.records, sent.refused) == (4, None)
         assert mark.read_bytes() != before, "a sync of our own has covered it by now"
+
+
+def test_who_writes_without_a_map_says_that_one_of_an_earlier_start_says_nothing_more(ada, bob, monkeypatch):
+    """On a nearly full disk nobody maps the file: what was written there and not synced counted as of before the start."""
+    monkeypatch.setattr(MapRoom, "is_enough", lambda _: False)
+    files = LaterBoot("another")
+    with open_journal(ada, files) as journal:
+        unsynced(journal)
+    with open_journal(ada, files) as journal:
+        journal.project()
+        assert [record.seq for record in Reader(journal, "me").look().records] == [1, 2, 3]
+        assert [entry.next_seq - 1 for entry in journal.index.watermarks().values()] == [3]
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(str(ada), files), takes_only=True).refusals == []
+        assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
+    monkeypatch.undo()
+    with open_journal(ada, files) as journal:
+        journal.mutate(lambda t: t.put("decision", item(5), {"text": "n5"}), WRITER)
+        assert [record.seq for record in Reader(journal, "me").look().records] == [1, 2, 3, 4, 5]

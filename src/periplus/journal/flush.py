@@ -100,7 +100,9 @@ class FlushMap:
 
     def __init__(self, path: str, lineage: str, files: Files) -> None:
         self._path = path
+        self._lineage = lineage
         self._files = files
+        self._is_told = False  # to who reads an earlier map that somebody writes without one
         self._identity = _identity(files.boot_id(), lineage)
         self._lock = Lock(path, is_guard=False)
         self._room = MapRoom(os.path.dirname(path))
@@ -143,11 +145,11 @@ class FlushMap:
         if self.is_agreed((segment, written, durable), self._agreed_bytes[2][0]):
             return self._agreed_bytes[2]
         if not self.is_mapped() and not self._open():
-            return 0, durable
+            return self._unmapped(durable)
         known = self._agreed(segment, written)
         if known is None and not self._is_current():
             if not self._open():
-                return 0, durable
+                return self._unmapped(durable)
             known = self._agreed(segment, written)
         if known is None:
             return self._begin_epoch(segment, written, min(durable, written)), durable
@@ -478,6 +480,21 @@ class FlushMap:
         self._bells = [Bell(mapped, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
         self._map = mapped  # last, for a signal's handler may raise before: who is mapped has words and bells
         return True
+
+    def _unmapped(self, durable: int) -> tuple[int, int]:
+        """Epoch 0; and a map of an earlier start of the machine says no more that nobody has written since."""
+        if not self._is_told:
+            self._is_told = True
+            if is_of_earlier_start(self._path, self._lineage, self._files):
+                try:
+                    fd = self._files.open(self._path, os.O_WRONLY)
+                    try:
+                        self._files.pwrite(fd, bytes(len(_MAGIC)), 0)
+                    finally:
+                        os.close(fd)
+                except OSError:
+                    pass  # it is believed until there is room again
+        return 0, durable
 
     def _no_map(self) -> bool:
         self._unmap()
