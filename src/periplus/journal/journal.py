@@ -89,11 +89,11 @@ class Journal(JournalReader):
                 self._need_keys(key, key_ms)  # it may be older than the keys that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
-        self._pass_over()
         way, receipt = self._quick, None
         segment = way.segment if way is not None else self.end().segment
         if self._is_mutating:
             raise _within_itself()
+        self._pass_over()
         try:
             self._is_mutating = True
             if way is not None and durable:
