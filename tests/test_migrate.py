@@ -553,6 +553,45 @@ def test_a_log_that_was_begun_anew_is_kept_beside_the_parked_one(old, store):
     assert {first, b'{"item_id":"new"}\n'} <= parked
 
 
+class Late(Files):
+    """The old program has its log open, and writes into it just before it is unlinked, or begins another."""
+
+    def __init__(self, path, line, *, begins):
+        self.path, self.line, self.begins = os.fspath(path), line, begins
+
+    def unlink(self, path):
+        if path == self.path and self.line:
+            line, self.line = self.line, b""
+            with open(path, "ab") as file:
+                file.write(line)
+            super().unlink(path)
+            if self.begins:
+                Path(path).write_bytes(b'{"item_id":"after"}\n')
+            return
+        super().unlink(path)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_what_the_old_program_writes_while_its_log_is_parked_is_kept(old, store, begins):
+    to(store, "dual", old)
+    log = old / "events.jsonl"
+    before = log.read_bytes()
+    line = b'{"item_id":"late"}\n'
+    with (
+        opened(store, Late(log, line, begins=begins)) as project,
+        pytest.raises(EnvironmentFailure, match="changed while"),
+    ):
+        migrate(project, "primary")
+    held = {found[1] for found in contents(os.path.join(store, "archive", "v1-log")).values()}
+    assert before + line in (held if begins else {log.read_bytes()})
+    assert not begins or log.read_bytes() == b'{"item_id":"after"}\n'
+    to(store, "primary")
+    assert not log.exists()
+    parked = b"".join(path.read_bytes() for path in Path(store, "archive", "v1-log").rglob("*") if path.is_file())
+    assert line in parked
+    assert not begins or b'"after"' in parked
+
+
 # -- stopped anywhere --------------------------------------------------------------------------------------------------
 
 

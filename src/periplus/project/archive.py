@@ -113,12 +113,25 @@ def park_logs(files: Files, source: str, root: str) -> None:
             _copy(files, target, os.path.join(places.parked_log, "older", f"{older.hex()[:12]}-{name}"), older)
         if not os.path.lexists(target) or _digest(target) != digest:
             _copy(files, path, target, digest)
-        if _digest(path) != digest:
-            raise _moved(path)
-        try:
+        _take_out(files, path, target, digest)
+
+
+def _take_out(files: Files, path: str, copy: str, digest: bytes) -> None:
+    """Unlink ``path``, of which ``copy`` is one. Who has it open may write into it until then: that is put back, or into ``copy`` where there
+    is another file by then.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
+            if _digest(path) != digest:
+                raise _moved(path)
+            size = os.fstat(held.fileno()).st_size
             files.unlink(path)
-        except OSError as error:
-            raise environment_failure(error, "park", path) from error
+            if os.fstat(held.fileno()).st_size == size:
+                return
+            write_pieces(files, copy if os.path.lexists(path) else path, iter(lambda: held.read(_PIECE), b""))
+    except OSError as error:
+        raise environment_failure(error, "park", path) from error
+    raise _moved(path)
 
 
 def restore_logs(files: Files, source: str, root: str) -> None:
