@@ -13,7 +13,9 @@ import pytest
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.layout import PARKED_FOLDER
+from periplus.journal.mending import mend_line
 from periplus.journal.proof import prove_record, verify_proof
+from periplus.journal.record import SUM_TRAILER_BYTES
 from periplus.journal.redaction import redact
 from periplus.journal.repair import repair
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
@@ -85,6 +87,22 @@ def test_any_one_byte_is_mended_without_copies(root):
         assert path.read_bytes() == good, (path.name, at)
     assert everything(root) == before
     assert len(parked(root)) > 100
+
+
+def test_a_line_is_not_searched_for_one_byte_where_its_checksum_is_broken_too(root):
+    """Every byte would be tried in vain: the end of the line would still be wrong."""
+    path = next(Path(root, "journal").glob("lin_*/*.jsonl"))
+    line = path.read_bytes().split(b"\n")[2]
+    body, trailer = line[:-SUM_TRAILER_BYTES], line[-SUM_TRAILER_BYTES:]
+    changed = bytes((body[40] ^ 1,)).join((body[:40], body[41:]))
+    assert mend_line(changed + trailer) == line
+    for wrong in (
+        b";" + trailer[1:],
+        trailer[:-1] + b"]",
+        trailer[:8] + b"\xc3" + trailer[9:],
+        b"?" * SUM_TRAILER_BYTES,
+    ):
+        assert mend_line(changed + wrong) is None
 
 
 def test_a_copy_brings_back_what_it_has(root, tmp_path):

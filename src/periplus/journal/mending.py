@@ -91,6 +91,15 @@ class Restored(NamedTuple):
     stopped_at: int
 
 
+def _sum_of(trailer: bytes) -> bytes | None:
+    """The checksum that stands at the end of a line; None where what stands there is none, whatever the line says."""
+    try:
+        digest = bytes.fromhex(trailer[8:24].decode())
+    except ValueError:
+        return None
+    return digest if trailer == b',"sum":"%b"}' % digest.hex().encode() else None
+
+
 def mend_line(line: bytes) -> bytes | None:
     """``line`` (no newline) with the one byte changed that makes its checksum hold, or None."""
     if unseal_line(line) is not None:
@@ -104,7 +113,9 @@ def mend_line(line: bytes) -> bytes | None:
         return body + wanted
     if len(line) > _ANY_BIT_UP_TO:
         return None
-    target = trailer[8:24]
+    target = _sum_of(trailer)
+    if target is None:
+        return None  # that byte is wrong as well
     tried = range(256) if len(line) <= _ANY_BYTE_UP_TO else ()
     state = hashlib.sha256(b"\0")
     for at, old in enumerate(body):
@@ -112,7 +123,7 @@ def mend_line(line: bytes) -> bytes | None:
         for new in tried or [old ^ (1 << bit) for bit in range(8)]:
             candidate = state.copy()
             candidate.update(bytes((new,)) + rest)
-            if candidate.hexdigest()[:16].encode() == target:
+            if candidate.digest()[:8] == target:
                 return body[:at] + bytes((new,)) + rest + trailer
         state.update(bytes((old,)))
     return None
