@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -43,8 +44,18 @@ def acknowledged(root, *, repeats=1):
         return segment_path(journal), {entity.item_id: entity.value["text"] for entity in journal.entities()}
 
 
-def test_every_changed_byte_of_a_segment_is_found(tmp_path):
-    root = make_store(tmp_path)
+@pytest.fixture
+def memory(tmp_path):
+    """A folder on a disk in memory where there is one, for who opens a store thousands of times and makes its index each time."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def test_every_changed_byte_of_a_segment_is_found(memory):
+    root = make_store(memory)
     path, _ = acknowledged(root)
     data = path.read_bytes()
     for offset in range(len(data)):
@@ -119,8 +130,8 @@ def test_where_nobody_syncs_what_two_killed_writers_left_is_no_damage(tmp_path, 
     assert path.read_bytes().startswith(before)
 
 
-def test_every_truncation_of_a_segment_is_found(tmp_path):
-    root = make_store(tmp_path)
+def test_every_truncation_of_a_segment_is_found(memory):
+    root = make_store(memory)
     path, _ = acknowledged(root)
     data = path.read_bytes()
     for length in range(len(data)):
