@@ -81,12 +81,12 @@ class Place(NamedTuple):
         return os.fspath(self.folder / "hub")
 
     def open(self, files: Files | None = None, root: str = "") -> Journal:
-        chance = os.urandom if files is None else momentary
+        chance = momentary if isinstance(files, FaultyFiles) else os.urandom
         return Journal(root or self.here, TYPES, files=files, clock=SystemClock(), random=chance)
 
     def project(self, files: Files | None = None) -> Project:
         project = Project(self.here, WRITER, files=files)
-        if files is not None:
+        if isinstance(files, FaultyFiles):
             project.journal.random = momentary
         return project
 
