@@ -16,9 +16,10 @@ from hook_support import hook, hook_command
 from periplus.base.files import Files
 from periplus.base.spool import Spool
 from periplus.cli.main import main
-from periplus.interop.hook_events import AGENTS
+from periplus.interop.hook_events import AGENTS, HookEvent, encode_event, mark_of
 from periplus.journal import Writer
 from periplus.memory import Memory
+from periplus.objects.keeping import door_of
 from periplus.project import Project
 from support import Stop, StoppingFiles
 
@@ -274,6 +275,36 @@ def test_a_locked_store_delays_nobody_and_loses_nothing(place, tmp_path):
     with opened(place) as project:
         assert steps(project) == 2
         assert not project.hooks.has_events
+
+
+def test_a_redaction_that_was_stopped_delays_nobody_for_long_and_loses_nothing(place, tmp_path):
+    """Whoever took in the end of a turn stood before the objects' door for ever: every command, if only `recall`."""
+    with opened(place) as project:
+        with project.journal.objects.keeping():
+            path = door_of(project.journal.objects.root)
+        for number, kind in enumerate(("after-tool", "turn-end")):
+            one = HookEvent(
+                kind,
+                "claude-code",
+                "s-1",
+                1_000 + number,
+                tool="Bash",
+                call="c1",
+                arguments={"command": "ls"},
+                response="a",
+            )
+            project.hooks.spool.leave(encode_event(one), one.at_ms * 1_000_000, mark_of(one))
+    with open(path, "r+b") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        begun = time.monotonic()
+        with opened(place) as project:  # it waits a little, and goes on
+            assert time.monotonic() - begun < 60
+            assert project.hooks.has_events
+            assert list(project.journal.entities("trail")) == []
+    with opened(place) as project:
+        assert len(list(project.journal.entities("trail"))) == 1
+        assert not project.hooks.has_events
+    assert notes_of(place, tmp_path) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -86,12 +86,13 @@ def test_nobody_stands_before_the_door_for_ever(tmp_path):
         pass
     redacting.send_signal(signal.SIGSTOP)
     fellow.leave()
+    keeping.patience_s = 0.0
     with (
         pytest.raises(LockTimeoutError, match=rf"taken out by {redacting.pid} .* did not get on within 0 s"),
-        keeping.block(0.0),
+        keeping.block(),
     ):
         raise AssertionError
     redacting.send_signal(signal.SIGCONT)
     assert redacting.wait(60) == 0
-    with keeping.block(0.0):
+    with keeping.block():
         pass

@@ -35,15 +35,18 @@ _ABSENT_S: Final = 1.0
 
 
 class Keeping:
-    """The blocks of a folder of objects, ``root``. Within itself a block is entered once; each thread has its own."""
+    """The blocks of a folder of objects, ``root``. Within itself a block is entered once; each thread has its own. ``patience_s`` is how long one is
+    waited for.
+    """
 
     def __init__(self, root: str, files: Files) -> None:
+        self.patience_s = DOOR_PATIENCE_S
         self._root = root
         self._files = files
         self._depths: dict[int, int] = {}  # by the threads that are in one
 
     @contextmanager
-    def block(self, patience_s: float = DOOR_PATIENCE_S) -> Iterator[None]:
+    def block(self) -> Iterator[None]:
         """Raises EnvironmentFailure where the folder cannot be written to, LockTimeoutError where who waits does not get on."""
         me = get_ident()
         if me in self._depths:
@@ -56,9 +59,9 @@ class Keeping:
         door = self._open(_DOOR)
         room = -1
         try:
-            left_s = self._enter(door, patience_s, patience_s)
+            left_s = self._enter(door, self.patience_s)
             room = self._open(_ROOM)
-            self._enter(room, left_s, patience_s)
+            self._enter(room, left_s)
             os.close(door)
             door, self._depths[me] = -1, 1
             yield
@@ -85,13 +88,13 @@ class Keeping:
                 if fd >= 0:
                     os.close(fd)
 
-    def _enter(self, fd: int, left_s: float, patience_s: float) -> float:
+    def _enter(self, fd: int, left_s: float) -> float:
         """Gives what is left of the patience, as ``_wait_out``."""
         left_s = _lock_within(fd, fcntl.LOCK_SH, left_s)
         if left_s < 0:
             holder = holder_of(door_of(self._root))
             raise LockTimeoutError(
-                f"objects are being taken out by {holder.text if holder is not None else 'another process'}, which did not get on within {patience_s:g} s",
+                f"objects are being taken out by {holder.text if holder is not None else 'another process'}, which did not get on within {self.patience_s:g} s",
                 safe="What was written before is kept.",
                 mend="See what that process does: the lock ends with it. Then repeat the command.",
             )

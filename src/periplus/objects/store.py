@@ -20,7 +20,7 @@ __all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from periplus.base import hashing
@@ -77,6 +77,15 @@ class ObjectStore:
     def keeping(self) -> AbstractContextManager[None]:
         """For who asks whether an object was redacted, and then puts it: what he saw holds until he leaves. See ``objects.keeping``."""
         return self._keeping.block()
+
+    @contextmanager
+    def in_haste(self, patience_s: float) -> Iterator[None]:
+        """Who is ``keeping`` meanwhile waits so long to come in, and no longer."""
+        before, self._keeping.patience_s = self._keeping.patience_s, patience_s
+        try:
+            yield
+        finally:
+            self._keeping.patience_s = before
 
     def wait_for_keepers(self) -> None:
         """Until nobody is ``keeping`` any more who was now; for who takes objects out. Raises LockTimeoutError."""

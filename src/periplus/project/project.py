@@ -161,7 +161,8 @@ class Project:
             return
         hooks = self.hooks
         try:
-            hooks.take_in(patience_s=_HOOKS_PATIENCE_S)
+            with self.journal.objects.in_haste(_HOOKS_PATIENCE_S):
+                hooks.take_in(patience_s=_HOOKS_PATIENCE_S)
         except LockTimeoutError:
             pass  # somebody is at it
         except PeriplusError as error:
