@@ -742,6 +742,42 @@ def test_who_takes_no_key_is_not_told_to_repeat_with_one(tmp_path, monkeypatch, 
         assert re.search(next_step, capsys.readouterr().err), words
 
 
+def test_what_may_not_have_reached_the_disk_is_told_by_who_is_asked_whether_it_was_written(
+    tmp_path, monkeypatch, capsys
+):
+    """Who was told that the outcome is unknown looked, did not find it, and wrote it a second time; status counted it all the same."""
+    monkeypatch.chdir(tmp_path)
+    main(["init", "--no-connect"])
+    main(["remember", "They roll"])
+    with monkeypatch.context() as patch:
+        patch.setattr(project_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
+        assert main(["remember", "They squeak", "--key", "k1"]) == 6
+    capsys.readouterr()
+
+    def told(*words):
+        assert main(list(words)) == 0
+        return capsys.readouterr().out.splitlines()
+
+    unsure, shown = told("log")
+    assert re.fullmatch(
+        r"unsure: record 2, create not_\w+ note: They squeak: was written, and may not have reached the disk, for a sync failed. The next write makes sure of it",
+        unsure,
+    )
+    assert shown.endswith("note: They roll")
+    (one,) = json.loads(told("log", "--json")[0])["unsure"]
+    assert (one["seq"], one["action"], one["key"]) == (2, "create", "k1")
+    assert "unsure" not in "".join(told("log", "--type", "note"))
+    assert (
+        told("status")[2]
+        == "         the last record may not have reached the disk, for a sync failed: the next write makes sure of that"
+    )
+    assert json.loads(told("status", "--json")[0])["unsure"] == 1
+    told("remember", "There are four")
+    assert [line.split("note: ")[1] for line in told("log")] == ["There are four", "They squeak", "They roll"]
+    assert json.loads(told("status", "--json")[0])["unsure"] == 0
+    assert json.loads(told("log", "--json")[0])["unsure"] == []
+
+
 WITH_A_KEY = (
     ("remember", "They squeak", "--type", "trap"),
     ("remember", "They run", "--supersedes", "NOTE"),

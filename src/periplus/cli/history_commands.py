@@ -13,7 +13,7 @@ from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
     from periplus.cli.long_results import Aside
-    from periplus.cli.schemas import LogOut, RecordOut, UndoneOut, UndoOut
+    from periplus.cli.schemas import LogOut, RecordOut, UndoneOut, UndoOut, UnsureOut
     from periplus.journal import IndexedRecord
     from periplus.journal.cursors import Reader
     from periplus.journal.history import Gap, News, Page, RecordFilter
@@ -24,6 +24,7 @@ _WITH_TIME: Final = 60
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
+_UNSURE_MAX: Final = 20
 _UNDONE_MAX: Final = 20_000
 _UNDONE_TOLD: Final = 100  # of more a person reads no line
 _ALONG_MAX: Final = 12
@@ -232,12 +233,14 @@ def _browse(
         following = str(*next_seqs.values()) if is_one else ",".join(f"{name}:{seq}" for name, seq in pairs)
     next_before = next_seqs.get(lineages[0]) if len(lineages) == 1 else None
     gaps = [GapOut(*gap) for gap in gaps_found]
-    result = LogOut(own, _listed(records), next_before, following, "", gaps, {}, more=bool(next_seqs))
+    unsure = _unsure(project) if own in lineages and not (before or any(wanted)) else []
+    result = LogOut(own, _listed(records), next_before, following, "", gaps, {}, bool(next_seqs), unsure)
 
     def lines() -> Iterator[str]:
         yield from _gap_lines(face, gaps_found)
+        yield from _unsure_lines(face, unsure)
         yield from _record_lines(face, records, own)
-        if not records:
+        if not records and not unsure:
             yield _nothing(
                 own,
                 others,
@@ -428,6 +431,26 @@ def _show_more(face: Face, project: Project, records: Sequence[IndexedRecord], g
         for line in (*_gap_lines(face, gaps), *_record_lines(face, out, project.journal.lineage)):
             face.out(line)
     face.flush()  # a cursor must not move before the records are out
+
+
+def _unsure(project: Project) -> list[UnsureOut]:
+    from periplus.cli.schemas import UnsureOut
+    from periplus.journal.unsure import unsure_records
+
+    return [
+        UnsureOut(one.seq, one.action, one.item_type, one.item_id, one.key, one.summary)
+        for one in unsure_records(project.journal)
+    ]
+
+
+def _unsure_lines(face: Face, unsure: Sequence[UnsureOut]) -> Iterator[str]:
+    """What a person who was told that the outcome is unknown looks for here."""
+    for one in reversed(unsure[-_UNSURE_MAX:]):
+        what = " ".join(filter(None, (one.action, one.id, one.summary)))
+        yield (
+            f"{face.palette.warn}unsure{face.palette.end}: record {one.seq:,}, {visible(what)}: was written, and may not have reached the disk, "
+            "for a sync failed. The next write makes sure of it"
+        )
 
 
 def _gap_lines(face: Face, gaps: Sequence[Gap]) -> Iterator[str]:

@@ -102,7 +102,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
     ``pull_blocked`` are entity files over which `git pull` does not write what it fetched, as
     paths from the project's folder. ``mail`` counts the messages to you that are not read or wait for your answer, ``handoffs`` the open
-    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer.
+    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer. ``unsure`` counts the newest of the ``records``, of which nobody knows whether they reached the disk,
+    for a sync failed: others do not show them until a write makes sure of them.
     """
 
     root: str
@@ -133,6 +134,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     mail: int = 0
     handoffs: int = 0
     candidates: int = 0
+    unsure: int = 0
 
 
 class RivalOut(msgspec.Struct):
@@ -284,10 +286,22 @@ class GapOut(msgspec.Struct):
     counts: dict[str, int]
 
 
+class UnsureOut(msgspec.Struct):
+    """A record of which nobody knows whether it reached the disk, for a sync failed; the next write makes sure of it."""
+
+    seq: int
+    action: str
+    type: str
+    id: str
+    key: str
+    summary: str
+
+
 class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
     """Newest first; ``next_page`` is the ``--before`` of the next page, empty on the last one, ``next_before`` the same as
     a number where one lineage was asked for. With ``--reader`` or ``--since-seq`` oldest first; ``seen`` is the last seq
-    looked at of each lineage, ``more`` says that the limit left some for the next look, ``gaps`` what cannot be read.
+    looked at of each lineage, ``more`` says that the limit left some for the next look, ``gaps`` what cannot be read. ``unsure`` are
+    the newest records of this clone where they are not shown, for it is not known whether they reached the disk.
     """
 
     lineage: str
@@ -298,6 +312,7 @@ class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
     gaps: list[GapOut]
     seen: dict[str, int]
     more: bool
+    unsure: list[UnsureOut] = []
 
 
 class OriginOut(msgspec.Struct):

@@ -157,7 +157,7 @@ def _status(face: Face) -> int:
         [LeftOut(*one) for one in found.files.left], list(found.files.waits), list(found.conflicts), dict(found.others),
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
         found.sparse,
-        list(found.pull_blocked), found.mail, found.handoffs, found.candidates,
+        list(found.pull_blocked), found.mail, found.handoffs, found.candidates, found.unsure,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -165,6 +165,9 @@ def _status(face: Face) -> int:
         yield f"store    {visible(found.root)}"
         last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
         yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
+        if found.unsure:
+            newest = "record" if found.unsure == 1 else f"{found.unsure:,} records"
+            yield f"         the last {newest} may not have reached the disk, for a sync failed: the next write makes sure of that"
         if found.others:
             clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
             yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"

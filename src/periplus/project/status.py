@@ -47,6 +47,7 @@ class Status(NamedTuple):
     mail: int = 0  # messages to who asks that are not read, or wait for the answer
     handoffs: int = 0  # open ones, for who asks or for anybody
     candidates: int = 0  # proposed memory that nobody accepted or refused
+    unsure: int = 0  # records whose sync failed: nobody is told of them until they are known to be on the disk
 
 
 def status_of(project: Project) -> Status:
@@ -54,6 +55,7 @@ def status_of(project: Project) -> Status:
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
     from periplus.journal.gitstate import sparse_checkout
     from periplus.journal.takein import ADOPTED
+    from periplus.journal.unsure import unsure_records
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
     from periplus.project.gitroom import in_gits_way
@@ -101,6 +103,7 @@ def status_of(project: Project) -> Status:
         not others and not said,
         tuple(in_gits_way(project.root)),
         *_waiting(journal, project.writer.name, counts),
+        len(unsure_records(journal)),
     )
 
 
