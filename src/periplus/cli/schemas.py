@@ -102,8 +102,9 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
     ``pull_blocked`` are entity files over which `git pull` does not write what it fetched, as
     paths from the project's folder. ``mail`` counts the messages to you that are not read or wait for your answer, ``handoffs`` the open
-    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer. ``unsure`` counts the newest of the ``records``, of which nobody knows whether they reached the disk,
-    for a sync failed: others do not show them until a write makes sure of them.
+    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer. ``unsure`` counts the newest of the
+    ``records``, of which nobody knows whether they reached the disk, for a sync failed: others do not show them until a write makes
+    sure of them.
     """
 
     root: str
