@@ -417,6 +417,8 @@ def test_a_path_of_any_length_is_told_in_short(store, beginning):
         "trail list",
         "status --json",
         "show not_",
+        "undo --seq 2 --dry-run",
+        "sync --with .. --dry-run",
     ],
 )
 def test_what_is_only_said_is_said_to_somebody(store, command):

@@ -494,7 +494,7 @@ def _refuse_unheard(face: Face, arguments: argparse.Namespace) -> None:
     action = getattr(arguments, "action", "")
     words = f"{arguments.command} {action}" if isinstance(action, str) and action else arguments.command
     is_said = (words == "export" and arguments.file == "-") or (words == "head" and not arguments.out)
-    if face.is_unheard and (words in _ONLY_SAYS or is_said):
+    if face.is_unheard and (words in _ONLY_SAYS or is_said or getattr(arguments, "dry_run", False)):
         raise _unheard()
 
 
