@@ -182,9 +182,9 @@ def test_memory_of_which_an_atom_cannot_hold_all_is_committed(tmp_path):
     """An empty tag, one of 300 characters, or the 65th: each kept all of memory from being committed."""
     with made(tmp_path) as project:
         many = tuple(f"t{number:02}" for number in range(99))
-        one = project.remember(
-            Memory("note", "Tea is at four", tags=(*many[:98], "x" * 257, ""), evidence=(("commit", "y" * 4_096),))
-        )
+        one = project.remember(Memory("note", "Tea is at four", tags=many[:98], evidence=(("commit", "y" * 4_096),)))
+        value = {**one.entity.value, "tags": [*many[:98], "x" * 257, ""]}  # refused today; a store of before has them
+        project.journal.mutate(lambda t: t.put("note", one.entity.item_id, value), project.writer)
         two = project.remember(Memory("note", "Cake is at five", tags=many, evidence=(("commit", "1f0c"),)))
         done = commit_memory(project)
         atoms = {entry.atom.content: entry.atom for entry in project.contexts.entries(done.digest)}
