@@ -406,3 +406,16 @@ def test_observations_without_a_sync_are_covered_by_the_next_one(root):
         assert (files.syncs, durable_word(root), journal.durable_end()) == (1, 3, 3)
     with open_journal(root) as journal:
         assert journal.durable_end() == 3
+
+
+def test_what_waits_for_a_sync_is_not_read_again_by_each_mutation(root, monkeypatch):
+    """There is nothing to derive from it yet; the more waited, the longer each took: 50 ms of four thousand."""
+    with open_journal(root) as journal:
+        journal.mutate(put(1, "x"), WRITER)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal._projector, "run", lambda *_, **__: pytest.fail("nothing is to be derived"))
+            for number in range(3):
+                journal.mutate(lambda t, number=number: t.observe({"saw": number}), WRITER, durable=False)
+        journal.mutate(put(2, "y"), WRITER)
+        assert journal.unindexed() == []
+        assert [entry.next_seq - 1 for entry in journal.index.watermarks().values()] == [journal.end().next_seq - 1]

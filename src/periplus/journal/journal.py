@@ -106,7 +106,8 @@ class Journal(JournalReader):
             self._is_mutating = False
         if receipt.repeated or not receipt.record_count:
             return receipt
-        if project or self._behind > OVERLAY_RECORDS_MAX:
+        # Of what waits for a sync nothing is derived yet.
+        if (durable or not self.syncs) and (project or self._behind > OVERLAY_RECORDS_MAX):
             try:
                 self.project()
                 if project and self._projector.untaken:
