@@ -235,3 +235,5 @@ def test_a_log_without_knowing_who_writes_here_does_not_say_that_nobody_has(shel
     said = shell("log")
     assert said.out == "Which records are of this clone cannot be told. All that are here: periplus log --lineage all\n"
     assert len(shell("log", "--lineage", "all").out.splitlines()) == 5
+    journal = shell("status", code=3).lines[1]
+    assert journal == "journal  5 records; which are of this clone cannot be told: periplus log --lineage all"

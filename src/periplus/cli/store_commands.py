@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from periplus.cli.schemas import MendedOut, StatusOut
     from periplus.journal.joining import Joined
     from periplus.journal.yard import Repair
+    from periplus.project.status import Status
 
 _FILES_SHOWN_MAX: Final = 10
 _ALIKE_MAX: Final = 10
@@ -163,14 +164,11 @@ def _status(face: Face) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"store    {visible(found.root)}"
-        last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
-        yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
-        if found.unsure:
-            newest = "record" if found.unsure == 1 else f"{found.unsure:,} records"
-            yield f"         the last {newest} may not have reached the disk, for a sync failed: the next write makes sure of that"
-        if found.others:
-            clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
-            yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"
+        if found.damage and not found.lineage and found.others:
+            count = sum(count for _, count in found.others)
+            yield f"journal  {_counted(count, 'records')}; which are of this clone cannot be told: periplus log --lineage all"
+        else:
+            yield from _of_records(found)
         if found.is_checkpoint_due:
             yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
         counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
@@ -207,6 +205,17 @@ def _status(face: Face) -> int:
             yield "         brought by: periplus sync --with REMOTE, or another clone, or a copy"
 
     return face.emit(result, lines, 3 if found.damage else 0)
+
+
+def _of_records(found: Status) -> Iterator[str]:
+    last = f", the last at {visible(found.last_ts)}" if found.last_ts else ""
+    yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
+    if found.unsure:
+        newest = "record" if found.unsure == 1 else f"{found.unsure:,} records"
+        yield f"         the last {newest} may not have reached the disk, for a sync failed: the next write makes sure of that"
+    if found.others:
+        clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
+        yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"
 
 
 def _of_waiting(found: StatusOut) -> Iterator[str]:
