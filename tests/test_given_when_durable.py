@@ -214,7 +214,9 @@ class LaterBoot(Files):
         return self.boot
 
 
-@pytest.mark.parametrize(("boot", "given"), [("another", [1, 2, 3, 4]), ("unknown 1", [1, 2, 3])])
+@pytest.mark.parametrize(
+    ("boot", "given"), [("another", [1, 2, 3, 4]), ("unknown 1", [1, 2, 3]), ("started 1", [1, 2, 3])]
+)
 def test_after_a_start_of_the_machine_another_clone_gets_what_is_there(ada, bob, boot, given):
     mark = ada / "journal" / "durable"
     before = mark.read_bytes()
@@ -225,10 +227,12 @@ def test_after_a_start_of_the_machine_another_clone_gets_what_is_there(ada, bob,
         assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == given
 
 
-@pytest.mark.parametrize(("boot", "listed"), [("another", [4, 3, 2, 1]), ("unknown 1", [3, 2, 1])])
+@pytest.mark.parametrize(
+    ("boot", "listed"), [("another", [4, 3, 2, 1]), ("unknown 1", [3, 2, 1]), ("started 1", [3, 2, 1])]
+)
 def test_after_a_start_of_the_machine_what_is_there_was_on_the_disk(ada, tmp_path, boot, listed):
     """The map is of before, and the mark lagged: `log` and `sync` left the last record out until somebody wrote. Where the system does not
-    say when it was started, nobody knows.
+    say when it was started, or says a time that moves with the clock, nobody knows.
     """
     mark = ada / "journal" / "durable"
     before = mark.read_bytes()
