@@ -238,3 +238,32 @@ def test_a_check_that_may_have_failed_is_not_passed_over(apart):
     assert not told[new]
     shutil.move(away, archive)
     assert "failed" in ada.json("recall", "ports start").hits[0].checked
+
+
+def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(apart):
+    """No checkpoint serves where what versions beside each other were made from is elsewhere: what is left of the segments was served, half of
+    what is known, and old versions of it.
+    """
+    ada, bob, one, rule, archive, away = apart
+    shutil.move(away, archive)
+    ada("sync", "--with", bob.folder)
+    assert len(ada.json("show", one).entity.heads) == 2
+    ada("remember", "The tide turns at six", "--type", "lesson")
+    for number in range(3):
+        ada("set", rule, f"text=Ports start at 910{number}")
+        ada("doctor", "--compact")
+    before = {found.id: found.text for found in ada.json("recall", "boiler ports tide", "--limit", "20").hits}
+    assert len(before) == 3
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    for _ in range(2):
+        found = ada.json("recall", "boiler ports tide", "--limit", "20")
+        assert {hit.id: hit.text for hit in found.hits} == before | {one: {hit.id: hit.text for hit in found.hits}[one]}
+    assert "Ports start at 9102" in ada("show", rule).out
+    assert ada.json("status", code=3).sound is False
+    ada.fails("remember", "Nothing is written", "--type", "note", code=3)
+    shutil.move(away, archive)
+    assert {hit.id: hit.text for hit in ada.json("recall", "boiler ports tide", "--limit", "20").hits} == before
+    assert ada.json("show", one).entity.value["rationale"] == "It was painted"
+    assert ada.json("status").sound
+    ada("remember", "Something is written", "--type", "note")

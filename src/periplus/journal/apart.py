@@ -13,6 +13,7 @@ __all__ = [
     "is_new_key",
     "serve_apart",
     "serve_from_checkpoint",
+    "serve_rest",
     "serve_together",
 ]
 
@@ -24,6 +25,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, LockTimeoutError
 from periplus.base.files import read_plain
 from periplus.journal.lineage import SEGMENT_READ_MAX
+from periplus.journal.reading import no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import decode_header
 
@@ -120,6 +122,33 @@ def serve_from_checkpoint(journal: JournalReader) -> bool:
         journal.fill_index(is_beside=True)
     except DamageError:
         return False
+    return True
+
+
+def serve_rest(journal: JournalReader) -> bool:
+    """Serve a store that is damaged for want of its past alone by what a checkpoint and the records behind it say; False where it is not so.
+
+    No checkpoint serves where versions stand beside each other and what they were made from is elsewhere. They are shown as if they had nothing in
+    common; all else is as it is. Nothing is written, for the store counts as damaged.
+    """
+    from periplus.journal.away import absent
+    from periplus.journal.loading import load_journal
+
+    gone = absent(journal) if not journal.index.watermarks() else []
+    if not gone or not all(one.is_stood_for for one in gone):
+        return False
+    rest = journal.empty_index()
+    rest.is_rest = True
+    try:
+        rest.begin_write()
+        touched = load_journal(journal, rest, {}, is_for_heads=True)
+        rest.finish(touched, no_progress)
+        rest.commit()
+    except (DamageError, EnvironmentFailure):
+        rest.close()
+        return False
+    journal.index.close()
+    journal.index = rest
     return True
 
 

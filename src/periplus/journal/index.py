@@ -131,6 +131,7 @@ class Index:
         self.is_scratch = False
         self.gives_way = True  # to the journal, where a write found no space
         self.is_apart = False  # of this process alone, while the store's cannot be filled: see journal.apart
+        self.is_rest = False  # versions beside each other are shown as if they had nothing in common: what they were made from is elsewhere
         self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
             self.db = self._in_memory()
@@ -597,7 +598,7 @@ class Index:
         What lies before a checkpoint is not held but its heads; a change that is made from anything else there, or
         from nothing though the entity is known, may be old news or a branch: only the whole history tells.
         """
-        if not self.has_floors:
+        if not self.has_floors or self.is_rest:
             return
         key = (change.entry.record.item_type, change.entry.record.item_id)
         grown = growth.entities.get(key)
@@ -611,7 +612,7 @@ class Index:
 
     def check_heads(self, count: int) -> None:
         """Raise HistoryNeededError where an entity has several heads: what they are merged over lies before the floor."""
-        if count > 1 and self.has_floors:
+        if count > 1 and self.has_floors and not self.is_rest:
             raise HistoryNeededError
 
     @property

@@ -75,7 +75,7 @@ class Overlay:
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
         self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
-        self.has_floors = index.has_floors
+        self.has_floors = index.has_floors and not index.is_rest
         self.record_count = 0
 
     @property

@@ -22,6 +22,7 @@ from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatErr
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.journal.apart import serve_apart, serve_from_checkpoint, serve_rest, serve_together
 from periplus.journal.connection import Owner
 from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
@@ -235,8 +236,6 @@ class JournalReader(Resting):
         """Whether an index with nothing in it was filled from a checkpoint, for the first records are not here."""
         if self._seen or self._is_renewing or not self.lineage:
             return False
-        from periplus.journal.apart import serve_from_checkpoint
-
         return serve_from_checkpoint(self)
 
     def _forget_if_mended(self) -> None:
@@ -252,6 +251,7 @@ class JournalReader(Resting):
     def _salvage(self, damage: DamageError) -> None:
         self.damage = damage
         self._damaged = (damage, place_here(damage.path or ""))
+        self._is_salvaged = self._is_salvaged or serve_rest(self)
         self._forget()
         self._read_on(salvage=True)
 
@@ -409,8 +409,6 @@ class JournalReader(Resting):
         """
         self._enter()
         if self.index.is_apart and self.damage is None:
-            from periplus.journal.apart import serve_together
-
             serve_together(self)
         if self.index.is_replaced() or self.index.is_cramped() or self.index.was_written():
             # What a file that is gone says of the segments need no longer be so; one that is there may be marked.
@@ -554,8 +552,9 @@ class JournalReader(Resting):
         if self._is_salvaged:
             return
         self._is_salvaged = True
-        self._replace_index()
-        self._projector.salvage()
+        if not serve_rest(self):
+            self._replace_index()
+            self._projector.salvage()
         self._forget()
         self._read_on(salvage=True)
 
@@ -669,8 +668,6 @@ class JournalReader(Resting):
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()
         if not self.fill_whole():
-            from periplus.journal.apart import serve_apart
-
             serve_apart(self)
         self._forget()
 
