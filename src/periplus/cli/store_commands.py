@@ -164,7 +164,7 @@ def _status(face: Face) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         yield f"store    {visible(found.root)}"
-        if found.damage and not found.lineage and found.others:
+        if found.damage and found.others and not (found.lineage or found.copied_from):
             count = sum(count for _, count in found.others)
             yield f"journal  {_counted(count, 'records')}; which are of this clone cannot be told: periplus log --lineage all"
         else:
