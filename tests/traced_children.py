@@ -140,7 +140,7 @@ def forked(request: dict, go: mmap.mmap, said: list[int]) -> int:
         os.closerange(3, max(said) + 1)
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)  # strace is no parent of ours
         while not go[0]:
-            time.sleep(0.0005)
+            time.sleep(0.0005)  # between two looks at what the parent says: a call that no test counts
         work(request)
     except BaseException:  # noqa: BLE001 - a child says what went wrong and ends here, whatever it was
         traceback.print_exc()
@@ -156,15 +156,22 @@ def traced(request: dict) -> dict:
             ["strace", "-f", "-o", request["log"], *request["options"], "-p", str(pid)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
-        first = strace.stderr.readline()  # it is said when the child has been stopped, not before
-        if not first.rstrip().endswith(b"attached"):
+        said = b""
+        for line in (
+            strace.stderr
+        ):  # it may warn of something first; that it has the child is said when that has been stopped, not before
+            said += line
+            if line.rstrip().endswith(b"attached"):
+                break
+        is_traced = said.rstrip().endswith(b"attached")
+        if not is_traced:
             os.kill(pid, signal.SIGKILL)
         go[0] = 1
         _, status = os.waitpid(pid, 0)
         more = strace.communicate()[1]
         go.close()
-        if not first.rstrip().endswith(b"attached"):
-            return {"not_traced": (first + more).decode(errors="replace")}
+        if not is_traced:
+            return {"not_traced": (said + more).decode(errors="replace")}
         texts = []
         for file in (out, err):
             file.seek(0)
