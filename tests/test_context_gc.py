@@ -246,6 +246,35 @@ def test_a_collection_that_stops_anywhere_loses_nothing(tmp_path, clock):
     assert stops > 8
 
 
+class ParkedAtOnce(Files):
+    """Whatever is brought back from ``parked`` is parked again before anybody looks, ``times`` times."""
+
+    times = 0
+
+    def replace(self, source: str, target: str) -> None:
+        super().replace(source, target)
+        if self.times and f"{os.sep}parked{os.sep}" in source:
+            self.times -= 1
+            super().replace(target, source)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_an_object_that_is_parked_again_as_soon_as_it_is_back_is_still_had(tmp_path, clock, times):
+    files = ParkedAtOnce()
+    objects = FolderObjects(
+        ObjectStore(str(tmp_path / "objects"), files), str(tmp_path), files, ObjectStore(str(tmp_path / "parked"), files)
+    )
+    digest = objects.put(b"had " * 900)
+    assert objects.park(digest, clock.now_ms())
+    files.times = times
+    assert objects.has(digest)
+    objects.settle()  # what was put before it was parked
+    assert objects.park(digest, clock.now_ms())
+    files.times = times
+    assert objects.get(digest) == b"had " * 900
+    assert files.times == 0
+
+
 COLLECTS = """
 import sys, time
 from periplus.context.disk import DiskStore

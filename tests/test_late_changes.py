@@ -146,4 +146,5 @@ def test_what_was_ended_and_not_replaced_is_not_told_as_superseded(team):
         for one in made:
             late = f"{one} was changed (accepted_by, by bob) and closed apart: periplus review"
             assert (late in out) == (one in closed)
-        assert shell("review", code=1).out.count("who did not know that it is closed\n") == len(closed)
+        review = shell("review", code=1 if closed else 0)  # one time in 64 none of the six hashes decides for closed
+        assert review.out.count("who did not know that it is closed\n") == len(closed)

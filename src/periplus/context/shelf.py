@@ -40,15 +40,18 @@ class FolderObjects:
         self._doubtful: set[bytes] = set()
 
     def get(self, digest: bytes) -> bytes:
-        try:
-            return self.store.get(digest)
-        except NotFoundError:
-            if not self.restore(digest):
-                raise
-        return self.store.get(digest)
+        for tries_left in reversed(range(_PARKED_TRIES)):
+            try:
+                return self.store.get(digest)
+            except NotFoundError:
+                if not tries_left or not self.has(digest):
+                    raise
+        raise AssertionError  # the last try gave or raised
 
     def has(self, digest: bytes) -> bool:
-        return self.store.has(digest) or self.restore(digest)
+        """Whether it is here or was parked, from where it is brought back. Where gc parks it again at once it is had all the same."""
+        # Between the first look and the one at the parked another may have brought it back: hence a last look.
+        return self.store.has(digest) or self.restore(digest) or self.store.has(digest)
 
     def digests_like(self, prefix: str) -> list[bytes]:
         """The digests of the objects that begin with ``prefix`` (two hexadecimal digits or more), of parked ones too, ascending."""
@@ -111,7 +114,7 @@ class FolderObjects:
         return bool(paths)
 
     def restore(self, digest: bytes) -> bool:
-        """Bring a parked object back; False where there is none."""
+        """Bring a parked object back; False where there is none. True, too, where gc parked it again since."""
         if self.parked is None:
             return False
         paths = self.parked.paths_of(digest)
@@ -120,14 +123,16 @@ class FolderObjects:
         with self.store.keeping():
             if self._is_redacted(digest):
                 return False
+            moved = False
             for path in paths:
                 try:
                     self._move(path, self.parked, self.store)
+                    moved = True
                 except FileNotFoundError:
                     continue  # another was quicker
                 except OSError as error:
                     raise environment_failure(error, "restore", path) from error
-            return self.store.has(digest)
+            return moved or self.store.has(digest)
 
     def _move(self, path: str, source: ObjectStore, target: ObjectStore) -> None:
         place = os.path.join(target.root, os.path.relpath(path, source.root))
