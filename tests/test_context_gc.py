@@ -262,7 +262,10 @@ class ParkedAtOnce(Files):
 def test_an_object_that_is_parked_again_as_soon_as_it_is_back_is_still_had(tmp_path, clock, times):
     files = ParkedAtOnce()
     objects = FolderObjects(
-        ObjectStore(str(tmp_path / "objects"), files), str(tmp_path), files, ObjectStore(str(tmp_path / "parked"), files)
+        ObjectStore(str(tmp_path / "objects"), files),
+        str(tmp_path),
+        files,
+        ObjectStore(str(tmp_path / "parked"), files),
     )
     digest = objects.put(b"had " * 900)
     assert objects.park(digest, clock.now_ms())
