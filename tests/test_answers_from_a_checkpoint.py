@@ -192,6 +192,7 @@ def committed(tmp_path):
     name = shell.json("remember", "Indent by spaces", "--type", "decision").entity.id
     file = shell.folder / ".periplus" / "entities" / "decision" / f"{name}.json"
     old = file.read_text()
+    shell("set", name, "text=Indent by three")  # else the newest version names the old one, and its place were known
     shell("set", name, "text=Indent by tabs")
     for number in range(2):
         shell("remember", f"Rule {number}", "--type", "note")
@@ -238,6 +239,18 @@ def test_a_file_of_whose_version_nobody_knows_is_left_alone_until_the_archive_is
     shutil.move(away, archive)
     assert "left alone" not in shell("status").out
     assert "Indent by tabs" in file.read_text()
+    assert shell.json("log", "--action", "external_edit").records == []
+
+
+def test_a_file_of_the_version_that_the_newest_was_made_from_is_known_to_be_older(committed):
+    shell, file, _ = committed
+    before = file.read_text()
+    shell("set", file.stem, "text=Indent by eight")
+    shell("doctor", "--compact")
+    archive_away(shell)
+    file.write_text(before)
+    assert "cannot be told" not in shell("status").out
+    assert "Indent by eight" in file.read_text()
     assert shell.json("log", "--action", "external_edit").records == []
 
 

@@ -94,11 +94,11 @@ def tally(stores):
     conflicts = sum(bool(one.conflicts) for store in stores for one in store.entities.values())
     stubs = sum(record.is_stub for store in stores for record in store.records)
     voided = sum(len(lineage.voided) for store in stores for lineage in store.lineages.values())
-    checkpoints = sum(len(list(store.folder.glob("journal/checkpoints/*.jsonl"))) for store in stores)
+    checkpoints = [one.read_bytes() for store in stores for one in store.folder.glob("journal/checkpoints/*.jsonl")]
     archived = sum(len(list(store.folder.glob("journal/lin_*/archive/*.jsonl"))) for store in stores)
     objects = sum(len(list(store.folder.glob("objects/??/*"))) for store in stores)
-    return {"conflicts": conflicts, "stubs": stubs, "voided": voided, "checkpoints": checkpoints, "archived": archived,
-            "objects": objects}  # fmt: skip
+    return {"conflicts": conflicts, "stubs": stubs, "voided": voided, "checkpoints": len(checkpoints), "archived": archived,
+            "objects": objects, "ancestors": sum(one.count(b'"ancestors":') for one in checkpoints)}  # fmt: skip
 
 
 def test_histories_of_three_clones(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_support import git, shared_project
-from periplus.journal import Writer
+from periplus.journal import Writer, ancestors
 from periplus.journal.away import missing_segments
 from periplus.memory import Memory
 from periplus.project import Project
@@ -240,18 +240,127 @@ def test_a_check_that_may_have_failed_is_not_passed_over(apart):
     assert "failed" in ada.json("recall", "ports start").hits[0].checked
 
 
-def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(apart):
-    """No checkpoint serves where what versions beside each other were made from is elsewhere: what is left of the segments was served, half of
-    what is known, and old versions of it.
-    """
-    ada, bob, one, rule, archive, away = apart
+@pytest.fixture
+def beside(apart):
+    """As ``apart``, with the archive put back; ada has both versions of the decision, and no checkpoint that knows it."""
+    ada, bob, one, _, archive, away = apart
     shutil.move(away, archive)
     ada("sync", "--with", bob.folder)
     assert len(ada.json("show", one).entity.heads) == 2
     ada("remember", "The tide turns at six", "--type", "lesson")
+    return apart
+
+
+def compacted(ada, rule, compact):
     for number in range(3):
         ada("set", rule, f"text=Ports start at 910{number}")
-        ada("doctor", "--compact")
+        compact()
+
+
+def put_back(away, archive):
+    """What went to the archive meanwhile stays beside it."""
+    for one in away.iterdir():
+        shutil.move(one, archive / one.name)
+
+
+def said(shell, words="boiler ports tide"):
+    return {hit.id: hit.text for hit in shell.json("recall", words, "--limit", "20").hits}
+
+
+def test_without_an_index_versions_beside_each_other_are_merged_by_what_the_checkpoint_keeps(beside):
+    ada, bob, one, rule, archive, away = beside
+    compacted(ada, rule, lambda: ada("doctor", "--compact"))
+    before, shown = said(ada), ada.json("show", one).entity
+    assert len(before) == 3
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    assert said(ada) == before
+    assert ada.json("show", one).entity == shown
+    assert (shown.value["text"], shown.value["rationale"], len(shown.heads)) == (
+        "The boiler is grey",
+        "It was painted",
+        2,
+    )
+    assert ada.json("status").sound
+    ada("remember", "Something is written", "--type", "note")
+    ada("set", one, "text=The boiler is blue")
+    shown = ada.json("show", one).entity
+    assert (len(shown.heads), shown.value["text"], shown.value["rationale"]) == (
+        1,
+        "The boiler is blue",
+        "It was painted",
+    )
+    ada("doctor", "--compact", code=3)  # it tells what is elsewhere
+    put_back(away, archive)
+    assert ada.json("show", one).entity == shown
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity == shown
+    ada("doctor")
+    bob("sync", "--with", ada.folder)
+    assert bob.json("show", one).entity.value == shown.value
+
+
+def test_two_that_were_made_from_what_the_checkpoint_shows_are_merged_without_the_archive(apart):
+    """Who diverges behind the checkpoint does so from a version of before it."""
+    ada, bob, one, rule, archive, away = apart
+    shutil.move(away, archive)
+    ada("sync", "--with", bob.folder)
+    ada("set", one, "tags=iron")  # one version again, which both know
+    bob("sync", "--with", ada.folder)
+    compacted(ada, rule, lambda: ada("doctor", "--compact"))
+    ada("set", one, "text=The boiler is blue")
+    bob("set", one, "rationale=It was old")
+    ada("sync", "--with", bob.folder)
+    shown = ada.json("show", one).entity
+    assert (shown.value["text"], shown.value["rationale"], len(shown.heads)) == ("The boiler is blue", "It was old", 2)
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity == shown
+    assert ada.json("status").sound
+    ada("doctor", "--compact", code=3)
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity == shown
+    put_back(away, archive)
+    ada("doctor")
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity == shown
+
+
+@pytest.fixture
+def as_before(monkeypatch):
+    """Checkpoints as earlier programs made them, without what heads are merged over."""
+
+    def compact(shell):
+        with monkeypatch.context() as patch:
+            patch.setattr(ancestors, "kept_of", lambda _index, _heads: [])
+            with Project(shell.folder / ".periplus", WRITER) as project:
+                assert project.compact() is not None
+
+    return compact
+
+
+def test_a_checkpoint_of_an_earlier_program_is_followed_by_one_that_says_what_heads_are_merged_over(beside, as_before):
+    ada, _, one, rule, archive, away = beside
+    compacted(ada, rule, lambda: as_before(ada))
+    ada("remember", "Something was written since", "--type", "note")
+    shown = ada.json("show", one).entity
+    ada("doctor", "--compact")  # reads all once more
+    ada("remember", "And since", "--type", "note")
+    ada("doctor", "--compact")  # from the one before
+    shutil.move(archive, away)
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity == shown
+    assert ada.json("status").sound
+    ada("remember", "And now", "--type", "note")
+    ada("doctor", "--compact", code=3)
+
+
+def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(beside, as_before):
+    """No checkpoint serves where what versions beside each other were made from is elsewhere and none keeps it: what is left of the segments was
+    served, half of what is known, and old versions of it.
+    """
+    ada, _, one, rule, archive, away = beside
+    compacted(ada, rule, lambda: as_before(ada))
     before = {found.id: found.text for found in ada.json("recall", "boiler ports tide", "--limit", "20").hits}
     assert len(before) == 3
     shutil.move(archive, away)

@@ -95,6 +95,7 @@ class Shown:
     rev: int
     parents: list[str]
     conflicts: list[dict[str, Any]] = field(default_factory=list)
+    versions: dict[str, Version] = field(default_factory=dict, repr=False)  # all that are held or named
 
     def file_bytes(self) -> bytes:
         """The bytes of its file."""
@@ -186,7 +187,7 @@ def _shown(item_type: str, item_id: str, versions: dict[str, Version], rule: Typ
         assert head.record is not None
         payload = head.payload if head.has_content else None
         parents = head.record.body.get("parents", [])
-        return Shown(item_type, item_id, heads, not head.has_content, payload, head.id, head.rev, parents)
+        return Shown(item_type, item_id, heads, not head.has_content, payload, head.id, head.rev, parents, [], versions)
     parents = sorted(head.id for head in heads)
     live = [head for head in heads if head.has_content]
     merge = Merge(rule, live)
@@ -201,7 +202,30 @@ def _shown(item_type: str, item_id: str, versions: dict[str, Version], rule: Typ
             merge.conflicts.insert(0, {"path": [], "values": values})
     version = version_id(item_type, item_id, parents, payload, not live)
     rev = 1 + heads[0].rev
-    return Shown(item_type, item_id, heads, not live, payload, version, rev, parents, merge.conflicts)
+    return Shown(item_type, item_id, heads, not live, payload, version, rev, parents, merge.conflicts, versions)
+
+
+@dataclass
+class Kept:
+    """What of an entity with several heads is kept besides them: by rev and version id, and what is said to lie below."""
+
+    versions: list[Version]
+    below: dict[str, set[str]]  # for each nearest common ancestor, all that may be named with it
+    is_owed: bool  # whether nothing stands against keeping it but its size
+
+
+def kept_of(shown: Shown) -> Kept:
+    """What a checkpoint keeps of the versions that the heads are merged over."""
+    versions, heads = shown.versions, {head.id for head in shown.heads}
+    nearest = {one.id: _ancestors(versions, one.id) for one in nearest_common_ancestors(versions, shown.heads)}
+    beneath = set().union(*nearest.values())
+    kept = set().union(*(_ancestors(versions, head) for head in heads)) - beneath - heads
+    around = {parent for one in (kept | heads) - set(nearest) for parent in versions[one].parents} & beneath
+    named = (version for version in versions.values() if version.record is not None)
+    is_plain = all(version.edges == set(version.parents) and not version.record.is_stub for version in named)
+    is_held = all(versions[one].record is not None for one in kept)
+    order = sorted((versions[one] for one in kept), key=lambda one: (one.rev, one.id))
+    return Kept(order, {one: around & above for one, above in nearest.items()}, is_held and is_plain)
 
 
 def nearest_common_ancestors(versions: dict[str, Version], heads: list[Version]) -> list[Version]:

@@ -14,9 +14,11 @@ from .exchange import check_head_file
 from .forms import Refused, canonical, check_head, need, parse, parse_canonical, sealed_canonical, tree_root, unseal
 from .lineage import Lineage, Record, check_stubs, read_lineage, segments
 from .objects import load_object
-from .state import Shown, TypeRules, entities, rules_of
+from .state import Shown, TypeRules, Version, entities, kept_of, rules_of
 
 _KEYS_MAX = 4096
+_ANCESTORS_MAX = 1_000
+_ANCESTORS_BYTES = 200_000  # more may be kept, up to the length of a line
 
 
 class Store:
@@ -192,19 +194,13 @@ class Store:
 
     def _check_heads(self, rows: list[dict[str, Any]], covered: list[Record]) -> None:
         wanted = []
+        left = iter(rows)
         for (item_type, item_id), shown in entities(covered, self.rules).items():
-            for head in sorted(shown.heads, key=lambda h: h.id):
-                record = head.record
-                assert record is not None
-                body = record.body
-                row = {
-                    "line": "head", "item_type": item_type, "item_id": item_id, "version": head.id, "rev": head.rev,
-                    "ts": body["ts"], "lineage": record.lineage, "seq": record.seq, "writer": body["writer"],
-                    "session": body.get("session"), "parents": body.get("parents"), "deleted": not head.has_content or None,
-                    "stub": record.is_stub or None, "payload": body.get("payload"), "payload_ref": body.get("payload_ref"),
-                }  # fmt: skip
-                wanted.append({name: value for name, value in row.items() if value not in (None, [], "")})
-        have = [{k: v for k, v in row.items() if k != "sum"} for row in rows]
+            for number, head in enumerate(sorted(shown.heads, key=lambda h: h.id)):
+                wanted.append({"line": "head", "item_type": item_type, "item_id": item_id} | _version_row(head))
+                ancestors = next(left, {}).get("ancestors", [])
+                _check_ancestors(shown, ancestors, is_first_of_several=number == 0 and len(shown.heads) > 1)
+        have = [{k: v for k, v in row.items() if k not in ("sum", "ancestors")} for row in rows]
         for one, other in zip(have, wanted, strict=False):
             need(one == other, f"a head is {one}, and should be {other}")
         need(len(have) == len(wanted), "other heads than the records have")
@@ -304,3 +300,38 @@ def told(store: Store) -> str:
         },
         indent=2,
     )
+
+
+def _version_row(version: Version) -> dict[str, Any]:
+    record = version.record
+    assert record is not None
+    body = record.body
+    row = {
+        "version": version.id, "rev": version.rev, "ts": body["ts"], "lineage": record.lineage, "seq": record.seq,
+        "writer": body["writer"], "session": body.get("session"), "parents": body.get("parents"),
+        "deleted": not version.has_content or None, "stub": record.is_stub or None, "payload": body.get("payload"),
+        "payload_ref": body.get("payload_ref"),
+    }  # fmt: skip
+    return {name: value for name, value in row.items() if value not in (None, [], "")}
+
+
+def _check_ancestors(shown: Shown, rows: list[dict[str, Any]], *, is_first_of_several: bool) -> None:
+    """What a head's line says of the versions that the heads are merged over."""
+    if not is_first_of_several:
+        need(not rows, "ancestors behind a head that is alone, or not the first")
+        return
+    kept = kept_of(shown)
+    wanted = [_version_row(one) for one in kept.versions if one.record is not None]
+    is_small = len(wanted) <= _ANCESTORS_MAX and len(json.dumps(wanted)) < _ANCESTORS_BYTES
+    if not rows:
+        need(not wanted or not kept.is_owed or not is_small, f"{shown.item_id}: its ancestors are not kept")
+        return
+    said: set[str] = set()
+    for row in rows:
+        below = row.get("below", [])
+        need(below == sorted(below), "what lies below in another order")
+        need(set(below) <= kept.below.get(row["version"], set()), "what does not lie below")
+        said |= set(below)
+    have = [{k: v for k, v in row.items() if k != "below"} for row in rows]
+    need(have == wanted, f"the ancestors of {shown.item_id} are {have}, and should be {wanted}")
+    need(said == set().union(*kept.below.values()), f"{shown.item_id}: not all that lies below is named")

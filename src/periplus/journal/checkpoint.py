@@ -1,7 +1,7 @@
 """Checkpoint files: all heads at a place in every lineage, so that loading need not read what lies before. Pure.
 
 Sealed lines, as in a segment: a header that names the places, a line for each head (tombstones too) in the order of
-type, id and version, one for each of the newest idempotency keys, the digests of the objects that the heads need, and
+type, id and version, of which the first of an entity that has several also says what they are merged over, one for each of the newest idempotency keys, the digests of the objects that the heads need, and
 an end line with the counts and the SHA-256 of everything before it. A file counts only when a record of action
 ``checkpoint``, written after it in the same lineage, names the SHA-256 of the whole of it: so its bytes are under the
 same tree as the records are, and whoever reads it by that digest need not look at its seals.
@@ -13,10 +13,12 @@ __all__ = [
     "CHECKPOINT_VERSION",
     "KEYS_MAX",
     "KEY_RECORDS_A_LINE",
+    "Ancestor",
     "Announcement",
     "CheckpointHeader",
     "KeyLine",
     "announcement_of",
+    "can_keep",
     "checkpoint_name",
     "checkpoint_seq",
     "decode_checkpoint",
@@ -31,7 +33,16 @@ from typing import Final, TypeAlias
 import msgspec
 
 from periplus.base.errors import FormatError
-from periplus.journal.record import PAYLOAD_INLINE_MAX, PayloadRef, Record, seal_line, unseal_line, version_id
+from periplus.base.tuples import NamedTuple
+from periplus.journal.record import (
+    LINE_BYTES_MAX,
+    PAYLOAD_INLINE_MAX,
+    PayloadRef,
+    Record,
+    seal_line,
+    unseal_line,
+    version_id,
+)
 from periplus.journal.state import Head
 
 CHECKPOINT_VERSION: Final = 1
@@ -40,6 +51,16 @@ KEY_RECORDS_A_LINE: Final = 1_000  # some 130 KB: readers give a line up at twic
 _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 12
 _OBJECTS_A_LINE: Final = 1_000
+_ANCESTORS_BYTES_MAX: Final = LINE_BYTES_MAX  # with a head's content it makes a line that every reader reads
+
+
+class Ancestor(NamedTuple):
+    """A version that is no head any more, which the heads of an entity that has several are merged over, or which lies between; of it
+    the content is held as of a head. ``below``: versions that it descends from by others that are not kept.
+    """
+
+    version: Head
+    below: tuple[str, ...] = ()
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field="line"):
@@ -53,6 +74,22 @@ class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field=
     ts: str
     positions: dict[str, tuple[int, int, int, str]]
     root: str
+
+
+class _AncestorPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    version: str
+    rev: int
+    ts: str
+    lineage: str
+    seq: int
+    writer: str = ""
+    session: str = ""
+    parents: tuple[str, ...] = ()
+    deleted: bool = False
+    stub: bool = False
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload_ref: PayloadRef | None = None
+    below: tuple[str, ...] = ()
 
 
 class _HeadLine(msgspec.Struct, frozen=True, omit_defaults=True, tag="head", tag_field="line"):
@@ -70,6 +107,7 @@ class _HeadLine(msgspec.Struct, frozen=True, omit_defaults=True, tag="head", tag
     stub: bool = False
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload_ref: PayloadRef | None = None
+    ancestors: tuple[_AncestorPart, ...] = ()
 
 
 class KeyLine(msgspec.Struct, frozen=True, tag="key", tag_field="line"):
@@ -128,9 +166,14 @@ def announcement_of(record: Record) -> Announcement | None:
 
 
 def encode_checkpoint(
-    header: CheckpointHeader, heads: Iterable[Head], keys: Iterable[KeyLine], payload_object: Callable[[bytes], str]
+    header: CheckpointHeader,
+    heads: Iterable[Head | Ancestor],
+    keys: Iterable[KeyLine],
+    payload_object: Callable[[bytes], str],
 ) -> Iterator[bytes]:
-    """The lines of the file. ``payload_object`` names the object that holds a content too large for a line."""
+    """The lines of the file; ``heads`` as ``decode_checkpoint`` gives them. ``payload_object`` names the object that holds a content
+    too large for a line.
+    """
     digest = sha256()
     counts = {"heads": 0, "keys": 0, "objects": 0}
 
@@ -139,15 +182,19 @@ def encode_checkpoint(
         digest.update(data)
         return data
 
+    def ref_of(version: Head) -> PayloadRef | None:
+        if len(version.payload) <= PAYLOAD_INLINE_MAX:
+            return None
+        ref = PayloadRef(payload_object(version.payload), len(version.payload))
+        objects.append(ref.sha256)
+        return ref
+
     yield sealed(header)
     objects: list[str] = []
-    for head in heads:
-        ref = None
-        if len(head.payload) > PAYLOAD_INLINE_MAX:
-            ref = PayloadRef(payload_object(head.payload), len(head.payload))
-            objects.append(ref.sha256)
+    for head, ancestors in _with_ancestors(heads):
         counts["heads"] += 1
-        yield sealed(_head_line(head, ref))
+        parts = tuple(_ancestor_part(one, ref_of(one.version)) for one in ancestors)
+        yield sealed(_head_line(head, ref_of(head), parts))
     for key in keys:
         counts["keys"] += 1
         yield sealed(key)
@@ -156,6 +203,32 @@ def encode_checkpoint(
     for start in range(0, len(objects), _OBJECTS_A_LINE):
         yield sealed(_ObjectsLine(objects[start : start + _OBJECTS_A_LINE]))
     yield sealed(_EndLine(**counts, sha256=digest.hexdigest()))
+
+
+def can_keep(ancestors: Iterable[Ancestor]) -> bool:
+    """Whether the line of a head has room for them."""
+    size = 0
+    for one in ancestors:
+        ref = PayloadRef("0" * 64, len(one.version.payload)) if len(one.version.payload) > PAYLOAD_INLINE_MAX else None
+        size += len(msgspec.json.encode(_ancestor_part(one, ref))) + 1
+        if size > _ANCESTORS_BYTES_MAX:
+            return False
+    return True
+
+
+def _with_ancestors(heads: Iterable[Head | Ancestor]) -> Iterator[tuple[Head, list[Ancestor]]]:
+    """Each head with the ancestors that follow it."""
+    head: Head | None = None
+    ancestors: list[Ancestor] = []
+    for one in heads:
+        if isinstance(one, Ancestor):
+            ancestors.append(one)
+            continue
+        if head is not None:
+            yield head, ancestors
+        head, ancestors = one, []
+    if head is not None:
+        yield head, ancestors
 
 
 def decode_header_line(line: bytes) -> CheckpointHeader:
@@ -168,8 +241,8 @@ def decode_header_line(line: bytes) -> CheckpointHeader:
 
 def decode_checkpoint(
     lines: Iterable[bytes], load: Callable[[str], bytes], *, is_known: bool = False
-) -> Iterator[Head | KeyLine]:
-    """The heads and keys of a file, given by its lines with their newlines.
+) -> Iterator[Head | Ancestor | KeyLine]:
+    """The heads, each with its ancestors behind it, and the keys of a file, given by its lines with their newlines.
 
     Everything is checked: seals, order, counts, the digest and, by its content, each version's id; with ``is_known``,
     for a file whose digest was checked, no more than that it can be decoded. Raises FormatError with the offset, and
@@ -189,6 +262,7 @@ def decode_checkpoint(
                 raise FormatError("a head out of its order", offset=offset)
             counts["heads"] += 1
             yield head
+            yield from _ancestors(line, load, offset, is_known=is_known)
         elif isinstance(line, KeyLine):
             counts["keys"] += 1
             yield line
@@ -218,26 +292,52 @@ def _decoded(line: bytes, offset: int, *, is_known: bool = False) -> _Line:
         raise FormatError(f"not a line of a checkpoint: {error}", offset=offset) from error
 
 
-def _head_line(head: Head, ref: PayloadRef | None) -> _HeadLine:
+def _head_line(head: Head, ref: PayloadRef | None, ancestors: tuple[_AncestorPart, ...]) -> _HeadLine:
     return _HeadLine(
         head.item_type, head.item_id, head.version, head.rev, head.ts, head.lineage, head.seq, head.writer, head.session,
-        head.parents, head.deleted, head.is_stub,
-        msgspec.UNSET if ref is not None or not head.payload else msgspec.Raw(head.payload), ref,
+        head.parents, head.deleted, head.is_stub, _inline(head, ref), ref, ancestors,
     )  # fmt: skip
 
 
+def _ancestor_part(ancestor: Ancestor, ref: PayloadRef | None) -> _AncestorPart:
+    one = ancestor.version
+    return _AncestorPart(
+        one.version, one.rev, one.ts, one.lineage, one.seq, one.writer, one.session, one.parents, one.deleted,
+        one.is_stub, _inline(one, ref), ref, ancestor.below,
+    )  # fmt: skip
+
+
+def _inline(version: Head, ref: PayloadRef | None) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if ref is not None or not version.payload else msgspec.Raw(version.payload)
+
+
+def _ancestors(
+    line: _HeadLine, load: Callable[[str], bytes], offset: int, *, is_known: bool
+) -> Iterator[Ancestor]:
+    before = (0, "")
+    for part in line.ancestors:
+        if not is_known and not before < (before := (part.rev, part.version)):
+            raise FormatError("an ancestor out of its order", offset=offset)
+        yield Ancestor(_version(line.item_type, line.item_id, part, load, offset, is_known=is_known), part.below)
+
+
 def _head(line: _HeadLine, load: Callable[[str], bytes], offset: int, *, is_known: bool) -> Head:
+    return _version(line.item_type, line.item_id, line, load, offset, is_known=is_known)
+
+
+def _version(
+    item_type: str, item_id: str, said: _HeadLine | _AncestorPart, load: Callable[[str], bytes], offset: int, *, is_known: bool
+) -> Head:  # fmt: skip
     payload = b""
-    if line.payload_ref is not None:
-        payload = load(line.payload_ref.sha256)
-    elif not isinstance(line.payload, msgspec.UnsetType):
-        payload = bytes(line.payload)
-    if not is_known and not line.stub:
-        version = version_id(line.item_type, line.item_id, deleted=line.deleted, payload=payload or None,
-                             parents=line.parents)  # fmt: skip
-        if version != line.version or line.deleted != (not payload):
-            raise FormatError(f"{line.item_id} is not the version that it is called", offset=offset)
+    if said.payload_ref is not None:
+        payload = load(said.payload_ref.sha256)
+    elif not isinstance(said.payload, msgspec.UnsetType):
+        payload = bytes(said.payload)
+    if not is_known and not said.stub:
+        version = version_id(item_type, item_id, deleted=said.deleted, payload=payload or None, parents=said.parents)
+        if version != said.version or said.deleted != (not payload):
+            raise FormatError(f"{item_id} is not the version that it is called", offset=offset)
     return Head(
-        line.item_type, line.item_id, line.version, line.parents, line.rev, line.deleted, payload, line.ts, line.writer,
-        line.session, line.lineage, line.seq, line.stub,
+        item_type, item_id, said.version, said.parents, said.rev, said.deleted, payload, said.ts, said.writer,
+        said.session, said.lineage, said.seq, said.stub,
     )  # fmt: skip

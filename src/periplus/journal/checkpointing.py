@@ -36,6 +36,7 @@ from periplus.base.errors import DamageError, FormatError, PeriplusError, enviro
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
+from periplus.journal.ancestors import heads_to_keep
 from periplus.journal.archive import move_to_archive
 from periplus.journal.checkpoint import (
     CHECKPOINT_VERSION,
@@ -53,10 +54,9 @@ from periplus.journal.checkpoint import (
 )
 from periplus.journal.index import Index
 from periplus.journal.lineage import Position
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.reading import Progress, bytes_of, no_progress
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Block
-from periplus.journal.state import Head
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
@@ -154,8 +154,6 @@ def make_checkpoint(
     Raises LockTimeoutError where another process makes one and is not done in ``patience_s``, DamageError where the journal is
     not sound, and EnvironmentFailure; nothing that counts is left then.
     """
-    from periplus.journal.loading import load_journal
-
     if not os.path.isdir(journal.layout.journal):
         return None  # a fresh clone: not even a place for the lock
     with Lock(journal.layout.checkpoint_lock).holding(patience_s):
@@ -168,8 +166,7 @@ def make_checkpoint(
             return None
         scratch = Index.scratch(journal.store_id, journal.view)
         try:
-            scratch.begin_write()
-            load_journal(journal, scratch, {journal.lineage: limit}, is_for_heads=True, progress=progress)
+            _fill(journal, scratch, limit, progress, is_asked=patience_s > 0)
             path, announcement = _write(journal, scratch)
         finally:
             scratch.close()
@@ -177,6 +174,24 @@ def make_checkpoint(
         if not files or files[0][0] != announcement.seq or _announcement_held(journal, path, announcement) is None:
             journal.mutate(lambda transaction: _announce(transaction, announcement), writer)
         return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
+
+
+def _fill(journal: Journal, scratch: Index, limit: int, progress: Progress, *, is_asked: bool) -> None:
+    """Fill ``scratch`` from the checkpoint before and what came since; from all records where that one does not say what heads are
+    merged over, as an older program's, and somebody asked or the journal is small.
+    """
+    from periplus.journal.loading import load_journal
+
+    limits = {journal.lineage: limit}
+    scratch.begin_write()
+    load_journal(journal, scratch, limits, is_for_heads=True, progress=progress)
+    if scratch.has_floors and not scratch.can_merge_all() and (is_asked or bytes_of(journal) <= WORK_BYTES_MAX):
+        scratch.clear()
+        try:
+            load_journal(journal, scratch, limits, is_whole=True, progress=progress)
+        except DamageError:  # the older segments are elsewhere
+            scratch.clear()
+            load_journal(journal, scratch, limits, is_for_heads=True, progress=progress)
 
 
 def remove_checkpoints(layout: Layout, files: Files) -> bool:
@@ -219,7 +234,7 @@ def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
         {lineage: (position.segment, position.offset, position.next_seq, position.sum) for lineage, position in positions.items()}, root,
     )  # fmt: skip
     keys = _key_lines(scratch.newest_keys(KEYS_MAX))
-    lines = encode_checkpoint(header, scratch.all_heads(), keys, lambda payload: journal.objects.put(payload).hex())
+    lines = encode_checkpoint(header, heads_to_keep(scratch), keys, lambda payload: journal.objects.put(payload).hex())
     folder = journal.layout.checkpoints
     path = os.path.join(folder, checkpoint_name(seq))
     temporary = os.path.join(folder, f".{checkpoint_name(seq)}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
@@ -266,13 +281,13 @@ def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[s
 
 
 def _compare(journal: Journal, path: str, scratch: Index) -> None:
-    """Read back what was written and find in it, in order, every head that was to be in it."""
-    expected = scratch.all_heads()
+    """Read back what was written and find in it, in order, every version that was to be in it."""
+    expected = heads_to_keep(scratch)
     try:
         with _opened(path) as file:
             lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
             for found in decode_checkpoint(lines, journal.load_object):
-                if isinstance(found, Head) and found != next(expected, None):
+                if not isinstance(found, KeyLine) and found != next(expected, None):
                     raise DamageError("a checkpoint was not written as it should be", path=path,
                                       safe="It counts for nothing and is removed.", mend="Check the disk.")  # fmt: skip
     except FormatError as error:

@@ -13,7 +13,7 @@ as a whole, whenever a record touches it. That takes time in proportion to its v
 
 from __future__ import annotations
 
-__all__ = ["Remaining", "circles_of", "ranks", "settle"]
+__all__ = ["Remaining", "circles_of", "head_in", "ranks", "settle"]
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ def settle(
     revs, heads = ranks(parents, names)
     found.revs = revs
     found.gone, found.raised = set(held), set(held)
-    found.heads = {version: _head(held[version], revs[version], payload_at) for version in heads}
+    found.heads = {version: head_in(held[version], revs[version], payload_at) for version in heads}
 
 
 def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
@@ -142,7 +142,7 @@ def circles_of(names: Edges) -> dict[str, int]:
     return circle
 
 
-def _head(records: list[IndexedRecord], rev: int, payload_at: Callable[[IndexedRecord], bytes]) -> Head:
+def head_in(records: list[IndexedRecord], rev: int, payload_at: Callable[[IndexedRecord], bytes]) -> Head:
     """The version that ``records`` hold: one whose content is there speaks for it, then the earliest."""
     ranked = sorted(records, key=lambda record: (record.ts, record.lineage, record.seq))
     payload, best = next(((said, record) for record in ranked if (said := payload_at(record))), (b"", ranked[0]))

@@ -32,6 +32,7 @@ import msgspec
 from periplus.base.disks import is_room_for_maps
 from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, abandon, connect
+from periplus.journal.index_before import CHILDREN_BEFORE, HEAD_COLUMNS, KEEP_HEADS, BeforeFloors, joined, split
 from periplus.journal.index_file import (
     INDEX_VERSION,
     PAST,
@@ -49,15 +50,12 @@ from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, 
 
 if TYPE_CHECKING:
     from periplus.journal.graph import Growth
-    from periplus.journal.merge import Node
+    from periplus.journal.merge import History, Node
 
 SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
 _SLICE: Final = 256
 
-_HEAD_COLUMNS: Final = (
-    "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
-)
-_HEADS_OF: Final = f"SELECT {_HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?"  # noqa: S608 - a constant
+_HEADS_OF: Final = f"SELECT {HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?"  # noqa: S608 - a constant
 _CIRCLE: Final = "circle "  # names in ``meta``, with type and id behind it
 _HAS_HEAD: Final = "SELECT 1 FROM heads WHERE item_type = ? AND item_id = ? LIMIT 1"
 # Of several records that hold one version the same one speaks for it, whichever came first: see graph.is_before.
@@ -119,7 +117,7 @@ class HistoryNeededError(Exception):
     """A record came that only the records before the checkpoint explain. Never leaves this package."""
 
 
-class Index:
+class Index(BeforeFloors):
     """The index of a store in the file ``path``, or in memory where that is None."""
 
     def __init__(self, path: str | None, store: str, indexer: Indexer, view: View = NO_VIEW) -> None:
@@ -140,6 +138,7 @@ class Index:
             self.db = self._serve_from_memory() if opened is None else opened
         self._inode = 0 if self._path is None else inode_of(self._path)
         self._version = 0
+        self._has_floors: bool | None = None  # of the transaction at hand
 
     def close(self) -> None:
         if self.db.is_inherited:
@@ -205,6 +204,7 @@ class Index:
     def begin(self) -> None:
         """Hold one snapshot until ``end``: watermark and rows belong together."""
         if not self.db.in_transaction:
+            self._has_floors = None
             self.db.execute("BEGIN")
             self._version = int(self.db.execute("PRAGMA data_version").fetchone()[0])  # it takes the snapshot, too
 
@@ -244,7 +244,7 @@ class Index:
         """The heads of at most ``SEVERAL_MAX`` entities, for the price of little more than one; those that are not held are left out."""
         found: dict[tuple[str, str], list[Head]] = {}
         wanted = f"WITH wanted (type, id) AS (VALUES {', '.join(['(?, ?)'] * len(keys))})"
-        columns = f"SELECT {_HEAD_COLUMNS} FROM wanted CROSS JOIN heads ON item_type = type AND item_id = id"  # noqa: S608 - a constant
+        columns = f"SELECT {HEAD_COLUMNS} FROM wanted CROSS JOIN heads ON item_type = type AND item_id = id"  # noqa: S608 - a constant
         for row in self.db.execute(f"{wanted} {columns}", [part for key in keys for part in key]).fetchall():
             found.setdefault((row[0], row[1]), []).append(self._head(row))
         return found
@@ -253,7 +253,7 @@ class Index:
         """Every entity, tombstones too, by type and id."""
         where, arguments = ("WHERE item_type = ?", (item_type,)) if item_type else ("", ())
         rows = self.db.execute(
-            f"SELECT {_HEAD_COLUMNS} FROM heads {where} ORDER BY item_type, item_id",  # noqa: S608 - constants
+            f"SELECT {HEAD_COLUMNS} FROM heads {where} ORDER BY item_type, item_id",  # noqa: S608 - constants
             arguments,
         )
         group: list[Head] = []
@@ -301,10 +301,12 @@ class Index:
         return self.records(where, (item_type, item_id), -1)
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
-        return node_of(self.versions(item_type, item_id, version))
+        found = node_of(self.versions(item_type, item_id, version))
+        return self.node_before(item_type, item_id, version) if found is None and self.has_floors else found
 
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:
-        return payload_of(self.versions(item_type, item_id, version), self.view)
+        found = payload_of(self.versions(item_type, item_id, version), self.view)
+        return found or (self.payload_before(item_type, item_id, version) if self.has_floors else b"")
 
     def ids_with_prefix(self, prefix: str, limit: int = 10) -> list[tuple[str, str]]:
         """``(type, id)`` of the entities whose id begins with ``prefix``."""
@@ -317,7 +319,7 @@ class Index:
     def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
         """Records by a condition that this package wrote; values only through ``arguments``."""
         rows = self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?", (*arguments, limit))  # noqa: S608
-        return [IndexedRecord(*row)._replace(parents=_split(row[-1])) for row in self._sound(rows, _RECORD_TYPES)]
+        return [IndexedRecord(*row)._replace(parents=split(row[-1])) for row in self._sound(rows, _RECORD_TYPES)]
 
     def leaves(self, lineage: str, first: int, end: int) -> list[bytes]:
         """Leaf hashes of the records with ``first`` ≤ seq < ``end``."""
@@ -335,15 +337,22 @@ class Index:
         if row is None:
             where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
             row = self.db.execute(f"SELECT rev FROM records WHERE {where}", key).fetchone()  # noqa: S608 - a constant
+            if row is None and self.has_floors:
+                row = self.db.execute(f"SELECT rev FROM ancestors WHERE {where}", key).fetchone()  # noqa: S608 - a constant
         return None if row is None else int(row[0])
 
     def children_of(self, item_type: str, item_id: str, version: str) -> list[tuple[str, int]]:
         """Version and rev of the versions of this entity that name ``version`` as a parent."""
-        return self.db.execute(
+        found = self.db.execute(
             "SELECT DISTINCT child, rev FROM edges CROSS JOIN records ON records.version = child AND records.version <> ''"
             " WHERE parent = ? AND item_type = ? AND item_id = ?",
             (version, item_type, item_id),
         ).fetchall()
+        if self.has_floors:
+            known = {child for child, _ in found}
+            rows = self.db.execute(CHILDREN_BEFORE, (item_type, item_id, version))
+            found += [row for row in rows if row[0] not in known]
+        return found
 
     def child_versions(self, item_type: str, item_id: str, version: str) -> list[str]:
         return [child for child, _ in self.children_of(item_type, item_id, version)]
@@ -419,6 +428,7 @@ class Index:
 
     def begin_write(self) -> None:
         self.end()
+        self._has_floors = None
         self.db.execute("BEGIN IMMEDIATE")
 
     def give_way(self, error: sqlite3.Error) -> None:
@@ -432,17 +442,18 @@ class Index:
             discard_index(self._path)
         except OSError:
             pass  # it stays behind; nothing in it is believed over the journal
-        self.db = self._serve_from_memory()
+        self.db, self._has_floors = self._serve_from_memory(), None
 
     def commit(self) -> None:
         self.db.execute("COMMIT")
 
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
         """Add records; gives the entities that they touched."""
-        has_edges = self.db.execute("SELECT 1 FROM edges LIMIT 1").fetchone() is not None
+        has_floors = self.has_floors
+        has_edges = has_floors or self.db.execute("SELECT 1 FROM edges LIMIT 1").fetchone() is not None
         from periplus.journal.graph import Growth
 
-        growth, has_floors = Growth(self, has_edges=has_edges), self.has_floors
+        growth = Growth(self, has_edges=has_edges)
         edges: list[tuple[str, str]] = []
         known: list[tuple[Entry, str]] = []
         for entry, change in items:
@@ -459,7 +470,7 @@ class Index:
         self._apply_heads(growth)
         if has_floors:
             for key in growth.entities:
-                self.check_heads(len(self.heads(*key)))
+                self.check_heads(self.heads(*key), self)
         return set(growth.entities)
 
     def add_rows(self, rows: Iterable[Sequence[object]], edges: Iterable[tuple[str, str]]) -> None:
@@ -469,7 +480,9 @@ class Index:
 
     def set_heads(self, heads: Iterable[Head]) -> None:
         """Each the only head of its entity, whatever there was before."""
-        rows = [head._replace(parents=_joined(head.parents)) for head in heads]  # type: ignore[arg-type]  # as the column holds it
+        rows = [head._replace(parents=joined(head.parents)) for head in heads]  # type: ignore[arg-type]  # as the column holds it
+        if self.has_floors:
+            self.db.executemany(KEEP_HEADS, [row[:2] for row in rows])
         self.db.executemany("DELETE FROM heads WHERE item_type = ? AND item_id = ?", [row[:2] for row in rows])
         self.db.executemany(_PUT_HEAD, rows)
 
@@ -497,8 +510,11 @@ class Index:
         for key, found in growth.entities.items():
             gone += [(*key, version) for version in found.gone]
             raised += [(found.revs[version], *key, version) for version in found.raised]
-            heads += [head._replace(rev=found.revs[version], parents=_joined(head.parents))  # type: ignore[arg-type]  # as the column holds it
+            heads += [head._replace(rev=found.revs[version], parents=joined(head.parents))  # type: ignore[arg-type]  # as the column holds it
                       for version, head in found.heads.items()]  # fmt: skip
+        if self.has_floors:
+            execute_all(KEEP_HEADS + "AND version = ?", gone)
+            execute_all("UPDATE ancestors SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ?", raised)
         execute_all("DELETE FROM heads WHERE item_type = ? AND item_id = ? AND version = ?", gone)
         execute_all("UPDATE heads SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ?", raised)
         execute_all("UPDATE records SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ? AND version <> ''",
@@ -544,7 +560,8 @@ class Index:
 
     def clear(self) -> None:
         """Empty what is filled from records, within the transaction at hand: the rebuild from zero begins here."""
-        for name in ("watermarks", "records", "edges", "heads", "floors", "kept_keys"):
+        self._has_floors = None
+        for name in ("watermarks", "records", "edges", "heads", "ancestors", "floors", "kept_keys"):
             self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
         self.db.execute("DELETE FROM meta WHERE name GLOB ?", (_CIRCLE + "*",))
 
@@ -555,41 +572,15 @@ class Index:
         return dict(self._sound(self.db.execute("SELECT lineage, seq FROM floors"), (str, int)))
 
     def set_floor(self, lineage: str, seq: int) -> None:
+        self._has_floors = True
         self.db.execute("INSERT OR REPLACE INTO floors VALUES (?, ?)", (lineage, seq))
 
     def add_heads(self, heads: Iterable[Head]) -> None:
-        self.db.executemany(_PUT_HEAD, [head._replace(parents=_joined(head.parents)) for head in heads])  # type: ignore[arg-type]  # as the column holds it
-
-    def add_kept_keys(self, rows: Iterable[tuple[str, str, int, str, str]]) -> None:
-        self.db.executemany("INSERT OR REPLACE INTO kept_keys VALUES (?, ?, ?, ?, ?)", rows)
-
-    def kept_key(self, key: str) -> list[tuple[str, int, str]]:
-        """Lineage, seq and version of the records before a checkpoint that were written with ``key``."""
-        return self.db.execute(
-            "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
-        ).fetchall()
-
-    def kept_keys(self) -> tuple[int, str]:
-        """How many keys of before a checkpoint are known, and when the one was used that was not used again for longest."""
-        used = "SELECT MAX(ts) AS used FROM kept_keys GROUP BY key"
-        count, oldest = self.db.execute(f"SELECT COUNT(*), MIN(used) FROM ({used})").fetchone()  # noqa: S608 - a constant
-        return int(count), str(oldest or "")
-
-    def newest_keys(self, limit: int) -> Iterator[tuple[str, str, int, str, str]]:
-        """Rows of ``kept_keys`` for the keys that were used last, by key."""
-        both = (
-            "SELECT key, lineage, seq, version, ts FROM records WHERE key <> ''"
-            " UNION SELECT key, lineage, seq, version, ts FROM kept_keys"
-        )
-        newest = f"SELECT key FROM ({both}) GROUP BY key ORDER BY MAX(ts) DESC, key LIMIT ?"  # noqa: S608 - constants
-        return self.db.execute(
-            f"SELECT * FROM ({both}) WHERE key IN ({newest}) ORDER BY key, lineage, seq",  # noqa: S608 - constants
-            (limit,),
-        )
+        self.db.executemany(_PUT_HEAD, [head._replace(parents=joined(head.parents)) for head in heads])  # type: ignore[arg-type]  # as the column holds it
 
     def all_heads(self) -> Iterator[Head]:
         """Every head, tombstones too, by type, id and version."""
-        rows = self.db.execute(f"SELECT {_HEAD_COLUMNS} FROM heads ORDER BY item_type, item_id, version")  # noqa: S608 - a constant
+        rows = self.db.execute(f"SELECT {HEAD_COLUMNS} FROM heads ORDER BY item_type, item_id, version")  # noqa: S608 - a constant
         return map(self._head, rows)
 
     def check_reach(self, change: Change, growth: Growth) -> None:
@@ -600,9 +591,12 @@ class Index:
         """
         if not self.has_floors or self.is_rest:
             return
-        key = (change.entry.record.item_type, change.entry.record.item_id)
+        record = change.entry.record
+        key = (record.item_type, record.item_id)
         grown = growth.entities.get(key)
         added = grown.revs if grown is not None else {}
+        if not (record.is_stub or record.after) and self.rev_of(*key, change.version) is not None:
+            return  # another record of a version whose place is known
         if change.parents:
             is_reached = all(one in added or self.rev_of(*key, one) is not None for one in change.before)
         else:
@@ -610,14 +604,32 @@ class Index:
         if not is_reached:
             raise HistoryNeededError
 
-    def check_heads(self, count: int) -> None:
-        """Raise HistoryNeededError where an entity has several heads: what they are merged over lies before the floor."""
-        if count > 1 and self.has_floors and not self.is_rest:
+    def can_merge_all(self) -> bool:
+        """Whether what is held tells how every entity is shown."""
+        try:
+            for key in self.contested():
+                self.check_heads(self.heads(*key), self)
+        except HistoryNeededError:
+            return False
+        return True
+
+    def check_heads(self, heads: Sequence[Head], history: History) -> None:
+        """Raise HistoryNeededError where an entity has several ``heads``, and what they are merged over lies before the floor and is
+        not known of a checkpoint.
+        """
+        if len(heads) < 2 or not self.has_floors or self.is_rest:
+            return
+        from periplus.journal.merge import can_merge
+
+        if not can_merge(heads, history):  # tombstones, too: what comes may be an ancestor of one
             raise HistoryNeededError
 
     @property
     def has_floors(self) -> bool:
-        return self.db.execute("SELECT 1 FROM floors").fetchone() is not None
+        found = self._has_floors if self.db.in_transaction else None  # nobody else changes it then
+        if found is None:
+            found = self._has_floors = self.db.execute("SELECT 1 FROM floors").fetchone() is not None
+        return found
 
 
 def node_of(records: Sequence[IndexedRecord]) -> Node | None:
@@ -648,19 +660,11 @@ def _row(entry: Entry, version: str, lineage: str, segment: int, growth: Growth)
     rev, parents = 0, ""
     if version:
         rev = growth.entities[record.item_type, record.item_id].revs[version]
-        parents = _joined(record.parents)
+        parents = joined(record.parents)
     return (
         lineage, record.seq, segment, entry.offset, entry.length, entry.leaf, record.ts, record.writer, record.session,
         record.action, record.item_type, record.item_id, version, rev, record.key, record.summary, parents,
     )  # fmt: skip
-
-
-def _joined(parents: tuple[str, ...]) -> str:
-    return ",".join(parents)
-
-
-def _split(text: object) -> tuple[str, ...]:
-    return tuple(str(text).split(",")) if text else ()
 
 
 def _may_write(folder: str) -> bool:

@@ -69,6 +69,8 @@ def check_index(
         if not is_whole:
             for _ in index.entities():
                 pass  # each is looked at
+            for _ in index.all_ancestors():
+                pass
             return IndexState([], 0)
         total = sum(rebuilt.counts().values())
         different = set(_differing(index, rebuilt, total, progress)) - newer
@@ -79,6 +81,7 @@ def check_index(
         found += _check_records(index, rebuilt, ends, left_out, progress)
         found += _check_edges(index, rebuilt, left_out)
         found += _check_heads(index, rebuilt, left_out)
+        found += _check_ancestors(index, rebuilt)
         live = _counted((entity for entity in rebuilt.entities() if not entity.deleted), total, progress)
         found += index.check_above(live, left_out)
     except sqlite3.Error as error:
@@ -228,6 +231,18 @@ def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
              if ours != theirs and key[:2] not in left_out]  # fmt: skip
     if wrong:
         yield f"{len(wrong):,} heads are not those of the journal, the first of {wrong[0][1]}"
+
+
+def _check_ancestors(index: Index, rebuilt: Index) -> Iterator[str]:
+    """What is known of before a checkpoint of versions that are no heads any more."""
+    wrong = [
+        one.item_id for one in index.all_ancestors()
+        if rebuilt.rev_of(*(key := (one.item_type, one.item_id, one.version))) != one.rev
+        or rebuilt.payload(*key) != one.payload
+        or any(head.version == one.version for head in index.heads(*key[:2]))
+    ]  # fmt: skip
+    if wrong:
+        yield f"{len(wrong):,} versions of before a checkpoint are not those of the journal, the first of {wrong[0]}"
 
 
 def _rows(index: Index, where: str, arguments: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:

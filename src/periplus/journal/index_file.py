@@ -30,7 +30,7 @@ from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
-INDEX_VERSION: Final = 5
+INDEX_VERSION: Final = 6
 NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
 _LOG_BYTES: Final = 16 << 20  # 4000 pages
 PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
@@ -58,6 +58,12 @@ CREATE TABLE heads (
     lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
 );
 CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
+CREATE TABLE ancestors (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, below TEXT NOT NULL,
+    PRIMARY KEY (item_type, item_id, version)
+);
 CREATE TABLE files (
     item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id)

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
-from periplus.journal.checkpoint import decode_checkpoint
+from periplus.journal.checkpoint import Ancestor, KeyLine, decode_checkpoint
 from periplus.journal.fold import Fold, LinesAt, without_collector
 from periplus.journal.index import HistoryNeededError, Index
 from periplus.journal.lineage import START, LineageReader, Position
@@ -43,7 +43,7 @@ def load_journal(
     """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
 
     ``limits`` are the highest seqs to take in, by lineage; with ``is_whole`` everything is read from the first record
-    on; ``is_for_heads``: no entity is to be shown, so that what several heads are merged over is not needed.
+    on; ``is_for_heads``: what several heads are merged over need not be known.
 
     Gives type and id of every entity. Raises DamageError where the journal is not sound.
     """
@@ -78,8 +78,8 @@ def _load(
             position = None if usable is None else usable.position(lineage)
             loader.load(journal.reader(lineage), limits.get(lineage), position or START, progress)
         found = loader.finish()
-    if usable is not None and not is_for_heads:
-        index.check_heads(2 if index.contested() else 1)
+    if usable is not None and not is_for_heads and not index.can_merge_all():
+        raise HistoryNeededError
     return found
 
 
@@ -94,22 +94,27 @@ class _Loader:
     def begin_at(self, usable: UsableCheckpoint) -> None:
         """Take over what a checkpoint holds."""
         batch: list[Head] = []
+        ancestors: list[Ancestor] = []
 
         def put() -> None:
             self._index.add_heads(batch)
+            self._index.add_ancestors(ancestors)
             self._fold.begin(batch)
             batch.clear()
+            ancestors.clear()
 
         fd = os.open(usable.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
             lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
             for found in decode_checkpoint(lines, self._load, is_known=True):
-                if isinstance(found, Head):
+                if isinstance(found, KeyLine):
+                    self._index.add_kept_keys([(found.key, *row) for row in found.records])
+                elif isinstance(found, Ancestor):
+                    ancestors.append(found)
+                else:
                     batch.append(found)
                     if len(batch) >= _HEADS_A_TIME:
                         put()
-                else:
-                    self._index.add_kept_keys([(found.key, *row) for row in found.records])
         put()
         for lineage in usable.header.positions:
             position = usable.position(lineage)

@@ -24,7 +24,16 @@ and expected like any other version although no record holds it.
 
 from __future__ import annotations
 
-__all__ = ["History", "Node", "entity_of", "merge_payloads", "nearest_common_ancestors"]
+__all__ = [
+    "Ancestry",
+    "History",
+    "Node",
+    "ancestry",
+    "can_merge",
+    "entity_of",
+    "merge_payloads",
+    "nearest_common_ancestors",
+]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
@@ -37,10 +46,25 @@ from periplus.journal.state import Conflict, ConflictValue, Entity, Head, MergeR
 
 
 class Node(NamedTuple):
-    """A version in its graph."""
+    """A version in its graph. ``below``: versions that it descends from by ways that are not held."""
 
     parents: tuple[str, ...]
     rev: int
+    below: tuple[str, ...] = ()
+
+
+class Ancestry(NamedTuple):
+    """What versions of an entity descend from, as far down as it matters to their merge.
+
+    ``nearest`` are their nearest common ancestors, sorted. ``versions`` are these, and all else that one of the versions descends
+    from (or is) and none of the nearest does, by falling rev. With ``is_whole`` each of them is held. ``below`` names, for nearest
+    ones, versions that they descend from and that one of ``versions`` was made from by another way.
+    """
+
+    nearest: list[str]
+    versions: list[str]
+    is_whole: bool
+    below: dict[str, list[str]]
 
 
 class History(Protocol):
@@ -88,14 +112,32 @@ def entity_of(heads: Iterable[Head], rules: MergeRules, history: History) -> Ent
 
 def _merge_heads(live: Sequence[Head], rules: MergeRules, history: History) -> tuple[bytes, list[Conflict]]:
     key = (live[0].item_type, live[0].item_id)
-    bases = nearest_common_ancestors(
-        {head.version: Node(head.parents, head.rev) for head in live}, lambda version: history.node(*key, version)
-    )
+    bases = _ancestry_of(live, history).nearest
     return merge_payloads(live, [history.payload(*key, version) for version in bases], rules)
 
 
+def _ancestry_of(heads: Iterable[Head], history: History) -> Ancestry:
+    nodes, key = dict[str, Node](), ("", "")
+    for head in heads:
+        key = (head.item_type, head.item_id)
+        nodes[head.version] = Node(head.parents, head.rev)
+    return ancestry(nodes, lambda version: history.node(*key, version))
+
+
+def can_merge(heads: Sequence[Head], history: History) -> bool:
+    """Whether all is held that these heads of one entity descend from, as far down as it matters to their merge."""
+    return len(heads) < 2 or _ancestry_of(heads, history).is_whole
+
+
 def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], Node | None]) -> list[str]:
-    """The versions that all of ``heads`` descend from and that no other such version descends from, sorted.
+    """The versions that all of ``heads`` descend from and that no other such version descends from, sorted."""
+    return ancestry(heads, node_of).nearest
+
+
+def ancestry(
+    heads: dict[str, Node], node_of: Callable[[str], Node | None], *, is_for_keeping: bool = False
+) -> Ancestry:
+    """What ``heads`` descend from; ``node_of`` gives None for what is not held. ``below`` is there for who keeps it alone.
 
     A version has a higher rev than its parents, so going down by rev it is known of each, when its turn comes, which
     heads descend from it. It ends where only ancestors of what was found are left.
@@ -109,17 +151,22 @@ def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], No
         reached[version], nodes[version] = 1 << number, node
         heappush(queue, (-node.rev, version))
     found: list[str] = []
+    versions: list[str] = []
+    is_whole = True
     done: set[str] = set()
     waiting = len(queue)  # in the queue, and not beyond
     while waiting:
         _, version = heappop(queue)
         done.add(version)
         marks, here = reached[version], nodes[version]
-        waiting -= marks < beyond
+        if marks < beyond:
+            waiting -= 1
+            versions.append(version)
+            is_whole &= here is not None
         if marks == everyone:
+            marks |= beyond << len(found)  # whose descendants they are, of those that were found
             found.append(version)
-            marks |= beyond
-        for parent in here.parents if here is not None else ():
+        for parent in (*here.parents, *here.below) if here is not None else ():
             if parent in done:
                 continue  # a circle, which only forgery can make
             if parent not in reached:
@@ -129,7 +176,28 @@ def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], No
                 waiting += 1
             before, reached[parent] = reached[parent], reached[parent] | marks
             waiting -= before < beyond <= reached[parent]
-    return sorted(found)
+    return Ancestry(
+        sorted(found), versions, is_whole, _below(found, versions, nodes, reached, beyond) if is_for_keeping else {}
+    )
+
+
+def _below(
+    found: Sequence[str],
+    versions: Sequence[str],
+    nodes: Mapping[str, Node | None],
+    reached: Mapping[str, int],
+    beyond: int,
+) -> dict[str, list[str]]:
+    below: dict[str, set[str]] = {}
+    kept = set(versions)
+    for version in versions:
+        node = nodes[version]
+        for parent in {*node.parents, *node.below} - kept if node is not None and version not in found else ():
+            marks = reached[parent] // beyond
+            for number, nearest in enumerate(found):
+                if marks >> number & 1:
+                    below.setdefault(nearest, set()).add(parent)
+    return {nearest: sorted(named) for nearest, named in below.items()}
 
 
 def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], rules: MergeRules) -> tuple[bytes, list[Conflict]]:

@@ -75,7 +75,8 @@ class Overlay:
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
         self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
-        self.has_floors = index.has_floors and not index.is_rest
+        self._has_before = index.has_floors
+        self.has_floors = self._has_before and not index.is_rest
         self.record_count = 0
 
     @property
@@ -114,7 +115,7 @@ class Overlay:
                 # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
                 if self.has_floors:
-                    self._index.check_heads(len(self.heads_of(record.item_type, record.item_id)))
+                    self._index.check_heads(self.heads_of(record.item_type, record.item_id), self)
 
     def live_entities(self, item_type: str | None) -> Iterator[Entity]:
         """Every entity that is there (of one type), by type and id."""
@@ -199,12 +200,13 @@ class Overlay:
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         found = node_of(self._versions(item_type, item_id, version))
         if found is None:
-            return None
+            return self._index.node_before(item_type, item_id, version) if self._has_before else None
         grown = self._grown.get((item_type, item_id))
         return found._replace(rev=grown.revs.get(version, found.rev)) if grown is not None else found
 
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:
-        return payload_of(self._versions(item_type, item_id, version), self._index.view)
+        found = payload_of(self._versions(item_type, item_id, version), self._index.view)
+        return found or (self._index.payload_before(item_type, item_id, version) if self._has_before else b"")
 
     def written_with(self, key: str) -> list[tuple[str, int, str]]:
         """``(lineage, seq, version or nothing)`` of the records of the mutation that had this key."""

@@ -6,6 +6,7 @@ __all__ = [
     "REPLAY_BYTES_PER_S",
     "Progress",
     "bytes_behind",
+    "bytes_of",
     "find_entity",
     "moved_line",
     "no_progress",
@@ -62,6 +63,16 @@ def bytes_behind(journal: JournalReader) -> int:
                     continue  # it moved since it was listed: what is read does not depend on it
         found -= end.offset
     return found
+
+
+def bytes_of(journal: JournalReader) -> int:
+    """How much all segments are that are here; nothing is read."""
+    return sum(
+        os.path.getsize(path)
+        for lineage in journal.lineages()
+        for first in journal.reader(lineage).segments()
+        if os.path.exists(path := journal.reader(lineage).path_of(first))
+    )
 
 
 def find_entity(journal: JournalReader, prefix: str) -> Entity:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 __all__ = ["Versions", "is_cramped", "rebuilding"]
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -19,6 +18,7 @@ from typing import Final
 from periplus.journal.index import Index
 from periplus.journal.index_file import NullIndexer
 from periplus.journal.journal import Journal
+from periplus.journal.reading import bytes_of
 
 _IN_MEMORY_BYTES_MAX: Final = 1 << 24  # of journal
 _ROOM_SHARE: Final = 4  # so much room for each byte of journal
@@ -28,12 +28,7 @@ _CACHE_KIB: Final = 32_768
 @contextmanager
 def rebuilding(journal: Journal) -> Iterator[Index]:
     """An empty index for as long as the block lasts."""
-    size = sum(
-        os.path.getsize(path)
-        for lineage in journal.lineages()
-        for first in journal.reader(lineage).segments()
-        if os.path.exists(path := journal.reader(lineage).path_of(first))
-    )
+    size = bytes_of(journal)
     is_small = size <= _IN_MEMORY_BYTES_MAX or not _has_room(size * _ROOM_SHARE)
     found = Index(None, "", NullIndexer(), journal.view) if is_small else Index.scratch("", journal.view)
     try:

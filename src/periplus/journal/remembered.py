@@ -30,7 +30,7 @@ from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.base.files import open_plain, read_plain
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
-from periplus.journal.checkpoint import KeyLine, announcement_of, decode_checkpoint
+from periplus.journal.checkpoint import Ancestor, KeyLine, announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.edits import read_document
 from periplus.journal.index_rows import IndexRows
@@ -300,7 +300,7 @@ def _root(leaves: bytes) -> bytes:
 
 
 def _checkpointed(journal: Journal) -> Iterator[Head | KeyLine]:
-    """What all checkpoints say; one that was announced as it is also where a content's object is gone (empty then)."""
+    """What all checkpoints say, of superseded versions, too; one that was announced as it is also where a content's object is gone (empty then)."""
     usable = {one.path for one in usable_checkpoints(journal)}
 
     def load_if_there(sha256: str) -> bytes:
@@ -313,7 +313,8 @@ def _checkpointed(journal: Journal) -> Iterator[Head | KeyLine]:
         load: Callable[[str], bytes] = load_if_there if path in usable else journal.load_object
         try:
             with os.fdopen(open_plain(path), "rb") as file:
-                yield from decode_checkpoint(file, load, is_known=path in usable)
+                for one in decode_checkpoint(file, load, is_known=path in usable):
+                    yield one.version if isinstance(one, Ancestor) else one
         except (OSError, PeriplusError):
             continue  # what came before the damage is used
 
