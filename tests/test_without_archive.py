@@ -259,6 +259,7 @@ def compacted(ada, rule, compact):
 
 def put_back(away, archive):
     """What went to the archive meanwhile stays beside it."""
+    archive.mkdir(exist_ok=True)
     for one in away.iterdir():
         shutil.move(one, archive / one.name)
 
@@ -324,6 +325,22 @@ def test_two_that_were_made_from_what_the_checkpoint_shows_are_merged_without_th
     ada("doctor")
     without_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
+
+
+def test_an_index_that_knows_all_merges_by_what_the_checkpoint_keeps(beside):
+    """What was elsewhere was asked for, and who looked was told of damage."""
+    ada, _, one, rule, archive, away = beside
+    compacted(ada, rule, lambda: ada("doctor", "--compact"))
+    shown = ada.json("show", one).entity
+    shutil.move(archive, away)
+    assert ada.json("show", one).entity == shown
+    ada("set", one, "text=The boiler is blue")
+    assert ada("status").err == ""
+    assert len(ada.json("show", one).entity.heads) == 1
+    put_back(away, archive)
+    ada("doctor")
+    without_index(ada.folder / ".periplus")
+    assert ada.json("show", one).entity.value["text"] == "The boiler is blue"
 
 
 @pytest.fixture

@@ -311,9 +311,7 @@ def _inline(version: Head, ref: PayloadRef | None) -> msgspec.Raw | msgspec.Unse
     return msgspec.UNSET if ref is not None or not version.payload else msgspec.Raw(version.payload)
 
 
-def _ancestors(
-    line: _HeadLine, load: Callable[[str], bytes], offset: int, *, is_known: bool
-) -> Iterator[Ancestor]:
+def _ancestors(line: _HeadLine, load: Callable[[str], bytes], offset: int, *, is_known: bool) -> Iterator[Ancestor]:
     before = (0, "")
     for part in line.ancestors:
         if not is_known and not before < (before := (part.rev, part.version)):

@@ -102,6 +102,7 @@ class JournalReader(Resting):
         self._quick: QuickWay | None = None
         self._watches: dict[str, FolderWatch] = {}
         self._readers: dict[str, LineageReader] = {}
+        self.kept_payloads: dict[str, bytes] = {}  # of versions whose records are elsewhere: see ``unmerged``
         self._folder = FolderWatch(self.layout.journal)
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
@@ -517,8 +518,8 @@ class JournalReader(Resting):
         except DamageError as error:
             from periplus.journal.unmerged import of_merge
 
-            self.damage = self.damage or of_merge(self, record, error)
-            return b""
+            self.damage, said = of_merge(self, record, error)
+            return said
 
     def _is_index_wrong(self) -> bool:
         """Whether the journal is sound when it is read without the index: then that speaks of files since replaced.

@@ -37,6 +37,7 @@ from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.mending import Known, Lost
 from periplus.journal.projection import FILE_BYTES_MAX, has_file
+from periplus.journal.reader import JournalReader
 from periplus.journal.record import ACTIONS, Record, action_class, version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Head, change_of
@@ -299,7 +300,7 @@ def _root(leaves: bytes) -> bytes:
     return frontier.root()
 
 
-def _checkpointed(journal: Journal) -> Iterator[Head | KeyLine]:
+def _checkpointed(journal: JournalReader) -> Iterator[Head | KeyLine]:
     """What all checkpoints say, of superseded versions, too; one that was announced as it is also where a content's object is gone (empty then)."""
     usable = {one.path for one in usable_checkpoints(journal)}
 
@@ -319,7 +320,7 @@ def _checkpointed(journal: Journal) -> Iterator[Head | KeyLine]:
             continue  # what came before the damage is used
 
 
-def payloads_in_checkpoints(journal: Journal, versions: Collection[str]) -> dict[str, bytes]:
+def payloads_in_checkpoints(journal: JournalReader, versions: Collection[str]) -> dict[str, bytes]:
     """What checkpoints hold of ``versions``, announced or not: whether it is that version its id tells."""
     return {
         line.version: line.payload

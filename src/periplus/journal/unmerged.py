@@ -1,4 +1,5 @@
-"""What versions beside each other are merged over lies elsewhere, where the archive does: such an entity is shown as if they had nothing in common.
+"""What versions beside each other are merged over lies elsewhere, where the archive does: what a checkpoint keeps of it is merged over. Where none
+does such an entity is shown as if they had nothing in common.
 
 Whoever looks at one is told, and nothing that follows from it is kept or written. Everything else is read and written as before: it is no damage of
 what is here.
@@ -20,13 +21,25 @@ if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
 
 
-def of_merge(journal: JournalReader, record: IndexedRecord, error: DamageError) -> DamageError:
-    """``error``, met by a merge that wanted ``record``, as what it is."""
+def of_merge(journal: JournalReader, record: IndexedRecord, error: DamageError) -> tuple[DamageError | None, bytes]:
+    """The damage of ``journal`` from now on, and what is to count as said by ``record``, which a merge wanted and met ``error``."""
     if record.segment in journal.reader(record.lineage).segments():
-        return error
-    return UnmergedError(
+        return journal.damage or error, b""
+    said = _kept(journal, record.version)
+    if said:
+        return journal.damage, said
+    return journal.damage or UnmergedError(
         error.wrong, path=error.path, offset=error.offset, seq=error.seq, safe=error.safe, mend=error.mend
-    )
+    ), b""
+
+
+def _kept(journal: JournalReader, version: str) -> bytes:
+    """What a checkpoint that is here says of a version; empty where none does. Looked up once: it takes as long as reading them all."""
+    from periplus.journal.remembered import payloads_in_checkpoints
+
+    if version not in journal.kept_payloads:
+        journal.kept_payloads[version] = payloads_in_checkpoints(journal, {version}).get(version, b"")
+    return journal.kept_payloads[version]
 
 
 @contextmanager
