@@ -285,6 +285,40 @@ def test_archived_segments_and_checkpoints_are_redacted_too(tmp_path):
         assert journal.get("decision", item(1)).value == {"text": f"once it was {MASK}"}
 
 
+@pytest.mark.parametrize("who", ["ada", "bob"])
+def test_what_a_checkpoint_keeps_of_superseded_versions_goes_too(tmp_path, who):
+    """The secret stands in no head, but in the version that two heads are merged over: in the checkpoint, and in the index made of it."""
+    ada = make_store(tmp_path / "ada")
+    bob = clone(ada, tmp_path / "bob")
+    with open_journal(ada if who == "ada" else bob) as journal:
+        put(journal, 1, f"once it was {SECRET}")
+    with open_journal(bob) as journal:
+        sync(journal, open_folder(ada, Files()))
+    for root, text in ((ada, "no more"), (bob, "not any more")):
+        with open_journal(root) as journal:
+            put(journal, 1, text)
+    with open_journal(ada) as journal:
+        sync(journal, open_folder(bob, Files()))
+        journal.roll()
+        make_checkpoint(journal, WRITER)
+    for suffix in ("", "-wal", "-shm"):
+        Path(ada, f"index.sqlite{suffix}").unlink(missing_ok=True)
+    with open_journal(ada) as journal:
+        assert len(journal.get("decision", item(1)).heads) == 2
+        assert journal.index.has_floors
+    assert any("index.sqlite" in path for path in holders(ada))
+    assert any("checkpoints" in path for path in holders(ada))
+    with open_journal(ada if who == "ada" else bob) as journal:
+        redact(journal, WRITER, secret=SECRET, reason="why")
+    with open_journal(ada) as journal:
+        sync(journal, open_folder(bob, Files()))
+    assert holders(ada) == holders(bob) == []
+    with open_journal(ada) as journal:
+        entity = journal.get("decision", item(1))
+        assert len(entity.heads) == 2
+        assert entity.conflicts
+
+
 def test_a_stub_that_no_audit_names_is_damage(root):
     with open_journal(root) as journal:
         entry = next(entry for _, entry in journal.entries(journal.lineage) if entry.record.seq == 2)
