@@ -27,6 +27,16 @@ def write_much(shell, name):
 @pytest.fixture
 def place(tmp_path):
     """``(ada's shell, the entity that two clones changed, where the archive was, where it is)``: what they changed is archived."""
+    return lived(tmp_path, lambda _ada, _one: None)
+
+
+@pytest.fixture
+def unkept(tmp_path):
+    """As ``place``; ada changed it before the checkpoints, so that none keeps what both made it from."""
+    return lived(tmp_path, lambda ada, one: ada("set", one, "text=The boiler is green"))
+
+
+def lived(tmp_path, change):
     shells = shared_project(tmp_path, "bob")
     ada, bob = shells["ada"], shells["bob"]
     config = ada.folder / ".periplus" / "config.toml"
@@ -35,6 +45,7 @@ def place(tmp_path):
     one = ada.json("log").records[0].id
     bob("sync", "--with", "../ada")
     bob("set", one, "text=The boiler is blue")
+    change(ada, one)
     for name in ("winter", "spring", "summer"):
         write_much(ada, name)
     [archive] = ada.folder.glob(".periplus/journal/lin_*/archive")
@@ -52,9 +63,25 @@ def check_told(done, seq):
     assert "before this place" not in done.err
 
 
-def test_what_two_clones_changed_can_be_written_on_once_it_is_back(place):
+def test_what_two_clones_changed_is_written_on_where_a_checkpoint_keeps_what_both_made_it_from(place):
     ada, one, archive, away = place
     ada("set", one, "text=The boiler is green")
+    ada("sync", "--with", "../bob")
+    shown = ada("show", one).out
+    archive.rename(away)
+    said = ada("show", one)
+    assert (said.out, said.err) == (shown, "")
+    assert "in conflict: text" in said.out
+    ada("set", one, "text=The boiler is grey")
+    assert "conflict" not in ada("show", one).out
+    for segment in away.iterdir():
+        archive.mkdir(exist_ok=True)
+        segment.rename(archive / segment.name)
+    ada("doctor")
+
+
+def test_what_two_clones_changed_can_be_written_on_once_it_is_back(unkept):
+    ada, one, archive, away = unkept
     assert "conflict" in ada("sync", "--with", "../bob").out
     archive.rename(away)
     for words in (("evolve", one, "All boilers are grey"), ("set", one, "text=The boiler is grey")):
@@ -546,10 +573,9 @@ def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     copy("doctor")
 
 
-def test_a_look_at_what_cannot_be_merged_spoils_nothing_else(place):
+def test_a_look_at_what_cannot_be_merged_spoils_nothing_else(unkept):
     """A process that had looked wrote nothing any more and forgot what only the archive has, also once that was back; a server does both."""
-    ada, one, archive, away = place
-    ada("set", one, "text=The boiler is green")
+    ada, one, archive, away = unkept
     ada("sync", "--with", "../bob")
     archive.rename(away)
     with Project.open(os.fspath(ada.folder), ADA) as project:

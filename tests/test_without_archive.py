@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_support import git, shared_project
+from cli_support import Shell, git, shared_project
 from periplus.journal import Writer, ancestors
 from periplus.journal.away import missing_segments
 from periplus.memory import Memory
@@ -393,3 +393,55 @@ def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(besi
     assert ada.json("show", one).entity.value["rationale"] == "It was painted"
     assert ada.json("status").sound
     ada("remember", "Something is written", "--type", "note")
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """``(a store without archive and index that was copied, where its archive is)``: as who copies what is small."""
+    shell = Shell(tmp_path / "shop", tmp_path / "home")
+    shell.folder.mkdir()
+    shell("init")
+    config = shell.folder / ".periplus" / "config.toml"
+    config.write_text(config.read_text() + "segment_bytes = 600\nlive_segments = 1\n")
+    for number in range(8):
+        shell("remember", f"The boiler of house {number} is red", "--type", "lesson")
+        if number in (4, 6):
+            shell("doctor", "--compact")
+    [archive] = (shell.folder / ".periplus" / "journal").glob("lin_*/archive")
+    copy = Shell(tmp_path / "copy", shell.home)
+    shutil.copytree(shell.folder, copy.folder, ignore=shutil.ignore_patterns("archive", "index.sqlite*"))
+    return copy, archive
+
+
+def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
+    """What was left of its segments was served, half of what is known, and it took no writes."""
+    shell, archive = copied
+    assert len(said(shell, "boiler")) == 8
+    status = shell.json("status")
+    assert (status.sound, status.copied_from) == (True, archive.parent.name)
+    assert archive.parent.name in status.away[0]
+    shell("remember", "The boiler of house 8 is red", "--type", "lesson")
+    assert shell.json("status").lineage not in ("", archive.parent.name)
+    for _ in range(2):
+        without_index(shell.folder / ".periplus")
+        assert len(said(shell, "boiler")) == 9
+        assert shell.json("status").sound
+        doctor = shell("doctor", "--compact", code=3).out
+        assert "A checkpoint stands for them" in doctor
+        assert "--archive-lost" not in doctor, "it is not this clone's to give up"
+    before = {path: path.read_bytes() for path in (shell.folder / ".periplus").rglob("*.jsonl")}
+    shell("doctor", "--repair", code=3)
+    assert {path: path.read_bytes() for path in (shell.folder / ".periplus").rglob("*.jsonl")} == before
+    shutil.copytree(archive, shell.folder / ".periplus" / "journal" / archive.parent.name / "archive")
+    shell("doctor")
+    without_index(shell.folder / ".periplus")
+    assert len(said(shell, "boiler")) == 9
+    assert not shell.json("status").away
+
+
+def test_a_copy_gets_the_archive_from_where_it_was_copied(copied):
+    shell, archive = copied
+    shell("remember", "The boiler of house 8 is red", "--type", "lesson")
+    shell("doctor", "--repair", "--from", archive.parent.parent.parent.parent)
+    assert not shell.json("status").away
+    assert len(shell.json("log", "--lineage", "all", "--limit", "100").records) == 11

@@ -103,8 +103,10 @@ def serve_from_checkpoint(journal: JournalReader) -> bool:
     """Fill an index with nothing in it, as where another process threw it away, from a checkpoint, where the first records are not here:
     no view can begin with them. False where there is no need, or no checkpoint that serves.
     """
-    segments = journal.reader(journal.lineage).segments()
-    if not segments or segments[0] == 1 or journal.index.watermarks():
+    from periplus.journal.checkpointing import checkpoint_lineages
+
+    listed = [journal.reader(lineage).segments() for lineage in checkpoint_lineages(journal)]
+    if not any(segments and segments[0] > 1 for segments in listed) or journal.index.watermarks():
         return False
     try:
         if journal.index.is_writable and not journal.index.is_memory:

@@ -26,7 +26,7 @@ from periplus.base.errors import DamageError, FormatError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import decode_header_line
-from periplus.journal.checkpointing import checkpoint_files
+from periplus.journal.checkpointing import checkpoint_files, checkpoint_lineages
 from periplus.journal.lineage import START, LineageReader
 from periplus.journal.partial import MISSING_FILE
 from periplus.journal.record import LINE_BYTES_MAX, decode_line
@@ -79,10 +79,10 @@ def _absent(journal: JournalReader, lineage: str) -> Iterable[Absent]:
             yield Absent(lineage, first, end, is_stood_for=end < before)
 
 
-def begins_at(journal: JournalReader) -> int:
-    """The first record of ours that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
-    segments = journal.reader(journal.lineage).segments() if journal.lineage else []
-    if not segments or segments[0] == 1 or segments[0] > stood_for(journal):
+def begins_at(journal: JournalReader, lineage: str) -> int:
+    """The first record of ``lineage`` that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
+    segments = journal.reader(lineage).segments()
+    if not segments or segments[0] == 1 or segments[0] > _stood_for(journal, lineage):
         return 0
     return segments[0]
 
@@ -182,17 +182,14 @@ def stood_for(journal: JournalReader) -> int:
 
 
 def _stood_for(journal: JournalReader, lineage: str) -> int:
-    """Up to which segment of ``lineage`` the newest checkpoint of our own stands for its records."""
+    """Up to which segment of ``lineage`` the newest checkpoint that counts here stands for its records."""
+    lineages = checkpoint_lineages(journal)
     for seq, path in checkpoint_files(journal):
         try:
             header = decode_header_line(read_plain(path, _HEADER_BYTES_MAX).partition(b"\n")[0])
         except (OSError, PeriplusError):
             continue
         position = header.positions.get(lineage)
-        if (
-            (header.lineage, header.seq) == (journal.lineage, seq)
-            and header.store in journal.stores
-            and position is not None
-        ):
+        if header.seq == seq and header.lineage in lineages and header.store in journal.stores and position is not None:
             return position[0]
     return 0

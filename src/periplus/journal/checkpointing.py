@@ -16,6 +16,7 @@ __all__ = [
     "Made",
     "UsableCheckpoint",
     "checkpoint_files",
+    "checkpoint_lineages",
     "make_checkpoint",
     "remove_checkpoints",
     "usable_checkpoints",
@@ -107,6 +108,17 @@ def checkpoint_files(journal: JournalReader) -> list[tuple[int, str]]:
         raise environment_failure(error, "list", folder) from error
     found = [(seq, os.path.join(folder, name)) for name in names if (seq := checkpoint_seq(name)) is not None]
     return sorted(found, reverse=True)
+
+
+def checkpoint_lineages(journal: JournalReader) -> list[str]:
+    """The lineages whose checkpoints count here: ours, or in a copy that has not written the one that it is a copy of; those that were written
+    here before; and those that this store was made with while some of their records were missing.
+    """
+    from periplus.journal.stated import incomplete_lineages
+
+    before = (*journal.own.left, journal.own.previous) if journal.own is not None else ()
+    names = (journal.lineage, journal.copied_from, *before, *incomplete_lineages(journal))
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def usable_checkpoints(journal: JournalReader, lineages: Collection[str] = ()) -> Iterator[UsableCheckpoint]:

@@ -36,7 +36,7 @@ from periplus.base.files import leftover, open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
-from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpointing import checkpoint_files, checkpoint_lineages, usable_checkpoints
 from periplus.journal.file_check import check_files
 from periplus.journal.index import Index
 from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
@@ -53,7 +53,6 @@ from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
 from periplus.journal.signed_audits import key_of
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
-from periplus.journal.stated import incomplete_lineages
 from periplus.journal.stub import (
     AuditedRecord,
     SignedAudit,
@@ -79,6 +78,10 @@ _REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backu
 _AWAY: Final = (
     "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
     " a backup or another clone; or, if they are lost for good, `periplus doctor --repair --archive-lost`."
+)
+_AWAY_BEFORE: Final = (
+    "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
+    " a backup or another clone."
 )
 _GONE: Final = (
     "Put the folder back; or `periplus doctor --repair --from PATH` with a backup or another clone; or, if they are lost for good,"
@@ -131,7 +134,7 @@ class _Findings:
         self.signed: list[SignedAudit] = []  # what records say of other lineages than their own
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
         self.gaps: set[str] = set()  # lineages of which records cannot be read
-        self.away = 0  # records of ours before this one may lie elsewhere
+        self.away: dict[str, int] = {}  # of lineages that were written here: records before this one may lie elsewhere
         self.ends: dict[str, int] = {}  # of each lineage, the seq behind the last record that was read
         self.unindexed: set[tuple[str, str]] = set()  # what records behind the index's watermark say something of
         self.records = 0
@@ -254,10 +257,12 @@ def _check_lineage(
         yield Problem("error", "every segment is missing", reader.folder, 0, 1, _GONE if is_stood_for else _REPAIR)
     if segments and segments[0] != 1:
         found.gaps.add(lineage)
-        is_away = lineage == journal.lineage and begins_at(journal) > 0
-        found.away = segments[0] if is_away else 0
+        away = begins_at(journal, lineage)
+        is_own = lineage == journal.lineage
+        if away:
+            found.away[lineage] = away
         yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
-                      _AWAY if is_away else _REPAIR)  # fmt: skip
+                      _REPAIR if not away else _AWAY if is_own else _AWAY_BEFORE)  # fmt: skip
     for path in twins(reader):
         yield Problem("warning", "the segment is here and in the archive: the one here is read", path, mend=_TWIN)
     found.leaves[lineage] = bytearray()
@@ -270,8 +275,10 @@ def _check_lineage(
             if chunk.damages:
                 found.gaps.add(lineage)
                 away = away_in(journal, chunk.damages) if lineage == journal.lineage else 0
-                found.away = max(found.away, away)
-            yield from _chunk_problems(chunk, found.away, functools.partial(_said_of, journal, lineage, chunk.segment))
+                if away > found.away.get(lineage, 0):
+                    found.away[lineage] = away
+            away = found.away.get(lineage, 0)
+            yield from _chunk_problems(chunk, away, functools.partial(_said_of, journal, lineage, chunk.segment))
             changes = []
             for entry in chunk.entries:
                 change, problem = _change(journal, lineage, chunk, entry)
@@ -421,7 +428,7 @@ def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
 
 
 def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
-    usable = {one.path for one in usable_checkpoints(journal, [journal.lineage, *incomplete_lineages(journal)])}
+    usable = {one.path for one in usable_checkpoints(journal, checkpoint_lineages(journal))}
     for seq, path in checkpoint_files(journal):
         if path in usable:
             continue
@@ -440,7 +447,7 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         elif seq in found.others:
             yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
                           "store makes its own", path)  # fmt: skip
-        elif seq >= found.away:  # else what announced it is not here
+        elif seq >= found.away.get(journal.lineage, 0):  # else what announced it is not here
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
 

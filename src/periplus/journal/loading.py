@@ -47,11 +47,10 @@ def load_journal(
 
     Gives type and id of every entity. Raises DamageError where the journal is not sound.
     """
-    from periplus.journal.checkpointing import usable_checkpoints
-    from periplus.journal.stated import incomplete_lineages
+    from periplus.journal.checkpointing import checkpoint_lineages, usable_checkpoints
 
     if not is_whole:
-        for usable in usable_checkpoints(journal, [journal.lineage, *incomplete_lineages(journal)]):
+        for usable in usable_checkpoints(journal, checkpoint_lineages(journal)):
             if usable.header.seq > limits.get(usable.header.lineage, usable.header.seq):
                 continue
             try:

@@ -235,7 +235,7 @@ class JournalReader(Resting):
 
     def _begin_anew(self) -> bool:
         """Whether an index with nothing in it was filled from a checkpoint, for the first records are not here."""
-        if self._seen or self._is_renewing or not self.lineage:
+        if self._seen or self._is_renewing or not (self.lineage or self.copied_from):
             return False
         return serve_from_checkpoint(self)
 
