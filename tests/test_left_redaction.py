@@ -390,3 +390,64 @@ def test_a_damaged_stub_comes_back_from_a_copy(ada, eve, tmp_path):
         repair(journal, WRITER, sources=[os.fspath(backup)])
     assert path.read_bytes() == data
     assert is_sound(eve)
+
+
+def test_what_an_earlier_version_left_in_place_is_told(ada, eve, tmp_path):
+    """An earlier version takes in the record that says so, and empties nothing: it does not know what is said of another lineage.
+    So it is found where a store was there before the redaction, and has the redacting lineage since.
+    """
+    cay = copied(ada, tmp_path / "cay")
+    with open_journal(cay) as journal:
+        journal.mutate(put(7, "cay's"), WRITER)
+    redacted(eve)
+    new = lineage_of(eve)
+    shutil.copytree(Path(eve, "journal", new), Path(cay, "journal", new))
+    shutil.copytree(Path(eve, "objects"), Path(cay, "objects"), dirs_exist_ok=True)
+    shutil.copy(Path(eve, "journal", "keys", f"{new}.public"), Path(cay, "journal", "keys", f"{new}.public"))
+
+    def told():
+        with open_journal(cay) as journal:
+            return [one for one in examine(journal).problems if one.what.startswith("a record that was redacted")]
+
+    assert {(one.severity, one.seq) for one in told()} == {
+        ("warning", 2),
+        ("warning", 4),
+        ("warning", 5),
+        ("warning", 6),
+    }
+    assert all(Path(one.path).name in {"000000000001.jsonl", "000000000005.jsonl"} for one in told())
+    assert "periplus sync" in told()[0].mend
+    exchange(cay, tmp_path / "eve")
+    with open_journal(cay) as journal:
+        journal.project(patience_s=5)
+    assert told() == []
+    assert holders(cay) == []
+    assert is_sound(cay)
+
+
+def test_what_a_stop_left_in_place_behind_the_audit_record_is_told(eve, tmp_path):
+    """Wherever a redaction was stopped: what it said is taken out is, or doctor says that it is not."""
+    silent, seen, at = [], 0, 0
+    while True:
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        root = copied(eve, tmp_path / "cut")
+        settle(root)
+        files = StoppingFiles(at)
+        try:
+            with open_journal(root, files) as journal:
+                redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
+        except Stop:
+            pass
+        else:
+            break
+        is_audited = any(b'"action":"redact"' in path.read_bytes() for path in Path(root).rglob("*.jsonl"))
+        is_here = any(SECRET.encode() in path.read_bytes() for path in Path(root).rglob("*.jsonl"))
+        if is_audited and is_here:
+            seen += 1
+            with open_journal(root) as journal:
+                told = [one.what for one in examine(journal).problems]
+            if not any("redacted" in one or "taken out" in one for one in told):
+                silent.append((at, files.calls[-1], told))
+        at += 1
+    assert seen > 5
+    assert silent == []

@@ -51,13 +51,14 @@ from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
 from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
-from periplus.journal.signed_audits import key_of
+from periplus.journal.signed_audits import file_with_content, key_of
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
 from periplus.journal.stub import (
     AuditedRecord,
     SignedAudit,
     audited_by,
     audited_record,
+    lost_by,
     objects_removed_by,
     signed_audit,
 )
@@ -131,6 +132,7 @@ class _Findings:
         self.others: set[int] = set()  # the same of other lineages
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
+        self.lost: set[tuple[str, AuditedRecord]] = set()  # of them, what damage took: it may come back
         self.signed: list[SignedAudit] = []  # what records say of other lineages than their own
         self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
         self.gaps: set[str] = set()  # lineages of which records cannot be read
@@ -157,6 +159,7 @@ class _Findings:
             line = read_plain(path, entry.length, entry.offset)[:-1]
             self.stubs[lineage, audited_record(line, entry.leaf, record.seq)] = (path, entry.offset)
         self.audited.update((lineage, one) for one in audited_by(record, lineage))
+        self.lost.update((lineage, one) for one in lost_by(record, lineage))
         of_another = signed_audit(record, lineage)
         if of_another is not None:
             self.signed.append(of_another)
@@ -496,6 +499,34 @@ def _check_stubs(journal: Journal, found: _Findings) -> Iterator[Problem]:
         if key not in audited and key[0] not in stopped:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
+    if not journal.index.is_past:  # else somebody is at it
+        yield from _not_taken_out(journal, found, audited - found.lost, stopped)
+
+
+def _not_taken_out(
+    journal: Journal, found: _Findings, audited: set[tuple[str, AuditedRecord]], stopped: set[str]
+) -> Iterator[Problem]:
+    """What audit records name and what is here all the same: who took them in may have been an earlier version, that did not know what they say of
+    another lineage; or whoever redacted was stopped.
+    """
+    stubs = {(lineage, one.seq) for lineage, one in found.stubs}
+    held = {
+        (lineage, one.seq)
+        for lineage, one in audited
+        if found.leaves.get(lineage, b"")[32 * (one.seq - 1) : 32 * one.seq] == bytes.fromhex(one.leaf)
+    }
+    for lineage, seq in sorted(held - stubs):
+        if lineage in stopped or lineage in found.gaps:
+            continue
+        path = file_with_content(journal.reader(lineage), seq)
+        if not path:
+            continue  # it was taken out meanwhile
+        is_own = lineage == journal.lineage
+        mend = (
+            "Repeat `periplus redact`." if is_own else
+            "`periplus sync` with a clone that took it out does so here, or repeat `periplus redact`."
+        )  # fmt: skip
+        yield Problem("warning", "a record that was redacted still has its content here", path, -1, seq, mend)
 
 
 def _audited_elsewhere(journal: Journal, found: _Findings) -> set[tuple[str, AuditedRecord]]:

@@ -8,7 +8,15 @@ does not matter in which lineage the record stands, who brought it, or whether t
 
 from __future__ import annotations
 
-__all__ = ["Audits", "audits_elsewhere", "audits_of", "key_of", "segments_of_carrier", "segments_of_readers"]
+__all__ = [
+    "Audits",
+    "audits_elsewhere",
+    "audits_of",
+    "file_with_content",
+    "key_of",
+    "segments_of_carrier",
+    "segments_of_readers",
+]
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -76,6 +84,19 @@ def _entries(first: int, data: bytes) -> list[Entry]:
     except FormatError:
         return []
     return scan(data[start:], base=start, next_seq=first, salvage=True).entries
+
+
+def file_with_content(reader: LineageReader, seq: int) -> str:
+    """The path of the segment in which record ``seq`` has its content now; empty where it has none, or cannot be read."""
+    first = max((one for one in reader.segments() if one <= seq), default=0)
+    if not first:
+        return ""
+    path = reader.path_of(first)
+    try:
+        entries = _entries(first, read_plain(path, SEGMENT_READ_MAX))
+    except OSError:
+        return ""
+    return path if any(one.record.seq == seq and not one.record.is_stub for one in entries) else ""
 
 
 def segments_of_readers(
