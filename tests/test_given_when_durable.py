@@ -18,7 +18,7 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.cursors import Reader
 from periplus.journal.exchange import sync
 from periplus.journal.history import RecordFilter, newest
-from support import WRITER, FailingFiles, item, make_store, open_journal
+from support import WRITER, FailingFiles, Stop, item, make_store, open_journal
 
 
 def write(root, *numbers):
@@ -176,6 +176,37 @@ def test_before_the_first_sync_nothing_is_handed_out_or_indexed(tmp_path, write_
     assert list((root / "entities").glob("*/*")) == []
     the_power_goes(root, 0)
     write(root, 2)
+    assert looked_at(root) == ([1], [1])
+
+
+class Replacing(Files):
+    """Stops before a file whose name ends with ``name`` is put in its place."""
+
+    name = ""
+
+    def replace(self, source, target):
+        if self.name and target.endswith(self.name):
+            raise Stop
+        super().replace(source, target)
+
+
+@pytest.mark.parametrize("name", [".parked", ".jsonl", ".poisoned"])
+def test_a_writer_who_is_killed_while_he_leaves_a_segment_makes_nothing_of_it_durable(tmp_path, name):
+    """The map says nothing then. It was taken for none: what had not been synced went into index and cursors, and after a power cut the store
+    was taken for one put back.
+    """
+    root = Path(make_store(tmp_path, SystemClock()))
+    with open_journal(root, FailingFiles("sync_data", errno.EIO)) as journal:
+        failed(journal)
+    files = Replacing()
+    with open_journal(root, files) as journal:
+        files.name = name
+        with pytest.raises(Stop):
+            journal.mutate(lambda t: t.put("decision", item(2), {"text": "n2"}), WRITER)
+        files.name = ""
+    assert looked_at(root) == ([], [])
+    the_power_goes(root, 0)
+    write(root, 3)
     assert looked_at(root) == ([1], [1])
 
 

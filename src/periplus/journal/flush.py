@@ -529,15 +529,21 @@ def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
     A sync covers what others wrote meanwhile, and its leader marks no more than his own: until the next one only the map knows.
     """
     told = _told_by_map(path, lineage, files)
-    if told is None or told[_SEGMENT] != segment or told[_POISONED] != 0:
+    if not told or told[_SEGMENT] != segment or told[_POISONED] != 0:
         return 0
     return told[_DURABLE] if 0 < told[_DURABLE] <= told[_WRITTEN] else 0
 
 
 def surely_durable(path: str, lineage: str, files: Files) -> int | None:
-    """Up to where the map's file says that records are durable, 0 for none yet; None where there is no map of this boot and lineage."""
+    """Up to where the map's file says that records are durable; None where there is no map of this boot and lineage.
+
+    0 for none yet, and where it says nothing, as after a writer who was killed while he left a segment whose sync had failed: somebody has
+    written since the machine was started.
+    """
     told = _told_by_map(path, lineage, files)
-    return told[_DURABLE] if told is not None and 0 <= told[_DURABLE] <= told[_WRITTEN] else None
+    if told is None:
+        return None
+    return told[_DURABLE] if told and 0 <= told[_DURABLE] <= told[_WRITTEN] else 0
 
 
 def is_of_earlier_start(path: str, lineage: str, files: Files) -> bool:
@@ -557,7 +563,9 @@ def _identity(boot: str, lineage: str) -> bytes:
 
 
 def _told_by_map(path: str, lineage: str, files: Files) -> dict[int, int] | None:
-    """What the words of the map's file say, −1 where one is not what was put there; None where it is no map of this boot and lineage."""
+    """What the words of the map's file say, −1 where one is not what was put there, nothing between two epochs; None where it is no map of
+    this boot and lineage.
+    """
     try:
         data = read_plain(path, _BYTES)
     except OSError:
@@ -571,7 +579,7 @@ def _told_by_map(path: str, lineage: str, files: Files) -> dict[int, int] | None
         return words[word] >> 16 if words[word] == _sealed(words[word] >> 16, seed) else -1
 
     epoch = value(_EPOCH, 0)
-    return {word: value(word, epoch) for word in (_SEGMENT, _WRITTEN, _DURABLE, _POISONED)} if epoch > 0 else None
+    return {word: value(word, epoch) for word in (_SEGMENT, _WRITTEN, _DURABLE, _POISONED)} if epoch > 0 else {}
 
 
 def _sealed(value: int, seed: int) -> int:
