@@ -592,6 +592,29 @@ def test_what_the_old_program_writes_while_its_log_is_parked_is_kept(old, store,
     assert not begins or b'"after"' in parked
 
 
+def test_what_the_old_program_writes_while_its_log_is_compared_is_kept(old, store):
+    """Between the comparison with the copy and the look at the size: the line was neither in the copy nor put back."""
+    to(store, "dual", old)
+    log, line = old / "events.jsonl", b'{"item_id":"late"}\n'
+    before = log.read_bytes()
+    log.chmod(0o600)
+    waiting = [line]
+
+    def compared(frame, event, _argument):
+        is_there = event == "return" and frame.f_code.co_name == "_digest" and frame.f_back.f_code.co_name == "_take_out"
+        if is_there and waiting:
+            with open(log, "ab") as file:
+                file.write(waiting.pop())
+
+    with opened(store) as project, pytest.raises(EnvironmentFailure, match="changed while"):
+        sys.setprofile(compared)
+        try:
+            migrate(project, "primary")
+        finally:
+            sys.setprofile(None)
+    assert (log.read_bytes(), stat.S_IMODE(log.stat().st_mode)) == (before + line, 0o600)
+
+
 # -- stopped anywhere --------------------------------------------------------------------------------------------------
 
 

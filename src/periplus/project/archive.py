@@ -122,13 +122,15 @@ def _take_out(files: Files, path: str, copy: str, digest: bytes) -> None:
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
+            status = os.fstat(held.fileno())  # before it is compared: what is written behind that makes it larger
             if _digest(path) != digest:
                 raise _moved(path)
-            size = os.fstat(held.fileno()).st_size
             files.unlink(path)
-            if os.fstat(held.fileno()).st_size == size:
+            if os.fstat(held.fileno()).st_size == status.st_size:
                 return
-            write_pieces(files, copy if os.path.lexists(path) else path, iter(lambda: held.read(_PIECE), b""))
+            is_begun = os.path.lexists(path)
+            mode = 0o600 if is_begun else stat.S_IMODE(status.st_mode)
+            write_pieces(files, copy if is_begun else path, iter(lambda: held.read(_PIECE), b""), mode=mode)
     except OSError as error:
         raise environment_failure(error, "park", path) from error
     raise _moved(path)
