@@ -56,6 +56,27 @@ def test_only_what_was_added_is_read(tmp_path, opened):
         assert len({*opened}) == 1
 
 
+def test_what_was_written_meanwhile_is_read_once_for_all_who_ask_whether_something_went(tmp_path, opened):
+    """A sync asks before each object that it puts: beside others who wrote megabytes it read all of them each time."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal, open_journal(root) as other:
+        other.mutate(put(1, f"{SECRET}{LARGE}"), WRITER)
+        look = TakenOut(journal)
+        other.mutate(put(2, "plain"), WRITER)
+        assert not look.is_more()
+        opened.clear()
+        assert not look.is_more()
+        assert opened == []
+        other.roll()
+        other.mutate(put(3, "plain"), WRITER)
+        assert not look.is_more()
+        redact(other, WRITER, secret=SECRET, reason="a secret")
+        assert look.is_more()
+        assert look.is_more(), "who asked first may not be the one who judges again"
+        assert {*look.now()} == {*taken_out(journal)} != set()
+        assert not look.is_more()
+
+
 def test_brought_up_to_date_it_says_what_a_new_look_says(tmp_path):
     chance = random.Random(20260301)
     root = make_store(tmp_path)
@@ -78,18 +99,29 @@ def test_brought_up_to_date_it_says_what_a_new_look_says(tmp_path):
         assert gone
 
 
-def test_an_audit_record_of_which_half_was_seen_is_not_missed(tmp_path):
+@pytest.mark.parametrize("reason", ["a secret " * 20, "a secret " * 2000])
+@pytest.mark.parametrize("behind", [150, -1, 0, 1])
+def test_an_audit_record_of_which_half_was_seen_is_not_missed(tmp_path, reason, behind):
+    """``behind`` is how much was seen: of the record from its action on, of all of its batch from its own end on."""
     root, gone = make_store(tmp_path), hashing.sha256(b"gone").digest()
     with open_journal(root) as journal:
         journal.mutate(put(1, "plain"), WRITER)
-        said = {"lineage": journal.lineage, "records": [], "objects": [gone.hex()], "reason": "a secret " * 20}
-        journal.mutate(lambda transaction: transaction.meta("redact", said), WRITER)
+        said = {"lineage": journal.lineage, "records": [], "objects": [gone.hex()], "reason": reason}
+
+        def write(transaction):
+            transaction.meta("redact", said)
+            if behind < 100:
+                transaction.observe({"what": "else"})
+
+        journal.mutate(write, WRITER)
         segment = segment_path(journal)
     data = segment.read_bytes()
-    at = data.index(b'"action":"redact"') + 150
+    audit = data.index(b'"action":"redact"')
+    at = (audit if behind > 100 else data.index(b"\n", audit) + 1) + behind
     with open_journal(root) as journal:
         segment.write_bytes(data[:at])
-        look = TakenOut(journal)
+        look, other = TakenOut(journal), TakenOut(journal)
         assert {*look.now()} == set()
         segment.write_bytes(data)
         assert {*look.now()} == {gone}
+        assert other.is_more()

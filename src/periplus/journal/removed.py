@@ -25,6 +25,7 @@ from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
+from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.journal.stub import AUDIT_MARK, objects_removed_by, renewed_by
 from periplus.objects.store import ObjectStore
@@ -32,6 +33,8 @@ from periplus.objects.store import ObjectStore
 Writing: TypeAlias = Callable[[], AbstractContextManager[object]]
 _REMOVED_AT_ONCE: Final = 16  # each is a sync of its folder
 _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
+_PLACE: Final = re.compile(rb'"txn":\[(\d{1,9}),(\d{1,9})\]')
+_END_BYTES: Final = 8192  # most lines are shorter
 _MARK_BYTES: Final = 90  # the length of what that matches; of an audit record's mark, less
 
 
@@ -162,7 +165,7 @@ class TakenOut:
 
     def __init__(self, store: _Store) -> None:
         self._store = store
-        self._state = _state_of(store)
+        self._state = self._quiet = _state_of(store)  # that was read; up to where nothing written since says anything
         self._found: Removed | None = None
 
     def is_current(self) -> bool:
@@ -174,14 +177,18 @@ class TakenOut:
         if self._found is None or not {one.lineage for one in self._state} <= {one.lineage for one in state}:
             self._found = taken_out(self._store)
         elif state != self._state:
-            for added in self._added(state):
+            for added in self._added(state, self._state):
                 self._found.add_segment(added.reader, added.lineage, added.segment, added.data)
-        self._state = state
+        self._state = self._quiet = state
         return self._found
 
     def is_more(self) -> bool:
-        """Whether what was written since may say that something was taken out: only that is read."""
-        return any(AUDIT_MARK in added.data for added in self._added(_state_of(self._store)))
+        """Whether what was written since may say that something was taken out: only that is read, and once, for it is asked for each object."""
+        state = _state_of(self._store)
+        if any(AUDIT_MARK in added.data for added in self._added(state, self._quiet)):
+            return True
+        self._quiet = state
+        return False
 
     def take_back(self, put: Iterable[bytes], objects: ObjectStore, writing: Writing) -> bool:
         """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
@@ -201,25 +208,26 @@ class TakenOut:
         for begin in range(0, len(there), _REMOVED_AT_ONCE):
             with writing():
                 state = _state_of(self._store)
-                for added in self._added(state):
+                for added in self._added(state, self._state):
                     named |= _payloads_in(added.data)
-                self._state, self._found = state, None
+                self._state, self._quiet, self._found = state, state, None
                 for digest in there[begin : begin + _REMOVED_AT_ONCE]:
                     if digest not in named:
                         objects.remove(digest)
 
-    def _added(self, state: tuple[_End, ...]) -> Iterator[_Added]:
-        """What was written up to ``state`` since it was read; all of a segment that is another file by now."""
-        before = {one.lineage: one for one in self._state}
+    def _added(self, state: tuple[_End, ...], since: tuple[_End, ...]) -> Iterator[_Added]:
+        """What was written from ``since`` up to ``state``; all of a segment that is another file by now."""
+        before = {one.lineage: one for one in since}
         for end in state:
             known = before.get(end.lineage, _NOTHING)
             if known == end:
                 continue
             reader = self._store.reader(end.lineage)
-            # A write that was half seen then may have what is looked for across the place.
-            begin = (
-                max(0, known.size - _MARK_BYTES + 1) if (known.newest, known.place) == (end.newest, end.place) else 0
-            )
+            # A write that was half seen then may have what is looked for across the place, or before it: it counted for nothing.
+            begin = 0
+            if (known.newest, known.place) == (end.newest, end.place):
+                whole = _whole_up_to(reader.path_of(known.newest), known.size)
+                begin = max(0, min(whole, known.size - _MARK_BYTES + 1))
             for segment in reader.segments():
                 if segment >= known.newest:
                     yield _Added(reader, end.lineage, segment, _read(reader.path_of(segment), begin))
@@ -274,8 +282,22 @@ def _state_of(store: _Store) -> tuple[_End, ...]:
     return tuple(found)
 
 
-def _read(path: str, begin: int = 0) -> bytes:
+def _whole_up_to(path: str, size: int) -> int:
+    """Where the write begins of which the first ``size`` bytes of a segment show a part; ``size`` where they end with a whole one."""
+    data, begin, start, end = b"", size, 0, 0
+    for window in (_END_BYTES, 2 * LINE_BYTES_MAX):
+        begin = max(0, size - window)
+        data = _read(path, begin, size - begin)
+        end = data.rfind(b"\n") + 1
+        start = data.rfind(b"\n", 0, max(0, end - 1)) + 1
+        if start or not begin:
+            break
+    place = _PLACE.search(data, start, end)
+    return 0 if place is not None and int(place[1]) < int(place[2]) else begin + end  # of a batch more was to come
+
+
+def _read(path: str, begin: int = 0, bytes_max: int = SEGMENT_READ_MAX) -> bytes:
     try:
-        return read_plain(path, SEGMENT_READ_MAX, begin)
+        return read_plain(path, bytes_max, begin)
     except OSError:
         return b""  # what cannot be read says nothing
