@@ -14,10 +14,12 @@ from periplus.base.clock import SystemClock
 from periplus.base.disks import MapRoom
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
-from periplus.journal.carriers import open_folder
+from periplus.journal.carriers import FolderCarrier, open_folder
 from periplus.journal.cursors import Reader
 from periplus.journal.exchange import sync
 from periplus.journal.history import RecordFilter, newest
+from periplus.journal.layout import Layout
+from periplus.journal.settings import read_settings
 from support import WRITER, FailingFiles, Stop, item, make_store, open_journal
 
 
@@ -297,3 +299,29 @@ def test_who_writes_without_a_map_says_that_one_of_an_earlier_start_says_nothing
     with open_journal(ada, files) as journal:
         journal.mutate(lambda t: t.put("decision", item(5), {"text": "n5"}), WRITER)
         assert [record.seq for record in Reader(journal, "me").look().records] == [1, 2, 3, 4, 5]
+
+
+class WrittenMeanwhile(FolderCarrier):
+    """A clone in which somebody writes, the first since the machine was started, when its newest segment is about to be read from elsewhere."""
+
+    def __init__(self, root, files, do):
+        super().__init__(os.fspath(root), files, store=read_settings(Layout(os.fspath(root))).store, is_store=True)
+        self.do = do
+
+    def fetch(self, lineage, segment):
+        do, self.do = self.do, None
+        if do is not None:
+            do()
+        return super().fetch(lineage, segment)
+
+
+def test_what_somebody_writes_while_it_is_found_out_that_nobody_has_is_not_given(ada, bob):
+    files = LaterBoot("another")
+
+    def begins():
+        with open_journal(ada, files) as journal:
+            unsynced(journal)
+
+    with open_journal(bob) as journal:
+        assert sync(journal, WrittenMeanwhile(ada, files, begins), takes_only=True).refusals == []
+        assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
