@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
+from periplus.journal.flush import is_of_earlier_start
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.segment import decode_header, scan
 from periplus.journal.writing import POISON_SUFFIX
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 
 
 def unsure_records(journal: JournalReader) -> list[Record]:
-    """Those at the end of our own lineage, as the journal was last read. What cannot be read is told by others."""
+    """Those at the end of our own lineage, as the journal was last read. What cannot be read is told by others.
+
+    None where the machine was started since: what is there was on the disk then.
+    """
     segment = journal.end().segment
     path = journal.reader(journal.lineage).path_of(segment) if segment else ""
     if not path or not os.path.lexists(path + POISON_SUFFIX):
+        return []
+    if is_of_earlier_start(journal.layout.flush, journal.lineage, journal.files):
         return []
     durable, last = journal.durable_end(), journal.end().next_seq - 1
     try:
