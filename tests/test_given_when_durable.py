@@ -213,11 +213,28 @@ def test_a_writer_who_is_killed_while_he_leaves_a_segment_makes_nothing_of_it_du
     assert looked_at(root) == ([1], [1])
 
 
+def test_where_mark_and_map_say_nothing_what_lies_before_the_newest_segment_is_durable(ada):
+    with open_journal(ada) as journal:
+        journal.roll()
+    with open_journal(ada, FailingFiles("sync_data", errno.EIO)) as journal:
+        failed(journal)
+    files = Replacing()
+    with open_journal(ada, files) as journal:
+        files.name = ".parked"
+        with pytest.raises(Stop):
+            journal.mutate(lambda t: t.put("decision", item(5), {"text": "n5"}), WRITER)
+        files.name = ""
+    for name in ("journal/durable", "index.sqlite"):
+        (ada / name).unlink()
+    assert looked_at(ada) == ([1, 2, 3], [3])
+
+
 @pytest.mark.parametrize("how", [tear, Path.unlink])
 def test_where_the_mark_is_lost_no_more_is_handed_out_than_the_map_says(ada, how):
     with open_journal(ada) as journal:
         unsynced(journal)
     how(ada / "journal" / "durable")
+    (ada / "index.sqlite").unlink()  # it knows what was durable already
     assert looked_at(ada) == ([1, 2, 3], [3])
     the_power_goes(ada, 3)
     write(ada, 4)

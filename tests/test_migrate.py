@@ -601,17 +601,19 @@ def test_what_the_old_program_writes_while_its_log_is_compared_is_kept(old, stor
     waiting = [line]
 
     def compared(frame, event, _argument):
-        is_there = event == "return" and frame.f_code.co_name == "_digest" and frame.f_back.f_code.co_name == "_take_out"
+        is_there = (
+            event == "return" and frame.f_code.co_name == "_digest" and frame.f_back.f_code.co_name == "_take_out"
+        )
         if is_there and waiting:
             with open(log, "ab") as file:
                 file.write(waiting.pop())
 
-    with opened(store) as project, pytest.raises(EnvironmentFailure, match="changed while"):
-        sys.setprofile(compared)
-        try:
-            migrate(project, "primary")
-        finally:
-            sys.setprofile(None)
+    sys.setprofile(compared)
+    try:
+        with pytest.raises(EnvironmentFailure, match="changed while"):
+            to(store, "primary")
+    finally:
+        sys.setprofile(None)
     assert (log.read_bytes(), stat.S_IMODE(log.stat().st_mode)) == (before + line, 0o600)
 
 

@@ -166,7 +166,9 @@ class FolderCarrier:
         """
         newest = self.reader(lineage).newest()
         mapped = durable_by_map(self.layout.flush, lineage, self.files, newest) if is_mapped else 0
-        is_all = is_mapped and is_of_earlier_start(self.layout.flush, lineage, self.files)  # what is there was on the disk
+        is_all = is_mapped and is_of_earlier_start(
+            self.layout.flush, lineage, self.files
+        )  # what is there was on the disk
         if not newest or (marked and mapped <= marked and not is_all):
             return marked
         try:
@@ -174,12 +176,16 @@ class FolderCarrier:
             start = decode_header(data)[1]
         except (PeriplusError, OSError):
             return max(marked, newest - 1, mapped)  # whoever takes it meets what is wrong with it, and tells
-        if is_all and not is_of_earlier_start(self.layout.flush, lineage, self.files):  # somebody began while it was read
+        if is_all and not is_of_earlier_start(
+            self.layout.flush, lineage, self.files
+        ):  # somebody began while it was read
             is_all, mapped = False, durable_by_map(self.layout.flush, lineage, self.files, newest)
         found = scan(data[start:], base=start, next_seq=newest, salvage=True).entries
         last = found[-1].record if found else None
         held, stated = (last.seq, last.durable) if last is not None else (newest - 1, 0)
-        return max(marked, newest - 1, stated, held if is_all else min(mapped, held))  # a map's word alone states no damage
+        return max(
+            marked, newest - 1, stated, held if is_all else min(mapped, held)
+        )  # a map's word alone states no damage
 
     def is_synced(self) -> bool:
         return not self.is_store or read_settings(self.layout).journal.sync != "never"
