@@ -319,6 +319,17 @@ def test_who_writes_without_a_map_says_that_one_of_an_earlier_start_says_nothing
         assert [record.seq for record in Reader(journal, "me").look().records] == [1, 2, 3, 4, 5]
 
 
+def test_a_map_that_was_cut_off_says_nothing_of_an_earlier_start(ada, bob):
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    write(ada, 4)
+    mark.write_bytes(before)
+    os.truncate(ada / "journal" / "flush", 64)
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(str(ada), LaterBoot("another")), takes_only=True).refusals == []
+        assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
+
+
 class WrittenMeanwhile(FolderCarrier):
     """A clone in which somebody writes, the first since the machine was started, when its newest segment is about to be read from elsewhere."""
 
