@@ -436,3 +436,53 @@ def test_a_sync_that_is_killed_leaves_nothing_that_was_redacted_meanwhile(tmp_pa
     with open_journal(ada) as journal:
         assert not journal.objects.has(digest)
         assert journal.damage is None
+
+
+class KilledBeforeItLooks(DoingBeforeItCommits):
+    """As that, and killed once all has its name."""
+
+    is_killed = False
+
+    def replace(self, source, target):
+        super().replace(source, target)
+        if self.is_killed and target.endswith(".jsonl"):
+            raise Stop
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_is_kept_while_the_record_comes_that_it_was_taken_out_goes_again(tmp_path, is_killed):
+    """An import beside the sync could not know, and the sync had looked before: the object stayed for good."""
+    ada = make_store(tmp_path / "ada", SystemClock())
+    bob = clone(ada, tmp_path / "bob")
+    secret, kept = {"text": "secret " * 20_000}, canonical({"text": "harmless " * 20_000})
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+        redact(journal, WRITER, seqs=[seq], reason="a secret")
+        lineage = journal.lineage
+    with open_journal(bob) as journal:
+        journal.mutate(put(4, "bob's"), WRITER)
+        before = os.stat(Layout(bob).index)
+
+    def keep():
+        with open_journal(bob) as other, other.objects.keeping():
+            assert digest not in TakenOut(other).now()
+            assert other.objects.put(canonical(secret)) == digest
+            other.objects.put(kept)
+
+    files = KilledBeforeItLooks(os.path.join(bob, "journal", lineage), keep)
+    files.is_killed = is_killed
+    with open_journal(bob, files) as journal:
+        try:
+            assert sync(journal, open_folder(ada, Files()), takes_only=True).refusals == []
+        except Stop:
+            assert is_killed
+    assert files.times == 1
+    with open_journal(bob) as journal:
+        assert journal.objects.has(digest) == is_killed
+        assert sync(journal, open_folder(ada, Files()), takes_only=True).refusals == []
+        assert [journal.objects.get(one) for one in journal.objects.digests()] == [kept]
+        assert not os.path.exists(journal.layout.emptying_file(lineage))
+        assert journal.get("decision", item(4)) is not None
+    assert is_killed or os.stat(Layout(bob).index).st_ino == before.st_ino, "no index is made anew where no record changes"

@@ -83,6 +83,7 @@ class Arrival:
         self._audits: Audits | None = None
         self._doomed: set[bytes] = set()
         self._is_removing = False  # objects that the target holds were taken out where the records come from
+        self._named: set[bytes] = set()  # that were taken out there, held or not: somebody may keep one meanwhile
         self._target = target
         self._source = source
         self._stores = stores
@@ -132,7 +133,8 @@ class Arrival:
     def commit(self) -> None:
         """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
         files, layout = self._files, self._target.layout
-        if self.is_emptying and self._target.is_store:
+        is_emptying = self.is_emptying
+        if is_emptying and self._target.is_store:
             check_all_here(layout, self._stores)
         self._remember(None)
         folder = layout.lineage_folder(self.lineage)
@@ -141,8 +143,9 @@ class Arrival:
                 self._finish_staged(part)
             if self.parts:
                 files.make_folder(folder)
-            if self._is_changing:  # whoever stops behind this line is followed by one who goes on
+            if self._is_changing or self._named:  # whoever stops behind this line is followed by one who goes on
                 write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
+            if self._is_changing:
                 self._discard_index()  # it says where records lie, and what they said
             if self.parts:
                 self._rename(folder)
@@ -154,8 +157,11 @@ class Arrival:
             files.make_folder(folder)
             write_atomic(files, self._target.head_path(self.lineage), encode_head(self.head))
         self._remember(self.head)
-        if self.is_emptying:
+        if is_emptying:
             self._remove_emptied()
+        elif self._named:
+            self._remove_late()
+            self._end_emptying()
 
     @property
     def is_emptying(self) -> bool:
@@ -375,7 +381,9 @@ class Arrival:
             self._check_stubs(is_cut=is_cut)
 
     def _look_for_removed(self, entry: Entry) -> None:
-        gone = {one for one in removed_objects(entry, self.lineage) if self._target.objects.has(one)}
+        named = removed_objects(entry, self.lineage)
+        gone = {one for one in named if self._target.objects.has(one)}
+        self._named |= named
         self._doomed |= gone
         self._is_removing |= bool(gone)
 
@@ -502,6 +510,18 @@ class Arrival:
                     named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
         gone.remove(sorted(self._doomed - named), self._target.objects, self._target.writing)
         self._discard_index()  # one that was made meanwhile
+        self._end_emptying()
+
+    def _remove_late(self) -> None:
+        """Objects that were kept while the records that say that they were taken out came: who kept them could not know."""
+        objects = self._target.objects
+        objects.wait_for_keepers()
+        there = [one for one in sorted(self._named) if objects.has(one)]
+        if there:
+            gone = TakenOut(self._target)
+            gone.remove([one for one in there if one in gone.now()], objects, self._target.writing)
+
+    def _end_emptying(self) -> None:
         try:
             self._files.unlink(self._emptying_path)
         except OSError as error:
