@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, PeriplusError
 from periplus.base.files import Files
+from periplus.base.locks import holder_of
 from periplus.journal.carriers import FolderCarrier, open_folder
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
@@ -19,6 +22,7 @@ from periplus.journal.layout import Layout
 from periplus.journal.redaction import files_below, redact
 from periplus.journal.removed import TakenOut
 from periplus.journal.settings import read_settings
+from periplus.objects.keeping import door_of
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put
 
@@ -485,4 +489,39 @@ def test_what_is_kept_while_the_record_comes_that_it_was_taken_out_goes_again(tm
         assert [journal.objects.get(one) for one in journal.objects.digests()] == [kept]
         assert not os.path.exists(journal.layout.emptying_file(lineage))
         assert journal.get("decision", item(4)) is not None
-    assert is_killed or os.stat(Layout(bob).index).st_ino == before.st_ino, "no index is made anew where no record changes"
+    assert is_killed or os.stat(Layout(bob).index).st_ino == before.st_ino, (
+        "no index is made anew where no record changes"
+    )
+
+
+def test_who_keeps_an_object_while_the_record_comes_that_it_was_taken_out_is_waited_for(tmp_path):
+    ada = make_store(tmp_path / "ada", SystemClock())
+    bob = clone(ada, tmp_path / "bob")
+    secret = {"text": "secret " * 20_000}
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+        redact(journal, WRITER, seqs=[seq], reason="a secret")
+        lineage = journal.lineage
+    looked, put_by = threading.Event(), []
+
+    def keep():
+        with open_journal(bob) as other, other.objects.keeping():
+            assert digest not in TakenOut(other).now()
+            looked.set()
+            while holder_of(door_of(other.objects.root)) is None:
+                time.sleep(0.001)
+            put_by.append(other.objects.put(canonical(secret)))
+
+    keeper = threading.Thread(target=keep, daemon=True)
+
+    def begin():
+        keeper.start()
+        assert looked.wait(60)
+
+    with open_journal(bob, DoingBeforeItCommits(os.path.join(bob, "journal", lineage), begin)) as journal:
+        assert sync(journal, open_folder(ada, Files()), takes_only=True).refusals == []
+        keeper.join(60)
+        assert put_by == [digest]
+        assert not journal.objects.has(digest)
