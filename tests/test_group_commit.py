@@ -419,3 +419,14 @@ def test_what_waits_for_a_sync_is_not_read_again_by_each_mutation(root, monkeypa
         journal.mutate(put(2, "y"), WRITER)
         assert journal.unindexed() == []
         assert [entry.next_seq - 1 for entry in journal.index.watermarks().values()] == [journal.end().next_seq - 1]
+
+
+def test_where_nobody_syncs_an_observation_is_derived_from_at_once(root):
+    """It counts as acknowledged there."""
+    config = Path(root, "config.toml")
+    config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
+    with open_journal(root) as journal:
+        journal.mutate(lambda transaction: transaction.observe({"tool": "ls"}), WRITER, durable=False)
+        assert (
+            [entry.next_seq - 1 for entry in journal.index.watermarks().values()] == [2] == [journal.end().next_seq - 1]
+        )
