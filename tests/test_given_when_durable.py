@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import signal
@@ -325,6 +326,18 @@ def test_a_map_that_was_cut_off_says_nothing_of_an_earlier_start(ada, bob):
     write(ada, 4)
     mark.write_bytes(before)
     os.truncate(ada / "journal" / "flush", 64)
+    with open_journal(bob) as journal:
+        assert sync(journal, open_folder(str(ada), LaterBoot("another")), takes_only=True).refusals == []
+        assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
+
+
+def test_a_map_of_another_machine_says_nothing_of_a_start_of_this_one(ada, bob):
+    """A folder that is shared: whoever writes it may be at it there."""
+    mark, lineage = ada / "journal" / "durable", ada / "journal" / "lineage.json"
+    before = mark.read_bytes()
+    write(ada, 4)
+    mark.write_bytes(before)
+    lineage.write_text(json.dumps(json.loads(lineage.read_text()) | {"host": "elsewhere", "boot": "another"}))
     with open_journal(bob) as journal:
         assert sync(journal, open_folder(str(ada), LaterBoot("another")), takes_only=True).refusals == []
         assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]

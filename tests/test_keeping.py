@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -96,3 +98,23 @@ def test_nobody_stands_before_the_door_for_ever(tmp_path):
     assert redacting.wait(60) == 0
     with keeping.block():
         pass
+
+
+def test_time_in_which_the_waiter_was_stopped_does_not_count(tmp_path, monkeypatch):
+    """A container that was paused, a lid that was shut: an import gave up though nobody had kept it waiting."""
+    root = os.fspath(tmp_path / "objects")
+    os.makedirs(root)
+    door = os.open(door_of(root), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(door, fcntl.LOCK_EX)
+    now, looks = time.monotonic, []
+
+    def later():
+        looks.append(1)
+        if len(looks) == 4:
+            fcntl.flock(door, fcntl.LOCK_UN)
+        return now() + (1000.0 if len(looks) > 1 else 0.0)
+
+    monkeypatch.setattr(time, "monotonic", later)
+    with Keeping(root, Files()).block():
+        assert len(looks) >= 4
+    os.close(door)

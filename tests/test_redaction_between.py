@@ -525,3 +525,60 @@ def test_who_keeps_an_object_while_the_record_comes_that_it_was_taken_out_is_wai
         keeper.join(60)
         assert put_by == [digest]
         assert not journal.objects.has(digest)
+
+
+class RedactedWhileItPuts(Files):
+    """Somebody redacts when an object is about to get its name; then this process is gone."""
+
+    redactor: threading.Thread | None = None
+    is_gone = False
+
+    def __init__(self, objects, redact):
+        super().__init__()
+        self.objects, self.redact = objects, redact
+
+    def replace(self, source, target):
+        if target.startswith(self.objects) and self.redactor is None:
+            self.redactor = threading.Thread(target=self.redact, daemon=True)
+            self.redactor.start()
+            while self.redactor.is_alive() and holder_of(door_of(self.objects)) is None:
+                time.sleep(0.001)
+            super().replace(source, target)
+            self.is_gone = True
+            raise Stop
+        super().replace(source, target)
+
+    def unlink(self, path):
+        if not self.is_gone:
+            super().unlink(path)
+
+
+def test_a_redaction_waits_for_the_object_that_a_sync_is_at(tmp_path):
+    """Whoever is killed behind it leaves nothing that was redacted."""
+    bob = make_store(tmp_path / "bob", SystemClock())
+    ada = clone(bob, tmp_path / "ada")
+    secret = {"text": "secret " * 20_000}
+    with open_journal(ada) as journal:
+        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
+        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+        (digest,) = journal.objects.digests()
+        journal.objects.remove(digest)  # it was lost here, so it would come
+    with open_journal(bob) as journal:
+        journal.objects.put(canonical(secret))
+        journal.mutate(put(4, "it mentions the object"), WRITER)
+
+    def redacting():
+        with open_journal(ada) as journal:
+            gone = TakenOut(journal)
+            said = {"lineage": journal.lineage, "records": [], "objects": [digest.hex()], "reason": f"what {seq} says"}
+            journal.mutate(lambda t: t.meta("redact", said), WRITER)
+            gone.remove([digest], journal.objects, journal.writing)
+
+    files = RedactedWhileItPuts(Layout(ada).objects, redacting)
+    with open_journal(ada, files=files) as journal, pytest.raises(Stop):
+        sync(journal, open_folder(bob, Files()), references=lambda one, _: {digest} if one.item_id == item(4) else set(),
+             takes_only=True)  # fmt: skip
+    assert files.redactor is not None
+    files.redactor.join(60)
+    with open_journal(ada) as journal:
+        assert digest not in journal.objects.digests()
