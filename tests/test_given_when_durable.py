@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -341,6 +342,23 @@ def test_a_map_of_another_machine_says_nothing_of_a_start_of_this_one(ada, bob):
     with open_journal(bob) as journal:
         assert sync(journal, open_folder(str(ada), LaterBoot("another")), takes_only=True).refusals == []
         assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
+
+
+def test_a_copy_that_was_made_while_its_store_was_written_says_no_more_than_it_has(ada, tmp_path):
+    """The segment was copied before the map."""
+    mark = ada / "journal" / "durable"
+    before = mark.read_bytes()
+    left = write(ada, 4)
+    mark.write_bytes(before)
+    copied = tmp_path / "copied" / ".periplus"
+    shutil.copytree(ada, copied)
+    (segment,) = (copied / "journal" / left).glob("*.jsonl")
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:-1]))
+    (copied / "index.sqlite").unlink()
+    write(copied, 5)
+    with open_journal(copied) as journal:
+        assert journal.own.left == {left: 3}
+        assert journal.damage is None
 
 
 class WrittenMeanwhile(FolderCarrier):
