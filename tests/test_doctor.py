@@ -252,6 +252,7 @@ def test_what_killed_writers_had_not_synced_makes_no_file_wrong(root):
         Path(paths[0]).write_text("{}")
         assert [one.path for one in examine(journal).problems if one.severity == "warning"] == paths[:1]
         Path(paths[0]).unlink()
+        assert [one.path for one in examine(journal).problems if one.severity == "warning"] == paths[:1]
         put(journal, 4)
         take_in(journal)
         assert examine(journal).problems == []
@@ -343,3 +344,13 @@ def test_what_is_written_meanwhile_is_no_difference_between_files_and_journal(ro
         assert journal.get("decision", item(102)) is not None
         Path(journal.layout.entity_file("decision", item(102))).write_text("{}")
         assert [one.path for one in examine(journal).problems] == [journal.layout.entity_file("decision", item(102))]
+
+
+def test_what_is_wrong_with_what_is_remembered_of_a_clone_is_told_once(root):
+    lineage = new_id("lin")
+    path = Path(root, "journal", "peers", f"{lineage}.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    with open_journal(root) as journal:
+        told = [one.what for one in examine(journal).problems if one.path == os.fspath(path)]
+    assert told == ["not what is remembered of a lineage"]
