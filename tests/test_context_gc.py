@@ -278,6 +278,34 @@ def test_an_object_that_is_parked_again_as_soon_as_it_is_back_is_still_had(tmp_p
     assert files.times == 0
 
 
+class BroughtBackFirst(ObjectStore):
+    """Somebody else brings an object back just before it is looked for here."""
+
+    do = None
+
+    def paths_of(self, digest: bytes) -> list[str]:
+        do, self.do = self.do, None
+        if do is not None:
+            do(digest)
+        return super().paths_of(digest)
+
+
+def test_an_object_that_another_brings_back_between_two_looks_is_had(tmp_path, clock):
+    files, parked = Files(), BroughtBackFirst(str(tmp_path / "parked"), Files())
+    objects, other = (
+        FolderObjects(ObjectStore(str(tmp_path / "objects"), files), str(tmp_path), files, one)
+        for one in (parked, ObjectStore(parked.root, files))
+    )
+    digest = objects.put(b"had " * 900)
+    assert objects.park(digest, clock.now_ms())
+    parked.do = other.restore
+    assert objects.has(digest)
+    objects.settle()
+    assert objects.park(digest, clock.now_ms())
+    parked.do = other.restore
+    assert objects.get(digest) == b"had " * 900
+
+
 COLLECTS = """
 import sys, time
 from periplus.context.disk import DiskStore
