@@ -65,6 +65,21 @@ def test_what_hooks_tell_is_taken_in(away):
     assert len(shell("trail", "list").lines) == 1
 
 
+@pytest.mark.slow
+def test_what_hooks_tell_is_taken_in_where_a_checkpoint_left_keys_out(alone, tmp_path):  # noqa: F811 - the fixture
+    """Their keys are newer than the oldest that it kept."""
+    with Project.open(str(alone.folder), WRITER) as project:
+        for number in range(KEYS_MAX):
+            project.journal.mutate(lambda t: t.observe({}), WRITER, key=f"key {number}", project=False, durable=False)
+    archived(alone.folder, tmp_path / "away")
+    hook(alone, "SessionStart", source="startup")
+    hook(alone, "UserPromptSubmit", prompt="Heat the boiler")
+    hook(alone, "PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_response={"stdout": "hot"})
+    hook(alone, "SessionEnd", reason="exit")
+    assert "Heat the boiler" in alone("trail", "list").out
+    assert not (alone.folder / ".periplus" / "hooks" / "notes").exists()
+
+
 def test_the_agent_begins_and_goes_on_with_a_session(away):
     """Its own records were asked for from the first one on, though it had none before."""
     shell, archive, elsewhere = away
