@@ -152,3 +152,13 @@ def test_a_list_of_what_is_taken_in_that_came_with_a_repository_takes_nothing_in
         spool.begin(10, 1 << 20)
     group.chmod(0o600)
     assert spool.begin(10, 1 << 20).names == (name,)  # our own list stands: what was begun is gone on with
+
+
+def test_a_group_is_as_old_as_what_was_left_first(tmp_path):
+    """Its key is not older: who writes with it need not look among keys of before."""
+    spool = Spool(os.fspath(tmp_path / "spool"))
+    for at_ms in (9_000, 7_000, 8_000):
+        spool.leave(b"{}", at_ms * 1_000_000 + 5)
+    for _ in range(2):
+        group = spool.begin(10, 1 << 20)
+        assert (len(group.names), group.oldest_ms) == (3, 7_000)
