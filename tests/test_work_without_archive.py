@@ -12,6 +12,7 @@ from periplus.agent.turn_index import TurnIndex
 from periplus.base.errors import DamageError
 from periplus.journal import Writer
 from periplus.journal.checkpoint import KEYS_MAX
+from periplus.journal.remaining import need_records
 from periplus.project import Project
 from support import WRITER, item, make_store, open_journal
 from test_agent_pages import opened, turn_of
@@ -183,6 +184,23 @@ def test_of_keys_that_a_checkpoint_left_out_only_new_ones_are_taken(tmp_path):
     with open_journal(root) as journal:
         assert write(journal, "long ago") == first._replace(repeated=True)
         assert not write(journal, "never").repeated
+
+
+def test_what_begins_right_behind_the_checkpoint_needs_nothing_of_before(tmp_path):
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        put(journal, 1, "first")
+        journal.roll()
+        put(journal, 2, "second")
+        path = journal.reader(journal.lineage).path_of(1)
+    from_checkpoint(root)
+    shutil.move(path, tmp_path / "away")
+    with open_journal(root) as journal:
+        floor = journal.index.floors()[journal.lineage]
+        assert floor > 1
+        need_records(journal, journal.lineage, floor)
+        with pytest.raises(DamageError, match="neither here nor in archive/"):
+            need_records(journal, journal.lineage, floor - 1)
 
 
 def test_a_live_run_takes_steps_with_keys(away):
