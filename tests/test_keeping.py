@@ -16,6 +16,7 @@ from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
 from periplus.base.locks import holder_of
 from periplus.objects.keeping import Keeping, door_of
+from periplus.objects.store import ObjectStore
 
 
 class Fellow(threading.Thread):
@@ -118,3 +119,25 @@ def test_time_in_which_the_waiter_was_stopped_does_not_count(tmp_path, monkeypat
     with Keeping(root, Files()).block():
         assert len(looks) >= 4
     os.close(door)
+
+
+def test_who_was_in_haste_is_patient_again(tmp_path, monkeypatch):
+    """What an import does behind what hooks left waits as long as ever."""
+    store = ObjectStore(os.fspath(tmp_path / "objects"), Files())
+    door = os.path.join(store.root, "door.lock")
+    with store.keeping():
+        pass
+    fd = os.open(door, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with store.in_haste(0.0), pytest.raises(LockTimeoutError, match="within 0 s"), store.keeping():
+        raise AssertionError
+    now = time.monotonic
+
+    def looked():  # only who waits looks at the clock
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        return now()
+
+    monkeypatch.setattr(time, "monotonic", looked)
+    with store.keeping():
+        pass
+    os.close(fd)
