@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["run"]
 
 import gc
+import os
 import sys
 from typing import Final, NoReturn
 
@@ -16,13 +17,32 @@ _GARBAGE_MIN: Final = (
 def run() -> NoReturn:
     gc.set_threshold(_GARBAGE_MIN)
     words = sys.argv[1:]
-    if words[:1] == ["hook"] and not {"-h", "--help"} & {*words}:
-        from periplus.cli.hook_entry import run_hook
+    is_hook = words[:1] == ["hook"] and not {"-h", "--help"} & {*words}
+    try:
+        if is_hook:
+            from periplus.cli.hook_entry import run_hook
 
-        run_hook(words[1:])
-    from periplus.base.lean import load_argparse
+            run_hook(words[1:])
+        from periplus.base.lean import load_argparse
+        from periplus.cli.interrupts import hold_while_loading
 
-    load_argparse()
-    from periplus.cli import main
+        hold_while_loading()
+        load_argparse()
+        from periplus.cli import main
 
-    main.run()
+        main.run()
+    except KeyboardInterrupt:  # before the command had begun, or behind its end
+        _leave_interrupted(is_hook=is_hook)
+
+
+def _leave_interrupted(*, is_hook: bool) -> NoReturn:
+    """Without a traceback. Who calls a hook is never disturbed: see ``hook_entry``."""
+    if is_hook:
+        os._exit(0)
+    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED
+
+    try:
+        os.write(2, INTERRUPTED.encode())
+    except OSError:
+        pass  # nobody reads it
+    os._exit(EXIT_INTERRUPTED)

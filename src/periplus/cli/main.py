@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 EXIT_DEFECT: Final = 70
-EXIT_INTERRUPTED: Final = 130
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn behind theirs
 # Commands that are called for what they say: with a closed standard output they would do nothing and look done.
 _ONLY_SAYS: Final = frozenset({
@@ -260,7 +259,9 @@ def main(argv: Sequence[str]) -> int:
 
         give_up_output()
     except KeyboardInterrupt:
-        sys.stderr.write("\nperiplus: interrupted; what was acknowledged is kept\n")
+        from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED
+
+        sys.stderr.write(INTERRUPTED)
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
         told = _told(error)
