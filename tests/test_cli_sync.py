@@ -286,6 +286,15 @@ def test_what_is_no_place_is_one_clear_error(people, tmp_path, where, code, wron
     assert not list(tmp_path.rglob("x"))
 
 
+def test_who_names_a_new_folder_without_a_path_is_told_how(people):
+    ada = people["ada"]
+    ada("remember", "Ports start at 8000")
+    told = ada.fails("sync", "--with", "my stick", code=2, wrong="no folder, remote or URL").err
+    command = re.search(r"periplus (sync .*)$", told, re.MULTILINE)[1]
+    assert "/my stick (" in ada(*shlex.split(command)).out
+    assert list((ada.folder / "my stick").iterdir())
+
+
 @pytest.mark.parametrize("where", ["../bob", "../bob/.periplus"])
 def test_a_clone_whose_settings_git_took_is_no_git_remote(people, tmp_path, where):
     ada, bob = people["ada"], people["bob"]

@@ -298,7 +298,7 @@ def _address(
         if where.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) and not os.path.lexists(path):
             return None, []
         raise
-    except UsageError:
+    except UsageError as error:
         file = _file_on_the_way(path) if os.sep in where or os.path.isfile(path) else ""
         if file:
             raise UsageError(
@@ -306,6 +306,12 @@ def _address(
             ) from None
         if os.sep in where and not where.startswith("-"):
             return None, []
+        if where[:1] != "-" and ":" not in where and not os.path.lexists(path):
+            import shlex
+
+            error.mend += (
+                f" For a new exchange folder in this one: periplus sync --with {shlex.quote(f'.{os.sep}{where}')}"
+            )
         raise
 
 
