@@ -92,6 +92,21 @@ def test_there_and_back_through_a_pipe(shell, tmp_path):
     assert refused.returncode == 3
     assert b"cannot write standard output: No space left on device" in refused.stderr
 
+    ours, theirs = os.pipe()
+    os.close(ours)  # as a backup over ssh whose other end died
+    with open(theirs, "wb") as nobody:
+        cut = subprocess.run(
+            [PERIPLUS, "export", "-"],
+            cwd=shell.folder,
+            env=shell.environment(),
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert cut.returncode == 3
+    assert cut.stderr.decode().startswith("periplus: whoever read standard output went away")
+    assert cut.stderr.count(b"\n") == 2
+
     code, out, err = run("import", "-", "cut", stdin=data[: len(data) // 2], cwd=tmp_path)
     assert (code, out, (tmp_path / "cut").exists()) == (2, b"", False)
     assert "Save it to a file, and import that" in err

@@ -139,7 +139,8 @@ def _export_out(face: Face, *, damaged: bool) -> int:
     import sys
     import tempfile
 
-    from periplus.base.errors import UsageError, environment_failure
+    from periplus.base.errors import EnvironmentFailure, UsageError, environment_failure
+    from periplus.cli.face import give_up_output
 
     if face.as_json or face.stdout.isatty():
         raise UsageError(
@@ -154,8 +155,12 @@ def _export_out(face: Face, *, damaged: bool) -> int:
             with open(path, "rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            raise
+        except BrokenPipeError as error:  # no end like that of `| head`: half of the file is none
+            give_up_output()
+            raise EnvironmentFailure(
+                "whoever read standard output went away before the whole file was written",
+                safe="The store is as it was; what was read cannot be imported.", mend="See why, and repeat it, or name a FILE.",
+            ) from error  # fmt: skip
         except OSError as error:
             raise environment_failure(error, "write", "standard output") from error
     for line in (*_lost(face, packed), *_doubtful(face, packed)):
