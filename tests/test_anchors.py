@@ -198,6 +198,27 @@ def test_edits_outside_and_moves_inside_the_file_leave_it_fresh(project, tmp_pat
     assert where(project, entity)[0][0] == "fresh"
 
 
+@pytest.mark.parametrize("ref", ["src/auth.py", "src/auth.py:hash_password", "src/auth.py:5-7"])
+def test_other_line_ends_are_no_change(project, tmp_path, ref):
+    """As `core.autocrlf` of one clone, and not of another, has them; git sees no change then."""
+    entity = keep(project, ref)
+    git(tmp_path, "config", "core.autocrlf", "true")
+    (tmp_path / "src/auth.py").unlink()
+    git(tmp_path, "checkout", "--", "src/auth.py")
+    assert b"\r\n" in (tmp_path / "src/auth.py").read_bytes()
+    assert stale(project) == ()
+    there = keep(project, ref, text="and scrypt is slow").item_id
+    git(tmp_path, "mv", "src/auth.py", "src/login.py")
+    assert where(project, entity)[0][:2] == ("moved", "src/login.py")
+    git(tmp_path, "mv", "src/login.py", "src/auth.py")
+    git(tmp_path, "config", "core.autocrlf", "false")
+    (tmp_path / "src/auth.py").unlink()
+    git(tmp_path, "checkout", "--", "src/auth.py")
+    assert where(project, project.journal.find(there))[0][0] == "fresh"
+    write(tmp_path, AUTH.replace("salt = new_salt()", "salt = b''").replace("\n", "\r\n"))
+    assert "changed" in stale(project)[0]
+
+
 @pytest.mark.parametrize(
     "ref", ["src/auth.py", "src/auth.py:hash_password", "src/auth.py:5-7", "src/auth.py:Session.name"]
 )

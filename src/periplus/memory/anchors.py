@@ -111,10 +111,8 @@ def anchor_of(item: JSONValue) -> Anchor | None:
 
 def is_intact(anchor: Anchor, data: bytes) -> bool:
     """Whether what is anchored stands unchanged in ``data``, a version of its file."""
-    if anchor.region is None or anchor.file:
-        digest = sha256(data).hex()
-        if digest == (anchor.file or anchor.sha256):
-            return True
+    if (anchor.region is None or anchor.file) and _File(anchor.path, data).has(anchor.file or anchor.sha256):
+        return True
     return anchor.region is not None and find_region(lines_of(data), anchor.region) > 0
 
 
@@ -128,6 +126,18 @@ class _File:
     @cached_property
     def digest(self) -> str:
         return sha256(self.data).hex()
+
+    @cached_property
+    def _digest_of_other_line_ends(self) -> str:
+        """That of the file as git checks it out elsewhere, where its settings or a system have lines end otherwise."""
+        is_crlf = b"\r\n" in self.data
+        return sha256(self.data.replace(b"\r\n", b"\n") if is_crlf else self.data.replace(b"\n", b"\r\n")).hex()
+
+    def has(self, digest: str) -> bool:
+        """Whether ``digest`` is that of the file, whatever its lines end with."""
+        if digest == self.digest:
+            return True
+        return digest == self._digest_of_other_line_ends
 
     @cached_property
     def lines(self) -> list[bytes]:
@@ -190,7 +200,7 @@ class Ground:
         if file is None:
             return None
         if anchor.region is None:
-            return Standing(anchor, "fresh" if file.digest == anchor.sha256 else "changed", anchor.path)
+            return Standing(anchor, "fresh" if file.has(anchor.sha256) else "changed", anchor.path)
         if anchor.file and file.digest == anchor.file:
             return Standing(anchor, "fresh", anchor.path, anchor.region.start)
         at = find_region(file.lines, anchor.region, file.sums)
@@ -287,7 +297,7 @@ def _is_telling(anchor: Anchor) -> bool:
 def _found_in(anchor: Anchor, file: _File) -> Standing | None:
     """Where what left its file stands unchanged in ``file``, if it does."""
     if anchor.region is None:
-        is_it = len(file.data) >= _TELLING_BYTES and file.digest == anchor.sha256
+        is_it = len(file.data) >= _TELLING_BYTES and file.has(anchor.sha256)
         return Standing(anchor, "moved", file.path) if is_it else None
     if not _is_telling(anchor) or anchor.name.rpartition(".")[2].encode() not in file.data:
         return None
