@@ -74,6 +74,14 @@ def test_what_cannot_be_found_again_is_refused_and_nothing_of_the_batch_is_writt
     assert [one[0] for one in due(project)] == [kept.item_id]
 
 
+def test_of_a_file_that_is_gone_nobody_is_told_to_name_lines(project, tmp_path):
+    lost = keep(project, "src/auth.py:hash_password")
+    (tmp_path / "src" / "auth.py").unlink()
+    with pytest.raises(UsageError, match=r"src/auth\.py:hash_password cannot be found again") as caught:
+        project.reviewing.confirm([lost.item_id])
+    assert caught.value.mend.endswith(f"periplus confirm {lost.item_id} --about FILE")
+
+
 def test_an_edited_range_at_the_ends_of_a_file_is_found_between_what_is_around(project, tmp_path):
     first, last = keep(project, "src/auth.py:1-2"), keep(project, "src/auth.py:15-16", text="closing closes")
     write(

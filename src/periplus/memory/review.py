@@ -220,12 +220,13 @@ def _expires(journal: Journal, entity: Entity) -> bool:
 def _found_again(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
     about, path = anchored_anew(item, ground)
     if about is None:
-        raise _lost(entity, str(item.get("ref", "")) if isinstance(item, dict) else "", path)
+        ref = str(item.get("ref", "")) if isinstance(item, dict) else ""
+        raise _lost(entity, ref, f"{path}:FIRST-LAST" if ground.read(path) is not None else "FILE")
     return about
 
 
-def _lost(entity: Entity, ref: str, path: str) -> UsageError:
+def _lost(entity: Entity, ref: str, about: str) -> UsageError:
     return UsageError(
         f"{ref} cannot be found again", safe=_SAFE,
-        mend=f"Say what it is about now: periplus confirm {entity.item_id} --about {path}:FIRST-LAST",
+        mend=f"Say what it is about now: periplus confirm {entity.item_id} --about {about}",
     )  # fmt: skip
