@@ -741,11 +741,11 @@ def test_what_sparse_checkout_took_away_is_said_and_what_brings_it(sparse, tmp_p
     assert sparse.json("status").sparse == ""
     git(sparse.folder, "sparse-checkout", "set", "src")
     assert not (sparse.folder / ".periplus").exists(), "git does it; else the warnings could go"
-    done = sparse.fails("recall", "steam", code=2, wrong=".periplus, which git's sparse-checkout leaves out")
-    assert (
-        "If git has it: `git sparse-checkout add .periplus` brings it. Else make one with `periplus init`" in done.err
-    )
-    git(sparse.folder, "sparse-checkout", "add", ".periplus")
+    done = sparse.fails("recall", "steam", code=2, wrong=".periplus, which git's sparse-checkout leaves out",
+                        cwd=sparse.folder / "src")  # fmt: skip
+    add = f"git -C {sparse.folder} sparse-checkout add .periplus"
+    assert f"If git has it: `{add}` brings it. Else make one with `periplus init`" in done.err
+    git(sparse.folder / "src", *add.split()[1:])
     assert "Steam comes first" in sparse("recall", "steam").out
     assert sparse("status").lines[-2:] == [
         "git      sparse-checkout is on: had it left .periplus out, it deleted the journal that was here. What that had is",
@@ -782,7 +782,7 @@ def test_a_journal_whose_settings_sparse_checkout_left_out_is_brought_them_by_gi
     (sparse.folder / ".periplus").mkdir()
     shutil.copytree(tmp_path / "journal", sparse.folder / ".periplus/journal")
     done = sparse.fails("recall", "steam", code=2, wrong="its config.toml is gone, git's sparse-checkout leaves it out")
-    assert "Bring it back from git: `git sparse-checkout add .periplus`" in done.err
+    assert f"Bring it back from git: `git -C {sparse.folder} sparse-checkout add .periplus`" in done.err
     git(sparse.folder, "sparse-checkout", "add", ".periplus")
     assert "Oil comes second" in sparse("recall", "oil").out
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = ["PROJECT_FILE", "SETTINGS", "USER_FILE", "Setting", "Settings", "load_settings", "read_table"]
 
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -157,7 +158,7 @@ def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
         if private and (status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), 0)):
             raise RefusedError(
                 f"{path} may be written by others: what it says is not believed", safe="Nothing was read from it.",
-                mend=f"Look at what it says, then run `chmod 600 {path}`.",
+                mend=f"Look at what it says, then run `chmod 600 {shlex.quote(path)}`.",
             )  # fmt: skip
         data = read_plain(path, FILE_BYTES_MAX + 1)
     except FileNotFoundError:

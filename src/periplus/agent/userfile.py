@@ -11,6 +11,7 @@ __all__ = ["LOCK_NAME", "UserFile", "Words"]
 
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -52,9 +53,9 @@ class UserFile(Generic[_Held]):
             status = os.lstat(self.path)
             theirs = 0o077 if self._is_secret else 0o022
             if not stat.S_ISREG(status.st_mode) or status.st_mode & theirs or status.st_uid != os.geteuid():
-                mend = f"Look at what it says, then run `chmod 600 {self.path}`."
+                mend = f"Look at what it says, then run `chmod 600 {shlex.quote(self.path)}`."
                 if self._is_secret:
-                    mend = f"Run `chmod 600 {self.path}`; where others use this machine, take new keys."
+                    mend = f"Run `chmod 600 {shlex.quote(self.path)}`; where others use this machine, take new keys."
                 raise RefusedError(f"{self.path} {words.unbelieved}", safe=words.safe, mend=mend)
             if status.st_size > self._bytes_max:
                 raise self._odd(f"it has over {self._bytes_max:,} bytes")

@@ -138,9 +138,12 @@ def _left_out(root: str) -> str:
         return ""
     name = os.path.basename(root)
     state = sparse_state(dot_git if os.path.isdir(dot_git) else pointed(dot_git), name)
-    return {"outside": f"`git sparse-checkout add {name}`", "patterns": f"`git sparse-checkout add /{name}/`"}.get(
-        state, ""
-    )
+    add = {"outside": name, "patterns": f"/{name}/"}.get(state)
+    if add is None:
+        return ""
+    import shlex  # only where it is said
+
+    return f"`git -C {shlex.quote(top)} sparse-checkout add {add}`"
 
 
 def _is_store(root: str) -> bool:

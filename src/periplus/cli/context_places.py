@@ -6,6 +6,7 @@ __all__ = ["next_merge", "other_store", "place_arguments", "read_token", "told_p
 
 import argparse
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -75,7 +76,7 @@ def read_token(face: Face, name: str) -> str:
         raise RefusedError(
             f"the token in {name} may be read by others than its owner: its mode is {stat.S_IMODE(status.st_mode):04o}",
             safe="Nothing was changed.",
-            mend=f"Run `chmod 600 {name}`, and make a new token if others use this machine.",
+            mend=f"Run `chmod 600 {shlex.quote(name)}`, and make a new token if others use this machine.",
         )
     if not token.isprintable():
         raise UsageError(

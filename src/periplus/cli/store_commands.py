@@ -97,7 +97,7 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     def lines() -> Iterator[str]:
         yield f"{'Made' if created.is_new else 'Found'} the store {visible(created.root)}"
         if joined is not None:
-            yield from _joined(joined)
+            yield from _joined(joined, os.path.relpath(os.path.join(created.root, "config.toml"), face.cwd))
             return
         if is_in_bare(created.root):
             yield "  It is of all worktrees, and in none: git keeps nothing of it. `periplus sync` brings it to other clones."
@@ -120,13 +120,13 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     return 0
 
 
-def _joined(joined: Joined) -> Iterator[str]:
+def _joined(joined: Joined, settings: str) -> Iterator[str]:
     if not joined.joined:
         yield f"  Its settings and its records are of one store, {joined.store_id}: there is nothing to join."
         return
     others = " and ".join(joined.joined)
     yield f"  {others} {'is' if len(joined.joined) == 1 else 'are'} one with {joined.store_id}{'' if joined.is_new else ' already'}."
-    yield "Next: git add .periplus/config.toml, commit and push it, so that the other clones know"
+    yield f"Next: git add {visible(shlex.quote(settings))}, commit and push it, so that the other clones know"
     yield "      periplus sync --with REMOTE, here and there"
 
 
@@ -142,7 +142,7 @@ def _tell_of_store_above(face: Face, root: str) -> None:
     if above != root:
         face.stderr.write(
             f"periplus: there is a store above, {visible(above)}; from here on it is not the one of {visible(folder)}\n"
-            f"If that one was meant, remove the new one: rm -r {visible(root)}\n"
+            f"If that one was meant, remove the new one: rm -r {visible(shlex.quote(root))}\n"
         )
 
 

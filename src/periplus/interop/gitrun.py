@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import EnvironmentFailure, FormatError, environment_failure
@@ -52,7 +53,7 @@ def check_repository(repo: str) -> None:
         raise EnvironmentFailure(
             f"git does not trust {repo}: it belongs to somebody else",
             safe="Nothing was read.",
-            mend=f"If you do: git config --global --add safe.directory {os.path.abspath(repo)}",
+            mend=f"If you do: git config --global --add safe.directory {shlex.quote(os.path.abspath(repo))}",
         )
     raise FormatError(
         "not a git repository",

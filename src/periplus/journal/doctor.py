@@ -21,6 +21,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import sqlite3
 import stat
 from collections.abc import Callable, Collection, Iterator
@@ -618,7 +619,10 @@ def _check_modes(root: str) -> Iterator[Problem]:
     if open_to_all:
         more = f", and {len(open_to_all) - 1:,} more" if len(open_to_all) > 1 else ""
         yield Problem(
-            "warning", f"anybody on this machine may write to it{more}", open_to_all[0], mend=f"chmod -R o-w {root}"
+            "warning",
+            f"anybody on this machine may write to it{more}",
+            open_to_all[0],
+            mend=f"chmod -R o-w {shlex.quote(root)}",
         )
 
 
@@ -644,7 +648,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     for name in sorted(os.listdir(layout.keys)) if os.access(layout.keys, os.R_OK) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {path}")
+            yield Problem("warning", "a private key that others can read", path, mend=f"chmod 600 {shlex.quote(path)}")
     kind = file_system_of(layout.root)
     if kind in NETWORK_SYSTEMS:
         yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",

@@ -125,12 +125,16 @@ def unnamed_store(
     for lineage in lineages:
         header = _first_header(layout, lineage)
         if header is not None and header.lineage == lineage and header.store not in stores:
+            import shlex
+
+            folder, name = os.path.split(layout.root)
+            bring = f"git -C {shlex.quote(folder)} checkout main -- {shlex.quote(os.path.join(name, 'config.toml'))}"
             return DamageError(
                 f"config.toml names store {settings.id}, records here are of store {header.store}, too",
                 path=layout.config,
                 safe="Every record is still here; nothing was written.",
                 mend="If these are settings of before the two were joined, as of an old commit: bring the newest with git, such as "
-                     f'`git checkout main -- .periplus/config.toml`. Else add there: joined = ["{header.store}"].',
+                     f'`{bring}`. Else add there: joined = ["{header.store}"].',
             )  # fmt: skip
     return None
 

@@ -136,7 +136,7 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
             remaining.append(
                 Remaining(
                     f"git's history of {name}, if it was committed",
-                    f"See `git log --all -- {name}`; purge with `git filter-repo --replace-text FILE`, FILE naming the text as JSON writes it "
+                    f"See `git log --all -- :/{name}`; purge with `git filter-repo --replace-text FILE`, FILE naming the text as JSON writes it "
                     r"(\" for a quote, \\ for a backslash, \n for the end of a line).",
                 )
             )
