@@ -98,3 +98,21 @@ def test_where_git_holds_what_was_redacted_is_asked_from_any_folder(shop, tmp_pa
     said = shop("redact", "--secret-file", tmp_path / "secret", "--reason", "private", cwd=shop.folder / "src").out
     command = re.search(r"`(git log --all.*?)`", said)[1]
     assert "store" in typed(command, shop, shop.folder / "src")
+
+
+def test_who_writes_to_a_name_that_nobody_has_is_told_who_is_near(shop):
+    shop("remember", "The till is green", "--as", "bob")
+    shop("remember", "The till is red", "--as", "agent-1")
+    for words in (["inbox", "send"], ["inbox", "send", "--json"]):
+        said = shop(*words, "Bob", "Which colour?").err
+        assert said.startswith("periplus: nobody has written here as Bob, and somebody has as bob")
+    command = re.search(r"periplus (inbox send .*)$", said, re.MULTILINE)[1].split()
+    assert shop(*command).err == ""
+    assert len(shop.json("inbox", "mail", "--as", "bob").messages) == 1
+    said = shop("handoff", "write", "Paint it", "--to", "bobb").err
+    command = re.search(r"periplus (handoff write .*)$", said, re.MULTILINE)[1].replace("'…'", "Paint-it").split()
+    assert shop(*command).err == ""
+    assert [one.recipient for one in shop.json("handoff", "list").handoffs] == ["bob"]
+    for name in ("bob", "agent-2", "codex"):
+        assert shop("inbox", "send", name, "Nobody is near, or it is he").err == ""
+    assert shop("handoff", "write", "For anybody").err == ""

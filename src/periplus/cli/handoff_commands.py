@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.face import Face, visible
-from periplus.cli.work_text import add_insist, changed, check_typed
+from periplus.cli.work_text import add_insist, changed, check_typed, tell_who_is_meant
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import HandoffOut
@@ -62,6 +62,7 @@ def _write(face: Face, arguments: argparse.Namespace) -> int:
         new = NewHandoff(arguments.text, arguments.to, files, arguments.tests, tuple(arguments.unfinished), arguments.plan,
                          arguments.trail)  # fmt: skip
         done = project.work.hand_off(new, corrects=arguments.corrects, key=arguments.key)
+        tell_who_is_meant(face, project, arguments.to, f"handoff write '…' --corrects {done.item_id} --to {{}}")
     return _told(face, done)
 
 

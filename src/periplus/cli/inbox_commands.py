@@ -52,7 +52,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.cli import sync_commands
 
         return sync_commands.execute(face, arguments)
-    from periplus.cli.work_text import check_typed
+    from periplus.cli.work_text import check_typed, tell_who_is_meant
 
     check_typed(arguments)
     with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
@@ -62,6 +62,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if arguments.action == "send":
             sent = work.send(arguments.recipient, arguments.text, ref=arguments.ref, needs_answer=arguments.needs_answer,
                              key=arguments.key)  # fmt: skip
+            tell_who_is_meant(face, project, arguments.recipient, "inbox send {} '…'")
             return _told(face, [sent], "")
         if arguments.action == "answer":
             return _told(face, [work.answer(arguments.id, arguments.text, key=arguments.key)], "")

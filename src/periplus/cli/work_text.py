@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["add_insist", "changed", "check_typed", "claim_line", "claim_out", "told_left"]
+__all__ = ["add_insist", "changed", "check_typed", "claim_line", "claim_out", "tell_who_is_meant", "told_left"]
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,16 @@ def check_typed(arguments: argparse.Namespace) -> None:
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and name not in ("store", "writer"):
                 plain(word, f"'{visible(word, 60)}'")
+
+
+def tell_who_is_meant(face: Face, project: Project, name: str, again: str) -> None:
+    """Say on standard error that nobody is called ``name``, but nearly so; ``again`` is the command for him, behind "periplus"."""
+    meant = project.work.meant_by(name) if name else ""
+    if meant:
+        face.stderr.write(
+            f"periplus: nobody has written here as {visible(name)}, and somebody has as {visible(meant)}, who is not shown it\n"
+            f"If he is meant: periplus {again.format(visible(shlex.quote(meant)))}\n"
+        )
 
 
 def claim_out(project: Project, claim: Entity) -> ClaimOut:

@@ -232,6 +232,12 @@ class ProjectWork:
 
         return send(self._journal, self._project.writer, recipient, text, ref=ref, needs_answer=needs_answer, key=key)
 
+    def meant_by(self, name: str) -> str:
+        """The name that is known here where ``name`` is not and is nearly it; else empty."""
+        from periplus.memory.inbox import meant_by
+
+        return meant_by(self._journal, name)
+
     def answer(self, reference: str, text: str, *, key: str = "") -> Entity:
         """Answer a message, in its thread."""
         from periplus.memory.inbox import answer
