@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -57,6 +58,36 @@ def test_a_reader_whose_output_could_not_be_written_sees_it_again(sh):
         assert b"No space left" in process.communicate(timeout=60)[1]
     assert process.returncode == 3
     assert seqs(sh.json("log", "--reader", "me")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_of_whose_output_a_part_was_written_sees_it_again(sh, tmp_path, unbuffered):
+    limit = 600  # the system takes so many bytes of a write, says so, and refuses the next
+    with open(tmp_path / "cut", "w") as cut:
+        process = sh.start(
+            "log", "--reader", "me", "--json", env={"PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}, stdout=cut, stderr=subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )  # fmt: skip
+        told = process.communicate(timeout=60)[1].decode()
+    assert "cannot be written to standard output: File too large" in told
+    assert (process.returncode, (tmp_path / "cut").stat().st_size) == (3, limit)
+    assert seqs(sh.json("log", "--reader", "me")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_pipe_into_a_file_with_room_for_a_part_fails(sh, tmp_path, unbuffered):
+    """An export that was cut off must not look like one that is whole."""
+    sh("export", "whole.zip")
+    whole = (sh.folder / "whole.zip").stat().st_size
+    with open(tmp_path / "cut", "wb") as cut:
+        cut.seek(100)  # so there is room for the file itself, and not behind these
+        process = sh.start(
+            "export", "-", env={"PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}, stdout=cut, stderr=subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (whole + 50, whole + 50)),
+        )  # fmt: skip
+        told = process.communicate(timeout=60)[1].decode()
+    assert "cannot write standard output: File too large" in told
+    assert process.returncode == 3
 
 
 def test_what_came_behind_a_seq(sh):

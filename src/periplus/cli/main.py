@@ -10,6 +10,7 @@ __all__ = ["ALONE", "COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", 
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -320,13 +321,19 @@ def _told(error: Exception) -> PeriplusError:
 
 
 def _prepare_streams() -> None:
-    """Streams that take every text; one that the caller closed goes nowhere, so that no file gets its descriptor."""
+    """Streams that take every text; one that the caller closed goes nowhere, so that no file gets its descriptor.
+
+    Under PYTHONUNBUFFERED standard output is a stream that takes it for a whole write where the system took a part, as of a disk that is
+    nearly full, and says nothing of the rest: it is written through a buffer all the same, which goes on until all is there or the system refuses.
+    """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - it stands until the process ends
             assert stream.fileno() >= descriptor
             setattr(sys, name, stream)
+        elif name == "stdout" and isinstance(stream.buffer, io.RawIOBase):
+            sys.stdout = open(stream.fileno(), mode, encoding=stream.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
         elif mode == "w":
             stream.reconfigure(errors="backslashreplace")
 
