@@ -17,6 +17,7 @@ from periplus.memory.plans import NewStep
 from periplus.memory.sessions import NewSession
 from periplus.project import Project
 from periplus.project.knowing import names_in
+from support import calls_made
 from test_memory_trails import CONTENT, put_trail
 
 ADA = Writer("ada", "who_0000000000000001", "monday", 1)
@@ -167,6 +168,29 @@ def test_since_a_record_a_time_and_a_session(ada, clock):
         assert [item.text for item in ada.changed("monday").items] == ["three"]
         assert bob.changed(third.seq).items == ()
         assert bob.changed(10**9).items == ()
+
+
+def test_entities_are_looked_up_where_they_are_shown(ada, clock):
+    """What there is no room for is counted by its records: a store may have a hundred thousand entities."""
+
+    def write(transaction, first):
+        for number in range(first, first + 400):
+            made = {**entity.value, "text": f"note {number}"}
+            transaction.put("note", f"not_{number:016d}", made)
+            if number % 4 == 0:
+                transaction.delete("note", f"not_{number:016d}")
+
+    entity = ada.remember(Memory("note", "the first")).entity
+    counts, costs = [], []
+    for first in (0, 400, 800, 1200):
+        ada.journal.mutate(lambda t, first=first: write(t, first), ADA)
+        with again(ada, BOB, clock) as bob:
+            found = []
+            costs.append(calls_made(lambda bob=bob, found=found: found.append(bob.changed(0, limit=5))))
+            assert len(found[0].items) == 5
+            counts.append((found[0].matched, found[0].left_out))
+    assert counts == [(301, 296), (601, 596), (901, 896), (1201, 1196)]
+    assert costs[3] - costs[2] < 400 * 12  # of 400 entities, each of which takes some 30 to look up
 
 
 def test_who_made_it_is_named_for_what_was_made_and_who_wrote_last_for_what_was_changed(ada, clock):

@@ -72,15 +72,15 @@ class IncomingObjects:
         """Copy them, or only count them. Raises RefusedError where one is missing that a record cannot be without, or was redacted."""
         self._references = references
         for _ in range(_TRIES_MAX):
-            self._gone, self._removed = TakenOut(self._target), None
+            self._gone = self._removed = None
             taken, size, missing, left_out = self._copied(references, dry_run=dry_run)
-            if dry_run or not self._gone.take_back(taken, self._target.objects, self._target.writing):
+            if dry_run or not self._take_back(taken):
                 return ObjectCount(len(taken), size, missing, left_out)
         raise ConflictError(f"{self._target.place}: something was redacted each time that {self._lineage} was looked at",
                             safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip
 
     def is_judged(self) -> bool:
-        """Whether nothing was taken out of the target since they were judged; to be asked under the writers' lock."""
+        """Whether nothing was taken out of the target since they were judged, if there are any; to be asked under the writers' lock."""
         return self._gone is None or not self._gone.is_more()
 
     def judge_again(self) -> None:
@@ -89,6 +89,12 @@ class IncomingObjects:
         self.take(self._references, dry_run=False)
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take_back(self, taken: list[bytes]) -> bool:
+        """Remove those of ``taken`` that were taken out since they were judged; False where nothing was."""
+        if self._gone is None:
+            return False
+        return self._gone.take_back(taken, self._target.objects, self._target.writing)
 
     def _copied(self, references: References, *, dry_run: bool) -> tuple[list[bytes], int, int, int]:
         size, missing, left_out, taken = 0, 0, 0, list[bytes]()
@@ -139,6 +145,10 @@ class IncomingObjects:
                 if record.item_type and record.item_id:
                     self.touched.add((record.item_type, record.item_id))
                 for digest, is_needed in self._named_by(entry, chunk.segment, references):
+                    if (
+                        self._gone is None
+                    ):  # before anything is judged; records without objects need no look at all lineages
+                        self._gone = TakenOut(self._target)
                     if digest not in seen and not self._target.objects.has(digest):
                         if is_needed and self._taken_out().forbids(digest, self._lineage, record.seq):
                             raise self._brings_back(record.seq, digest)

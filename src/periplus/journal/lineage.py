@@ -200,6 +200,17 @@ class LineageReader:
             return False
         return known[1] == status.st_size and known[2] == status.st_ino
 
+    def newest_place(self) -> tuple[int, tuple[int, int], int]:
+        """``(first seq, (device, inode), bytes)`` of the newest segment; zeros for what is not there, or was moved just now."""
+        newest = self.newest()
+        for path in (self._live_path_of(newest), self.archived_path(newest)):
+            try:
+                at = os.stat(path)
+            except OSError:
+                continue
+            return newest, (at.st_dev, at.st_ino), at.st_size
+        return newest, (0, 0), 0
+
     def _live_path_of(self, segment: int) -> str:
         """Where the segment lies unless it was archived."""
         if self._live_path[0] != segment:

@@ -165,15 +165,16 @@ class TakenOut:
 
     def __init__(self, store: _Store) -> None:
         self._store = store
-        self._state = self._quiet = _state_of(store)  # that was read; up to where nothing written since says anything
+        self._readers: dict[str, LineageReader] = {}
+        self._state = self._quiet = self._state_now()  # that was read; up to where nothing written since says anything
         self._found: Removed | None = None
 
     def is_current(self) -> bool:
         """Whether nothing was written since it was read."""
-        return _state_of(self._store) == self._state
+        return self._state_now() == self._state
 
     def now(self) -> Removed:
-        state = _state_of(self._store)
+        state = self._state_now()
         if self._found is None or not {one.lineage for one in self._state} <= {one.lineage for one in state}:
             self._found = taken_out(self._store)
         elif state != self._state:
@@ -184,7 +185,7 @@ class TakenOut:
 
     def is_more(self) -> bool:
         """Whether what was written since may say that something was taken out: only that is read, and once, for it is asked for each object."""
-        state = _state_of(self._store)
+        state = self._state_now()
         if any(AUDIT_MARK in added.data for added in self._added(state, self._quiet)):
             return True
         self._quiet = state
@@ -207,13 +208,21 @@ class TakenOut:
         there, named = [digest for digest in digests if objects.has(digest)], set[bytes]()
         for begin in range(0, len(there), _REMOVED_AT_ONCE):
             with writing():
-                state = _state_of(self._store)
+                state = self._state_now()
                 for added in self._added(state, self._state):
                     named |= _payloads_in(added.data)
                 self._state, self._quiet, self._found = state, state, None
                 for digest in there[begin : begin + _REMOVED_AT_ONCE]:
                     if digest not in named:
                         objects.remove(digest)
+
+    def _state_now(self) -> tuple[_End, ...]:
+        """Another once anything was written."""
+        lineages = self._store.lineages()
+        for lineage in lineages:
+            if lineage not in self._readers:
+                self._readers[lineage] = self._store.reader(lineage)
+        return tuple([_End(lineage, *self._readers[lineage].newest_place()) for lineage in lineages])
 
     def _added(self, state: tuple[_End, ...], since: tuple[_End, ...]) -> Iterator[_Added]:
         """What was written from ``since`` up to ``state``; all of a segment that is another file by now."""
@@ -222,7 +231,7 @@ class TakenOut:
             known = before.get(end.lineage, _NOTHING)
             if known == end:
                 continue
-            reader = self._store.reader(end.lineage)
+            reader = self._readers[end.lineage]
             # A write that was half seen then may have what is looked for across the place, or before it: it counted for nothing.
             begin = 0
             if (known.newest, known.place) == (end.newest, end.place):
@@ -265,21 +274,6 @@ def _payloads_that_count(reader: LineageReader, segment: int) -> Iterator[bytes]
     for name in _PAYLOAD.finditer(data):
         if not any(begin <= name.start() < begin + length for begin, length in void):
             yield bytes.fromhex(name[1].decode())
-
-
-def _state_of(store: _Store) -> tuple[_End, ...]:
-    """Another once anything was written."""
-    found = []
-    for lineage in store.lineages():
-        reader = store.reader(lineage)
-        newest, place, size = reader.newest(), (0, 0), 0
-        try:
-            at = os.stat(reader.path_of(newest))
-            place, size = (at.st_dev, at.st_ino), at.st_size
-        except OSError:
-            pass  # moved just now, or none: another than it was, or as it was
-        found.append(_End(lineage, newest, place, size))
-    return tuple(found)
 
 
 def _whole_up_to(path: str, size: int) -> int:

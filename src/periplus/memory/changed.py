@@ -10,7 +10,7 @@ from __future__ import annotations
 
 __all__ = ["ChangedFile", "ChangedItem", "ChangesSince", "Origin", "changed_since", "origin_of"]
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -93,14 +93,15 @@ def changed_since(
         raise UsageError("a limit is at least 0")
     bring_up_to_date(journal)
     origin = origin_of(journal, writer, since)
-    found = sorted(_items(journal, writer, origin), key=lambda item: item.item_id)
-    found.sort(key=lambda item: item.ts, reverse=True)
-    found.sort(key=lambda item: _ORDER.index(item.item_type) if item.item_type in _ORDER else len(_ORDER))
-    shown = found[:limit]
+    behind = {*journal.unindexed()}
+    found = _in_order(row for row in _rows(journal, writer, origin) if _is_told(journal, row, behind))
+    items = [_item(row, journal.get(row.item_type, row.item_id)) for row in found[:limit]]
+    shown = [item for item in items if item is not None]
+    matched = len(found) - (len(items) - len(shown))
     if budget_tokens is not None:
         shown = _fitting(shown, budget_tokens)
     shown = [_with_its_end(journal, writer, origin, _by_who_wrote(journal, item)) for item in shown]
-    return ChangesSince(origin, tuple(shown), _files(journal, writer, origin), len(found), len(found) - len(shown))
+    return ChangesSince(origin, tuple(shown), _files(journal, writer, origin), matched, matched - len(shown))
 
 
 def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
@@ -211,7 +212,19 @@ def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> b
     return has_written_since(journal, lineage, origin.ts)
 
 
-def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[ChangedItem]:
+class _Row(NamedTuple):
+    """What the records of an entity since then say together. ``maker`` wrote the first that has no parents, ``last`` the newest."""
+
+    item_type: str
+    item_id: str
+    records: int
+    ts: str
+    is_created: bool
+    maker: str
+    last: str
+
+
+def _rows(journal: Journal, writer: Writer, origin: Origin) -> Iterator[_Row]:
     _have_all_since(journal, origin)
     told = [name for name in (*rows_of(journal.types), "conflict") if name not in _UNTOLD]
     marks = ", ".join("?" * len(told))
@@ -222,34 +235,46 @@ def _items(journal: Journal, writer: Writer, origin: Origin) -> Iterator[Changed
         " SELECT * FROM records WHERE lineage = ? AND seq > ?"
         f" UNION ALL SELECT * FROM records WHERE lineage IN ({', '.join('?' * len(others))}) AND ts > ?)"
         f" WHERE item_type IN ({marks}) AND version <> '' AND (session <> ? OR session = '')"
-        " GROUP BY item_type, item_id ORDER BY item_type, item_id",
+        " GROUP BY item_type, item_id",
         (journal.lineage, origin.seq, *others, origin.ts, *told, writer.session),
     ).fetchall()
     for item_type, item_id, count, ts, created, last, first in rows:
-        entity = journal.get(item_type, item_id)
-        by = str(last).partition("\x1f")[2]
-        if entity is None:
-            if not created:
-                yield ChangedItem(
-                    item_type, item_id, "deleted", "", "", (by,), ts, count, f"periplus log --id {item_id}"
-                )
-            continue
         maker = str(first).partition("\x1f")[2] if created else ""
-        yield _item(entity, maker, by, ts, count)
+        yield _Row(item_type, item_id, count, ts, bool(created), maker, str(last).partition("\x1f")[2])
 
 
-def _item(entity: Entity, maker: str, last: str, ts: str, count: int) -> ChangedItem:
-    """``maker`` made it since, ``last`` wrote of it last: who is named did what is said. Whether it ended since is not looked at."""
+def _is_told(journal: Journal, row: _Row, behind: Container[tuple[str, str]]) -> bool:
+    """Not what was made and deleted since. Entities themselves are looked up where they are shown: a store may have a hundred thousand."""
+    key = (row.item_type, row.item_id)
+    if not row.is_created:
+        return True
+    return journal.get(*key) is not None if key in behind else journal.index.has_live_head(*key)
+
+
+def _in_order(rows: Iterable[_Row]) -> list[_Row]:
+    found = sorted(rows, key=lambda row: row.item_id)
+    found.sort(key=lambda row: row.ts, reverse=True)
+    found.sort(key=lambda row: _ORDER.index(row.item_type) if row.item_type in _ORDER else len(_ORDER))
+    return found
+
+
+def _item(row: _Row, entity: Entity | None) -> ChangedItem | None:
+    """What is told of ``entity``; whether it ended since is not looked at. None for what was made and deleted since."""
+    if entity is None:
+        if row.is_created:
+            return None
+        more = f"periplus log --id {row.item_id}"
+        return ChangedItem(row.item_type, row.item_id, "deleted", "", "", (row.last,), row.ts, row.records, more)
     value = entity.value
     state = str(value.get("state", ""))
     proposed = value.get("payload")
     told = proposed if entity.item_type == CANDIDATE and isinstance(proposed, dict) else value
     text = " ".join(str(told.get("text") or told.get("title") or told.get("name") or "").split())
-    what, by = ("created", maker) if maker else ("changed", last)
+    what, by = ("created", row.maker) if row.maker else ("changed", row.last)
     more = f"periplus trail show {entity.item_id}" if entity.item_type == "trail" else f"periplus show {entity.item_id}"
     return ChangedItem(
-        entity.item_type, entity.item_id, what, state, text[:_TEXT_CHARACTERS], (by,) if by else (), ts, count, more
-    )
+        entity.item_type, entity.item_id, what, state, text[:_TEXT_CHARACTERS], (by,) if by else (), row.ts, row.records, more
+    )  # fmt: skip
 
 
 def _by_who_wrote(journal: Journal, item: ChangedItem) -> ChangedItem:
