@@ -84,7 +84,7 @@ def test_what_other_programs_call_a_command_is_none_of_ours():
         (["connect", "codex", "--all"], "either names or --all", "See `periplus connect --help`."),
         (["brief", "x", "--budget", "50"], "at least 100 tokens", "Say --budget 100 or more."),
         (["log", "--since", "yesterday"], "is no time", "or so long ago: 30m, 2h, 3d, 1w."),
-        (["undo", "12"], "one of the arguments --seq --session is required", "For example `periplus undo --seq 12"),
+        (["undo", "12"], "unrecognized arguments: 12", "For example `periplus undo --seq 12"),
     ],
 )  # fmt: skip
 def test_what_is_nearly_right(words, wrong, advice, capsys, tmp_path, monkeypatch):

@@ -444,7 +444,8 @@ def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
     ("words", "code", "wrong"),
     [
         ([], 2, "one of the arguments --seq --session is required"),
-        (["--seq", "1", "--session", "s"], 2, "not allowed with argument"),
+        (["--seq", "1", "--session", "s"], 1, "session 's' changed nothing among those records"),
+        (["--seq", "1-3", "--session", ""], 2, "--session names no session"),
         (["--seq", "0"], 2, "0 is too small"),
         (["--seq", "3-1"], 2, "'3-1' is no range"),
         (["--seq", "1-99999999"], 2, "is no range of 1 to 20,000 records"),

@@ -10,7 +10,7 @@ import pytest
 
 from cli_support import Shell, shared_project
 from periplus.base.clock import FixedClock
-from periplus.base.errors import ConflictError
+from periplus.base.errors import ConflictError, UsageError
 from periplus.journal import Writer
 from periplus.journal.doctor import examine
 from periplus.memory import Memory
@@ -351,6 +351,36 @@ def test_what_a_large_change_costs_grows_with_it_and_not_with_its_square(tmp_pat
             assert [one.outcome for one in plan.entities] == ["conflict"] * count
             costs.append(calls_made(lambda seqs=seqs, project=project: project.undo(seqs=seqs, dry_run=True)))
     assert costs[1] < costs[0] * 10 * 1.3
+
+
+def test_a_part_of_a_session_leaves_what_others_wrote_in_between(sh):
+    sh.json("remember", "one", "--type", "note", env={"PERIPLUS_SESSION": "long"})
+    sh.json("remember", "of somebody else", "--type", "note", env={"PERIPLUS_SESSION": "other"})
+    sh("doctor", "--compact")  # writes a record about the journal
+    sh.json("remember", "two", "--type", "note", env={"PERIPLUS_SESSION": "long"})
+    done = sh.json("undo", "--session", "long", "--seq", "2-4")
+    assert (done.seqs, list(outcomes(done).values())) == ([4], ["deleted"])
+    assert sh.json("undo", "--session", "long", "--dry-run").seqs == [1, 4]
+    assert "changed nothing among those records" in sh.fails("undo", "--session", "long", "--seq", "2-3", code=1).err
+
+
+def test_of_a_session_that_is_too_long_it_is_said_how_to_undo_it_in_parts(tmp_path):
+    Project.init(str(tmp_path))
+    long = WRITER._replace(session="a long one")
+    with Project.open(str(tmp_path), long) as project:
+        value = project.remember(Memory("note", "the first")).entity.value
+        for first in (0, 5_000, 10_000, 15_000):
+            project.journal.mutate(
+                lambda t, first=first: [
+                    t.put("note", item(n, "not"), {**value, "text": f"note {n}"}) for n in range(first, first + 5_000)
+                ],
+                long,
+            )
+        with pytest.raises(UsageError) as refused:
+            project.undo(session="a long one", dry_run=True)
+        assert "20,001 records of session a long one to undo" in str(refused.value)
+        last = project.journal.end().next_seq - 1
+        assert f"`periplus undo --session 'a long one' --seq {last - 9_999}-{last}`" in refused.value.mend
 
 
 def heads_beside_each_other(

@@ -86,10 +86,9 @@ def _configure_blame(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seq", type=_range, action="append", metavar="SEQ",
-                      help="a record, or FIRST-LAST (repeatable)")  # fmt: skip
-    what.add_argument("--session", default="", metavar="ID", help="all that was written in this session")
+    parser.add_argument("--seq", type=_range, action="append", metavar="SEQ",
+                        help="a record, or FIRST-LAST (repeatable); with --session those of them that the session wrote")  # fmt: skip
+    parser.add_argument("--session", metavar="ID", help="all that was written in this session")
     parser.add_argument("--lineage", default="", metavar="ID", help="whose records they are (default: our own)")
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would become of each entity, and write nothing"
@@ -545,12 +544,20 @@ def _json_text(value: object) -> str:
 
 
 def _undo(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
     from periplus.cli.schemas import UndoneOut, UndoOut
     from periplus.memory.sessions import session_named
 
+    if arguments.session is not None and not arguments.session.strip():  # of a variable that is not set
+        raise UsageError("--session names no session: what others wrote would go, too", safe="Nothing was changed.",
+                         mend="See `periplus who`, or `periplus log`.")  # fmt: skip
+    arguments.session = arguments.session or ""
     for name in ("session", "lineage", "key"):
         plain(getattr(arguments, name), f"--{name}")
     seqs = sorted({seq for part in arguments.seq or () for seq in part})
+    if not seqs and not arguments.session:
+        raise UsageError("one of the arguments --seq --session is required",
+                         mend="For example `periplus undo --seq 12 --dry-run`. See `periplus undo --help`.")  # fmt: skip
     with face.open() as project:
         lineage = _lineages(project, arguments.lineage, all_by_default=False)[0] if arguments.lineage else ""
         session = session_named(project.journal, arguments.session) if arguments.session else ""

@@ -122,6 +122,8 @@ def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: 
             near = [name for name in options if name.startswith(f"--{word[1].lower()}")]
             return UsageError(wrong, mend=(f"Did you mean {' or '.join(near)}? " if near else "") + see)
     places = [action for action in leaf._actions if not action.option_strings]  # noqa: SLF001 - likewise
+    if not places and (found := _leaf(leaf.prog.split()[1:])):
+        see = f"For example `periplus {EXAMPLES[found][0]}`. {see}"
     text = places[-1] if places else None
     if (
         text is None

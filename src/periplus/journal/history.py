@@ -407,12 +407,17 @@ def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRec
     return list(heapq.merge(*each, key=lambda row: row.ts, reverse=True))
 
 
-def versions_of_session(journal: Journal, lineage: str, session: str, limit: int) -> list[IndexedRecord]:
-    """The records of a session that made versions of entities, oldest first, ``limit`` of them; the journal says whether that is all."""
-    where = "lineage = ? AND session = ? AND version <> '' ORDER BY seq"
-    rows = journal.index.records(where, (lineage, session), limit)
-    end = rows[-1].seq + 1 if len(rows) == limit else _indexed_end(journal, lineage) + 1
-    _check_complete(journal, lineage, RecordFilter(sessions=(session,)), rows, 1, end, versions_only=True)
+def versions_of_session(
+    journal: Journal, lineage: str, session: str, limit: int, first: int = 1, last: int | None = None
+) -> list[IndexedRecord]:
+    """The records of a session, from ``first`` to ``last``, that made versions of entities, oldest first, ``limit`` of them; the journal says
+    whether that is all.
+    """
+    last = _indexed_end(journal, lineage) if last is None else min(last, _indexed_end(journal, lineage))
+    where = "lineage = ? AND seq BETWEEN ? AND ? AND session = ? AND version <> '' ORDER BY seq"
+    rows = journal.index.records(where, (lineage, first, last, session), limit)
+    end = rows[-1].seq + 1 if len(rows) == limit else last + 1
+    _check_complete(journal, lineage, RecordFilter(sessions=(session,)), rows, first, end, versions_only=True)
     _check_rows(journal, rows)
     return rows
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 __all__ = ["Judge", "Undoing", "Undone", "plan_undo", "undo"]
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -98,7 +99,8 @@ def undo(
     judge: Judge | None = None,
     progress: Progress = no_progress,
 ) -> Undoing:
-    """Undo the records ``seqs`` of ``lineage`` (our own by default), or all that a ``session`` wrote there; one mutation.
+    """Undo the records ``seqs`` of ``lineage`` (our own by default), or all that a ``session`` wrote there; one mutation. With both it is what the
+    session wrote among those records.
 
     Entities in conflict are left out and told. Raises as ``plan_undo`` and as ``Journal.mutate``.
     """
@@ -168,7 +170,7 @@ def plan_undo(
     lineage = lineage or journal.lineage
     journal.refresh()
     journal.project()
-    named = _session_records(journal, lineage, session) if session else _named_records(journal, lineage, seqs)
+    named = _session_records(journal, lineage, session, seqs) if session else _named_records(journal, lineage, seqs)
     _check_count(len(named))
     families = families_of(journal, named)
     records = sorted((record for family in families for record in family), key=lambda record: record.seq)
@@ -192,7 +194,7 @@ def plan_undo(
 def _check_count(count: int) -> None:
     if count > RECORDS_MAX:
         raise UsageError(f"{count:,} records to undo; the limit is {RECORDS_MAX:,} at a time",
-                         safe="Nothing was changed.", mend="Undo the newest first, with --seq FIRST-LAST.")  # fmt: skip
+                         safe="Nothing was changed.", mend="Undo fewer at a time, the newest first, with --seq FIRST-LAST.")  # fmt: skip
 
 
 def _in_conflict(one: Undone, reason: str) -> Undone:
@@ -251,13 +253,33 @@ def _summary(plan: Undoing, session: str, *, is_own: bool) -> str:
 # -- which records -----------------------------------------------------------------------------------------------------
 
 
-def _session_records(journal: Journal, lineage: str, session: str) -> list[IndexedRecord]:
+def _session_records(journal: Journal, lineage: str, session: str, seqs: Sequence[int]) -> list[IndexedRecord]:
+    """What the session wrote, among ``seqs`` where there are any. Raises UsageError where it is too much for one undo."""
     journal.need_history()
-    found = versions_of_session(journal, lineage, session, RECORDS_MAX + 1)
+    wanted = {*seqs}
+    span = (min(wanted), max(wanted)) if wanted else (1, None)
+    found = versions_of_session(journal, lineage, session, RECORDS_MAX + 1, *span)
+    if len(found) > RECORDS_MAX:
+        raise _too_many(journal, lineage, session)
+    if wanted:
+        found = [record for record in found if record.seq in wanted]
     if not found:
-        raise NotFoundError(f"session {session[:100]!r} changed nothing in {lineage or 'this store'}",
+        among = " among those records" if wanted else ""
+        raise NotFoundError(f"session {session[:100]!r} changed nothing{among} in {lineage or 'this store'}",
                             mend="See `periplus log --session ID`.")  # fmt: skip
     return found
+
+
+def _too_many(journal: Journal, lineage: str, session: str) -> UsageError:
+    """What is said of a session of more records than are undone at a time: how to take them in parts, and nobody else's."""
+    counted = "SELECT COUNT(*), MAX(seq) FROM records WHERE lineage = ? AND session = ? AND version <> ''"
+    count, last = journal.index.db.execute(counted, (lineage, session)).fetchone()
+    of = "" if lineage == journal.lineage else f" --lineage {lineage}"
+    part = f"periplus undo --session {shlex.quote(session)}{of} --seq {max(1, last - RECORDS_MAX // 2 + 1)}-{last}"
+    return UsageError(
+        f"{count:,} records of session {session[:100]} to undo; the limit is {RECORDS_MAX:,} at a time", safe="Nothing was changed.",
+        mend=f"Undo them in parts, the newest first: `{part}`, then those before. Records of others among them stay.",
+    )  # fmt: skip
 
 
 def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[IndexedRecord]:
