@@ -182,13 +182,12 @@ class Face:
         if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
             return False
         from periplus.base.errors import EnvironmentFailure
+        from periplus.journal.connection import index_failure
         from periplus.project import Project
 
         is_foreign = "malformed" in str(error) or str(error).startswith("no such")  # tables of another version
         if isinstance(error, sqlite3.OperationalError) and not is_foreign:
-            raise EnvironmentFailure(
-                f"the index cannot be used: {error}", safe="The journal is untouched.", mend="Repeat the command."
-            ) from error
+            raise index_failure(error, "Repeat the command.") from error
         try:
             Project.discard_index(self.cwd, store=self.store)
         except OSError as trouble:

@@ -12,6 +12,7 @@ __all__ = [
     "WrongThreadError",
     "abandon",
     "connect",
+    "index_failure",
 ]
 
 import sqlite3
@@ -19,7 +20,7 @@ from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from periplus.base.errors import DamageError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, UsageError
 from periplus.base.forks import fork_count
 
 _BUSY_S: Final = 5.0
@@ -191,6 +192,22 @@ class Connection(sqlite3.Connection):
 def connect(path: str, *, uri: bool = False) -> Connection:
     """A connection whose statements are transactions of their own unless one is begun. Raises sqlite3.Error."""
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=Connection)
+
+
+def index_failure(error: sqlite3.Error, again: str) -> EnvironmentFailure:
+    """The error of the field for what SQLite could not do with an index that is not damaged; ``again`` says what to do then.
+
+    What it sorts, and an index that can be none on the disk, lie in files in its folder for temporary ones. Of a quota that is used up and
+    of a file that may not be as large it says the same as of a disk that fails.
+    """
+    code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+    where = "where the store is and in the folder for temporary files (TMPDIR, else /var/tmp)"
+    mend = again
+    if code == sqlite3.SQLITE_FULL:
+        mend = f"Free some space, {where}. {again}"
+    elif code == sqlite3.SQLITE_IOERR:
+        mend = f"Look for a disk that is full or fails, a quota, a limit of a file's size (ulimit -f), {where}. {again}"
+    return EnvironmentFailure(f"the index cannot be used: {error}", safe="The journal is untouched.", mend=mend)
 
 
 def abandon(db: sqlite3.Connection) -> None:

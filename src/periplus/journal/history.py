@@ -402,9 +402,10 @@ def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRec
     """The records of an entity, newest first: those that can be read. Of one lineage by seq, of several by their times."""
     journal.project()
     with _history(journal) as index:
-        rows = index.records("item_type = ? AND item_id = ? ORDER BY lineage, seq DESC", (item_type, item_id), -1)
+        # In the order in which the index has them, from behind: to sort them would take room on the disk, of which there may be none.
+        rows = index.records("item_type = ? AND item_id = ? ORDER BY lineage DESC, seq DESC", (item_type, item_id), -1)
     each = [list(found) for _, found in groupby(rows, key=lambda row: row.lineage)]
-    return list(heapq.merge(*each, key=lambda row: row.ts, reverse=True))
+    return list(heapq.merge(*reversed(each), key=lambda row: row.ts, reverse=True))
 
 
 def versions_of_session(

@@ -276,7 +276,8 @@ class SegmentWriter:
     ) -> tuple[bytes, list[Entry]]:  # fmt: skip
         count = len(drafts)
         if count > BATCH_RECORDS_MAX:
-            raise UsageError(f"a mutation of {count:,} records; the limit is {BATCH_RECORDS_MAX:,}")
+            raise UsageError(f"a mutation of {count:,} records; the limit is {BATCH_RECORDS_MAX:,}", safe="Nothing was written.",
+                             mend="Write it in several mutations.")  # fmt: skip
         journal = self._journal
         ts, durable, pid = format_ms(journal.clock.now_ms()), journal.durable_seq, writer.pid or os.getpid()
         name, writer_id, session, _ = writer
@@ -306,7 +307,8 @@ class SegmentWriter:
             offset += len(line)
             seq, voids = seq + 1, None
         if offset - start > BATCH_BYTES_MAX:
-            raise UsageError(f"a mutation of {offset - start:,} bytes; the limit is {BATCH_BYTES_MAX:,}")
+            raise UsageError(f"a mutation of {offset - start:,} bytes; the limit is {BATCH_BYTES_MAX:,}", safe="Nothing was written.",
+                             mend="Write it in several mutations.")  # fmt: skip
         return lines[0] if count == 1 else b"".join(lines), entries
 
     def _payload(

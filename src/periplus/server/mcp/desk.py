@@ -171,8 +171,9 @@ class Desk:
             return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
         sqlite3 = sys.modules.get("sqlite3")
         if sqlite3 is not None and isinstance(error, sqlite3.Error):
-            return EnvironmentFailure(f"the index cannot be used: {error}", safe="The journal is untouched.",
-                                      mend="Repeat the call.")  # fmt: skip
+            from periplus.journal.connection import index_failure
+
+            return index_failure(error, "Repeat the call.")
         if isinstance(error, OSError):
             place = f" ({error.filename})" if error.filename else ""
             wrong = f"the system refused: {error.strerror or error}{place}"
