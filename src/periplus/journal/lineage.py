@@ -56,6 +56,7 @@ from periplus.journal.segment import (
 )
 
 ARCHIVE_FOLDER: Final = "archive"
+_NONE: Final[list[str]] = []
 SEGMENT_READ_MAX: Final = 4 * BATCH_BYTES_MAX
 _GAP_BYTES_MAX: Final = 8 * 1024  # sooner read than passed over by another system call
 _DURABLE_BYTES: Final = 256
@@ -162,16 +163,25 @@ class LineageReader:
         self.lineage = lineage
         self._is_synced = is_synced
         self._newest: tuple[list[str], int] = ([], 0)
+        self._found: tuple[list[str], list[str], list[int]] = (
+            [],
+            [],
+            [],
+        )  # names here, in the archive, and what they say
         self._live_path: tuple[int, str] = (0, "")
         self._read_at = read_at
 
     def segments(self) -> list[int]:
         """First seqs of the segments, rising, those in the archive too."""
         # Segments move into the archive, never out of it: looked up in this order none is missed.
-        found = set(_listed(self._watch))
-        if ARCHIVE_FOLDER in self._watch.last_names:
-            found.update(_listed(self._archive))
-        return sorted(found)
+        here = _names(self._watch)
+        archived = _names(self._archive) if ARCHIVE_FOLDER in here else _NONE
+        if here is not self._found[0] or archived is not self._found[1]:
+            firsts = {
+                first for names in (here, archived) for first in map(segment_first_seq, names) if first is not None
+            }
+            self._found = (here, archived, sorted(firsts))
+        return self._found[2].copy()
 
     def newest(self) -> int:
         """The first seq of the newest segment by listing; 0 where there is none."""
@@ -585,11 +595,11 @@ def damage_of(error: EnvironmentFailure) -> DamageError:
     return DamageError(error.wrong, safe="What else there is stays readable; nothing is written.", mend=_MEND)
 
 
-def _listed(watch: FolderWatch) -> list[int]:
+def _names(watch: FolderWatch) -> list[str]:
+    """The names in the folder; the same list as long as they are relied on to be the same."""
     try:
-        names = watch.names()
+        return watch.names()
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return _NONE
     except OSError as error:
         raise environment_failure(error, "list", watch.path) from error
-    return [first for first in map(segment_first_seq, names) if first is not None]
