@@ -111,7 +111,10 @@ def segment(shell):
 
 
 def texts(shell, **how):
-    return [record.summary.removeprefix("note: ") for record in reversed(shell.json("log", **how).records)]
+    return [
+        record.summary.removeprefix("note: ")
+        for record in reversed(shell.json("log", "--limit", "1000", **how).records)
+    ]
 
 
 # -- a folder that may not be read or written ------------------------------------------------------------------------

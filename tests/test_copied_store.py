@@ -16,7 +16,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import DamageError, NotFoundError
 from periplus.base.files import Files
 from periplus.journal import create_store
-from periplus.journal.checkpointing import make_checkpoint
+from periplus.journal.checkpointing import WEIGHT_MIN, make_checkpoint, work_due
 from periplus.journal.doctor import examine
 from periplus.journal.keys import sign
 from periplus.journal.repair import repair
@@ -424,3 +424,27 @@ def test_one_record_that_is_missing_is_no_range(tmp_path):
     os.unlink(paths[1])
     with open_journal(root) as journal:
         assert "missing, record 2: neither here nor in archive/" in str(journal.damage)
+
+
+def test_a_copy_makes_checkpoints_of_its_own_and_begins_at_its_newest(tmp_path):
+    """Those of before were counted as its own by their higher seqs: for as many records it made none."""
+    root = make_store(tmp_path)
+    with open_journal(root) as journal:
+        for number in range(60):
+            journal.mutate(lambda t, n=number: t.put("decision", item(1), {"n": n}), WRITER, project=False)
+        before = make_checkpoint(journal, WRITER)
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    with open_journal(os.fspath(copy)) as journal:
+        for number in range(25):
+            text = f"{number}" * 30_000
+            journal.mutate(lambda t, n=number, text=text: t.put("decision", item(100 + n), {"text": text}), WRITER)
+        assert work_due(journal) > WEIGHT_MIN
+        made = make_checkpoint(journal, WRITER)
+        assert made.seq < before.seq
+        assert not work_due(journal)
+        own, expected = journal.lineage, [(entity.item_id, entity.version) for entity in journal.entities()]
+    (copy / "index.sqlite").unlink()
+    with open_journal(os.fspath(copy)) as journal:
+        assert journal.index.floors()[own] == made.seq + 1
+        assert [(entity.item_id, entity.version) for entity in journal.entities()] == expected

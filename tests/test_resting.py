@@ -12,7 +12,7 @@ from index_support import is_held
 from mcp_support import Raw, Served
 from periplus.agent.episodes import Ended, Requested
 from periplus.agent.runlog import StoreLog
-from periplus.base.errors import NotFoundError
+from periplus.base.errors import EnvironmentFailure, NotFoundError
 from periplus.journal import Journal, doctor
 from periplus.journal.connection import ClosedError, WrongThreadError
 from periplus.journal.follow import follow
@@ -230,3 +230,24 @@ def test_the_doctor_notes_a_log_that_somebody_keeps_long(root, two, monkeypatch)
     (told,) = [one for one in doctor.examine(other).problems if one.path == log]
     assert told.severity == "note"
     assert "a process that has the store open holds an old state of it" in told.what
+
+
+def test_what_was_acknowledged_is_not_missing_where_it_cannot_be_read_again(root, monkeypatch):
+    """As where no descriptor is left: the view was begun anew, and what had just been written was said not to be there."""
+    with open_journal(root) as journal:
+
+        def fails(*_args, **_more):
+            raise EnvironmentFailure("too many open files")
+
+        def fails_midway(*_args, **_more):
+            journal._forget()
+            fails()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "project", fails_midway)
+            patch.setattr(journal, "refresh", fails)
+            assert journal.mutate(put(2, "second"), WRITER).last_seq == 2
+            for _ in range(2):
+                with pytest.raises(EnvironmentFailure):
+                    journal.get("note", item(2, "not"))
+        assert text_of(journal, 2) == "second"

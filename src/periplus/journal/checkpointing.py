@@ -124,14 +124,13 @@ def checkpoint_lineages(journal: JournalReader) -> list[str]:
 def usable_checkpoints(journal: JournalReader, lineages: Collection[str] = ()) -> Iterator[UsableCheckpoint]:
     """Those that count, the newest first; one that is damaged or was never announced is skipped.
 
-    Those of our own lineage, but for who names others.
+    Those of our own lineage, but for who names others: in their order then.
     """
-    for seq, path in checkpoint_files(journal):
+    wanted = list(lineages or (journal.lineage,))
+    found = [(path, header) for _, path, header in _with_headers(journal) if header.lineage in wanted]
+    for path, header in sorted(found, key=lambda one: wanted.index(one[1].lineage)):
         try:
-            with _opened(path) as file:
-                header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
-            is_of_these = header.lineage in (lineages or (journal.lineage,))
-            if not is_of_these or header.seq != seq or header.store not in journal.stores:
+            if header.store not in journal.stores:
                 continue
             announced = _announcement(journal, header)
             if announced is None or (os.path.getsize(path), announced.root) != (announced.bytes, header.root):
@@ -142,17 +141,30 @@ def usable_checkpoints(journal: JournalReader, lineages: Collection[str] = ()) -
             continue  # not what was written, or its place in the journal is not: the one before it will do
 
 
+def _with_headers(journal: JournalReader) -> Iterator[tuple[int, str, CheckpointHeader]]:
+    """Seq, path and header of the files that are called checkpoints and begin as one, the newest first."""
+    for seq, path in checkpoint_files(journal):
+        try:
+            with _opened(path) as file:
+                header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
+        except (OSError, FormatError):
+            continue
+        if header.seq == seq:
+            yield seq, path, header
+
+
 def work_due(journal: Journal) -> int:
     """How many bytes a checkpoint that is due would be made from: the last one, and the records since; 0 where none is.
 
     One is due when the records of our lineage since the last one weigh at least what that weighs, and WEIGHT_MIN.
     """
-    files = checkpoint_files(journal)
+    own = ((seq, path) for seq, path, header in _with_headers(journal) if header.lineage == journal.lineage)
+    seq, path = next(own, (0, ""))
     reader = journal.reader(journal.lineage)
-    since = [first for first in reader.segments() if not files or first > files[0][0]]
+    since = [first for first in reader.segments() if first > seq]
     try:
         weight = sum(os.path.getsize(reader.path_of(first)) for first in since)
-        last = os.path.getsize(files[0][1]) if files else 0
+        last = os.path.getsize(path) if path else 0
     except OSError:
         return 0  # something moved meanwhile: somebody else is at it
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0

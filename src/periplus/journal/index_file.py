@@ -63,7 +63,7 @@ CREATE TABLE ancestors (
     deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
     lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, below TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id, version)
-);
+) WITHOUT ROWID;
 CREATE TABLE files (
     item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id)

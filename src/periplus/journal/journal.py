@@ -113,7 +113,9 @@ class Journal(JournalReader):
                 if project and self._projector.untaken:
                     self._take_in()
             except EnvironmentFailure:
-                pass  # the mutation is durable; what is derived from it is brought up to date by the next one
+                # The mutation is durable; what is derived from it is brought up to date by the next one.
+                if self.end(receipt.lineage).next_seq <= receipt.last_seq:
+                    self.rest()  # who asks next reads it again, and is told where that cannot be
         if segment and self.end().segment != segment:
             self._checkpoint(writer)
         if self.after_mutation is not None:

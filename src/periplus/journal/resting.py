@@ -13,6 +13,7 @@ __all__ = ["Resting"]
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from periplus.base.errors import EnvironmentFailure
 from periplus.journal.connection import AtWorkError
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ class Resting(ABC):
 
     def _wake(self) -> None:
         self._resume()
-        self.refresh()
+        try:
+            self.refresh()
+        except EnvironmentFailure:
+            self._is_resting = True  # nobody takes what there was before for what there is
+            raise
 
     def _resume(self) -> None:
         """Hold a snapshot again: what a look begins with."""
