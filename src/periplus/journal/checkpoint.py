@@ -76,7 +76,9 @@ class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field=
     root: str
 
 
-class _AncestorPart(msgspec.Struct, frozen=True, omit_defaults=True):
+class _AncestorPart(
+    msgspec.Struct, frozen=True, omit_defaults=True
+):  # a head's fields are its own: type and id stand before these
     version: str
     rev: int
     ts: str

@@ -245,6 +245,22 @@ def _examine(
     return Examination(sorted(problems, key=lambda problem: order[problem.severity]), counts)
 
 
+def _check_beginning(
+    journal: Journal, lineage: str, segments: list[int], found: _Findings, *, is_expected: bool
+) -> Iterator[Problem]:
+    folder, is_own = journal.layout.lineage_folder(lineage), lineage == journal.lineage
+    if not segments and is_expected:
+        is_stood_for = is_own and stood_for(journal) > 0
+        yield Problem("error", "every segment is missing", folder, 0, 1, _GONE if is_stood_for else _REPAIR)
+    if segments and segments[0] != 1:
+        found.gaps.add(lineage)
+        away = begins_at(journal, lineage)
+        if away:
+            found.away[lineage] = away
+        yield Problem("error", f"the segments before seq {segments[0]} are missing", folder, 0, 1,
+                      _REPAIR if not away else _AWAY if is_own else _AWAY_BEFORE)  # fmt: skip
+
+
 def _check_lineage(
     journal: Journal, lineage: str, found: _Findings, references: References, progress: Progress
 ) -> Iterator[Problem]:
@@ -256,17 +272,7 @@ def _check_lineage(
     durable_seq = max(durable_seq, left_behind_seq(journal.layout.durable, reader, noted) if not is_marked else 0)
     is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
     segments = reader.segments()
-    if not segments and durable_seq:
-        is_stood_for = lineage == journal.lineage and stood_for(journal) > 0
-        yield Problem("error", "every segment is missing", reader.folder, 0, 1, _GONE if is_stood_for else _REPAIR)
-    if segments and segments[0] != 1:
-        found.gaps.add(lineage)
-        away = begins_at(journal, lineage)
-        is_own = lineage == journal.lineage
-        if away:
-            found.away[lineage] = away
-        yield Problem("error", f"the segments before seq {segments[0]} are missing", reader.folder, 0, 1,
-                      _REPAIR if not away else _AWAY if is_own else _AWAY_BEFORE)  # fmt: skip
+    yield from _check_beginning(journal, lineage, segments, found, is_expected=durable_seq > 0)
     for path in twins(reader):
         yield Problem("warning", "the segment is here and in the archive: the one here is read", path, mend=_TWIN)
     found.leaves[lineage] = bytearray()

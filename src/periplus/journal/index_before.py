@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["CHILDREN_BEFORE", "HEAD_COLUMNS", "KEEP_HEADS", "BeforeFloors", "joined", "split"]
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,13 +34,14 @@ WHERE item_type = ? AND item_id = ? AND NOT EXISTS (
 """
 
 
-class BeforeFloors:
+class BeforeFloors(ABC):
     """A part of ``Index``: its tables ``ancestors`` and ``kept_keys``."""
 
     db: Connection
 
+    @abstractmethod
     def _head(self, row: tuple[Any, ...]) -> Head:
-        raise NotImplementedError
+        """The version in a row of ``HEAD_COLUMNS``, checked."""
 
     def add_ancestors(self, ancestors: Iterable[Ancestor]) -> None:
         rows = ((*one.version._replace(parents=joined(one.version.parents)), joined(one.below)) for one in ancestors)  # type: ignore[arg-type]  # as the column holds it
