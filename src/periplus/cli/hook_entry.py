@@ -266,8 +266,11 @@ def _answer(root: str, event: HookEvent) -> None:
     from periplus.base.lean import load_msgspec
 
     load_msgspec()
+    from periplus.memory.index import MemoryIndexer
     from periplus.project.project import Project
 
+    if not MemoryIndexer.is_ready(root):
+        return  # an older version's, or one that somebody is filling
     with Project(root, _writer(event)) as project:
         project.journal.is_hurried = True
         reply = reply_to(event, project.hooks.answer(event))
@@ -341,13 +344,13 @@ def settle(root: str) -> None:
         try:
             _settle(root)
         except Exception as error:  # of a module that is not imported here before it is raised
-            from periplus.journal import Layout, discard_index
+            from periplus.journal import Layout, discard_indexes
             from periplus.journal.connection import IndexDamageError
 
             if not isinstance(error, IndexDamageError):
                 raise
 
-            discard_index(Layout(root).index)  # damaged; everything in it is derived
+            discard_indexes(Layout(root).index)  # damaged; everything in it is derived
             _settle(root)
     except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
         _note(_Call("settle", "periplus", "", is_patient=False), root, _what(error))

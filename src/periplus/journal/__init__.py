@@ -7,7 +7,7 @@ from periplus.base.lazy import lazily
 if TYPE_CHECKING:
     from periplus.journal.creation import Created, create_store
     from periplus.journal.index import Index, IndexedRecord
-    from periplus.journal.index_file import Indexer, discard_index
+    from periplus.journal.index_file import Indexer, discard_indexes
     from periplus.journal.journal import Journal
     from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
     from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
@@ -18,7 +18,7 @@ else:
         {
             **dict.fromkeys(("Created", "create_store"), "creation"),
             **dict.fromkeys(("Index", "IndexedRecord"), "index"),
-            **dict.fromkeys(("Indexer", "discard_index"), "index_file"),
+            **dict.fromkeys(("Indexer", "discard_indexes"), "index_file"),
             "Journal": "journal",
             **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
             **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state"),
@@ -45,7 +45,7 @@ __all__ = [
     "Transaction",
     "Writer",
     "create_store",
-    "discard_index",
+    "discard_indexes",
     "find_root",
     "project_root",
 ]

@@ -24,6 +24,7 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, LockTimeoutError
 from periplus.base.files import read_plain
+from periplus.journal.index_file import index_path
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.reading import no_progress
 from periplus.journal.record import decode_line
@@ -95,7 +96,7 @@ def serve_apart(journal: JournalReader) -> None:
             journal.fill_whole()
     except BaseException:  # whatever it was, an index that lacks records is not gone on with
         journal.index.close()
-        journal.serve_by(journal.layout.index)
+        journal.serve_by(index_path(journal))
         raise
 
 
@@ -113,7 +114,7 @@ def serve_from_checkpoint(journal: JournalReader) -> bool:
             try:
                 with journal.projecting_alone(0.0):
                     journal.index.close()
-                    journal.serve_by(journal.layout.index)
+                    journal.serve_by(index_path(journal))
                     if not journal.index.watermarks():
                         journal.fill_index(is_beside=True)
             except (LockTimeoutError, EnvironmentFailure):
@@ -159,7 +160,7 @@ def serve_together(journal: JournalReader) -> None:
     try:
         with journal.projecting_alone(0.0):
             journal.index.close()
-            journal.serve_by(journal.layout.index)
+            journal.serve_by(index_path(journal))
     except LockTimeoutError:
         return
     journal.refresh()

@@ -54,6 +54,7 @@ from periplus.journal.checkpoint import (
     encode_checkpoint,
 )
 from periplus.journal.index import Index
+from periplus.journal.index_file import discard_unused, index_path
 from periplus.journal.lineage import Position
 from periplus.journal.reading import Progress, bytes_of, no_progress
 from periplus.journal.record import LINE_BYTES_MAX
@@ -197,6 +198,7 @@ def make_checkpoint(
         files = checkpoint_files(journal)
         if not files or files[0][0] != announcement.seq or _announcement_held(journal, path, announcement) is None:
             journal.mutate(lambda transaction: _announce(transaction, announcement), writer)
+        discard_unused(index_path(journal))
         return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
 
 

@@ -40,7 +40,7 @@ from periplus.journal.checkpoint import announcement_of, decode_checkpoint
 from periplus.journal.checkpointing import checkpoint_files, checkpoint_lineages, usable_checkpoints
 from periplus.journal.file_check import check_files
 from periplus.journal.index import Index
-from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer
+from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer, index_path, other_indexes
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
@@ -353,7 +353,7 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
 
 def _said_of(journal: Journal, lineage: str, segment: int, first: int, last: int) -> str:
     """The entities that records ``first`` to ``last`` (0: all behind) of a segment are of, as far as the index remembers them."""
-    rows = IndexRows(journal.layout.index)
+    rows = IndexRows(index_path(journal))
     try:
         found = rows.entities(lineage, segment, (first, last or rows.last(lineage)), _NAMED_MAX + 1)
     finally:
@@ -592,7 +592,7 @@ def _check_index(
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_file, check_index
 
-    path, mend = journal.layout.index, "Delete the file: the next command rebuilds it from the journal."
+    path, mend = index_path(journal), "Delete the file: the next command rebuilds it from the journal."
     if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
     if journal.index.is_past:
@@ -640,10 +640,14 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
             if not is_left:
                 continue
         yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
-    if os.path.exists(layout.index + NEXT_SUFFIX):
+    path = index_path(journal)
+    if os.path.exists(path + NEXT_SUFFIX):
         yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
-                      layout.index + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
-    log = layout.index + "-wal"
+                      path + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
+    for other in other_indexes(path):
+        yield Problem("note", "an index of another version of periplus; this one has its own", other,
+                      mend="It goes with a checkpoint when nobody wrote to it for 30 days.")  # fmt: skip
+    log = path + "-wal"
     try:
         size = os.path.getsize(log)
     except OSError:

@@ -43,7 +43,7 @@ from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
 from periplus.journal.checkpointing import remove_checkpoints
 from periplus.journal.heads import Peer, Seen, read_peer, write_peer
 from periplus.journal.incoming_objects import UNTOUCHED, IncomingObjects, digest_of
-from periplus.journal.index_file import discard_index
+from periplus.journal.index_file import discard_indexes
 from periplus.journal.keys import fingerprint, keep_public_key
 from periplus.journal.lineage import START, Chunk, LineageReader, Position
 from periplus.journal.record import Record
@@ -530,7 +530,7 @@ class Arrival:
     def _discard_index(self) -> None:
         if self._target.is_store:
             try:
-                discard_index(self._target.layout.index)
+                discard_indexes(self._target.layout.index)
             except OSError as error:
                 raise environment_failure(error, "remove the index", self._target.layout.index) from error
 

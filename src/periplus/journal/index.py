@@ -136,9 +136,15 @@ class Index(BeforeFloors):
         else:
             opened = open_index(path, self._identity, indexer, is_writable=self.is_writable)
             self.db = self._serve_from_memory() if opened is None else opened
+            self._path = self.db.path or None
         self._inode = 0 if self._path is None else inode_of(self._path)
         self._version = 0
         self._has_floors: bool | None = None  # of the transaction at hand
+
+    @property
+    def path(self) -> str | None:
+        """Of its file, which may not be that which was asked for: see ``index_file``; None where there is none."""
+        return self._path
 
     def close(self) -> None:
         if self.db.is_inherited:

@@ -1,4 +1,8 @@
-"""The file of the index: its tables, how it is opened by who trusts nothing in it, and how it is thrown away."""
+"""The file of the index: its tables, how it is opened by who trusts nothing in it, and how it is thrown away.
+
+It is `index.sqlite`, made by the newest version of this program that uses the store. An older one that finds it there, as a server that was begun
+before an upgrade, leaves it and goes by a file of its own, with its version behind the name: in one file each would throw away what the other made.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,26 @@ __all__ = [
     "Indexer",
     "NullIndexer",
     "discard_index",
+    "discard_indexes",
+    "discard_unused",
     "forget_turns",
+    "index_path",
     "inode_of",
+    "is_filled",
     "make_tables",
     "open_index",
+    "other_indexes",
     "put_in_place",
 ]
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from periplus.base.disks import is_room_for_maps
 from periplus.base.files import Files
@@ -30,8 +40,16 @@ from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
 
+if TYPE_CHECKING:
+    from periplus.journal.reader import JournalReader
+
 INDEX_VERSION: Final = 6
 NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
+_UNUSED_S: Final = 30 * 86_400  # without a write: the version that made it is used no more
+_VERSION_BITS: Final = 8  # the low ones of an indexer's version; what is above them says how it is set up
+_IDENTITY: Final = re.compile(r"(\d{1,9})\.(\d{1,18}) (.*)")
+_OF_A_VERSION: Final = re.compile(r"\.\d{1,9}\.\d{1,3}")  # behind the name
+_SUFFIXES: Final = ("", "-wal", "-shm")  # the log last: without it the file is not what was written
 _LOG_BYTES: Final = 16 << 20  # 4000 pages
 PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
 _TRIES: Final = 200
@@ -80,7 +98,7 @@ CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
 class Indexer(Protocol):
     """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
 
-    ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
+    ``version`` grows in its low eight bits with the tables; above them it may be any number of how they are filled. ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
     """
 
     version: int
@@ -116,19 +134,26 @@ class NullIndexer:
 
 
 def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
-    """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound.
+    """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound; beside it
+    where a newer version's is there. Its ``path`` says where.
 
     None where there can be none: somebody rebuilds it, or nothing may be written, or a thread of the process that this one was forked
     from has it open.
     """
-    if is_held_by_parent(path):
-        return None
-    for attempt in range(2):
+    own = _beside(path, identity)
+    if os.path.exists(own):
+        path = own
+    attempt = 0
+    while not is_held_by_parent(path):
         try:
             with _undisturbed(path, LOCK_SH):
                 db = _connect(path, identity, indexer, is_writable=is_writable)
             if db is not None:
                 return db
+        except _NewerError:
+            if path != own:
+                path = own
+                continue
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
                 break  # somebody rebuilds it: memory serves meanwhile
@@ -140,7 +165,53 @@ def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool)
             discard_index(path)
         except OSError:
             break  # a folder, or somebody else's: memory serves
+        attempt += 1
     return None
+
+
+def is_filled(path: str, version: int) -> bool:
+    """Whether there is an index at ``path`` of this version of the journal, and of its indexer, with records in it: for who has no time to make
+    one. True also where that cannot be told.
+    """
+    mine = f"{INDEX_VERSION}.{version} "
+    own = _beside(path, mine)
+    path = own if os.path.exists(own) else path
+    if not os.path.exists(path):
+        return False
+    try:
+        with _undisturbed(path, LOCK_SH):
+            db = connect(path)
+        try:
+            found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+            has_records = db.execute("SELECT 1 FROM watermarks LIMIT 1").fetchone() is not None
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return True  # whoever opens it says what is wrong
+    return found is not None and _version(str(found[0])) == _version(mine) and has_records
+
+
+class _NewerError(Exception):
+    """A newer version's index is there. Never leaves this module."""
+
+
+def _beside(path: str, identity: str) -> str:
+    """Where the index ``identity`` is while a newer version has the name ``path``."""
+    suffix = "".join(f".{number}" for number in _version(identity) or ())
+    return path if path.endswith(suffix) else path + suffix
+
+
+def _version(identity: str) -> tuple[int, int] | None:
+    """By which two indexes of one store are compared."""
+    found = _IDENTITY.fullmatch(identity)
+    return (int(found[1]), int(found[2]) & ((1 << _VERSION_BITS) - 1)) if found is not None else None
+
+
+def _is_newer(found: str, identity: str) -> bool:
+    """Whether ``found`` is of the same store and of a newer version."""
+    versions = _version(found), _version(identity)
+    is_same_store = found.partition(" ")[2] == identity.partition(" ")[2]
+    return is_same_store and versions[0] is not None and versions[1] is not None and versions[0] > versions[1]
 
 
 def make_tables(db: Connection, identity: str, indexer: Indexer) -> Connection:
@@ -158,8 +229,48 @@ def make_tables(db: Connection, identity: str, indexer: Indexer) -> Connection:
 def discard_index(path: str) -> None:
     """Remove the index at ``path``. Raises OSError."""
     with _undisturbed(path, LOCK_EX):
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _SUFFIXES:
             _remove(path + suffix, os.unlink)
+
+
+def other_indexes(path: str) -> list[str]:
+    """Indexes of other versions beside that at ``path``, and what is left of one that somebody built. Raises OSError."""
+    folder, name = os.path.split(path)
+    base = _OF_A_VERSION.sub("", name)
+    found = set[str]()
+    for other in os.listdir(folder):
+        if other.startswith(base):
+            index = other.removesuffix("-wal").removesuffix(
+                "-shm"
+            )  # one that is there alone belongs to a file that is gone
+            whose = index.removesuffix(NEXT_SUFFIX)
+            if whose != name and (whose == base or _OF_A_VERSION.fullmatch(whose[len(base) :])):
+                found.add(index)
+    return [os.path.join(folder, other) for other in sorted(found)]
+
+
+def discard_indexes(path: str) -> None:
+    """Remove the index at ``path``, and those of other versions: who has one open finds that it is gone. Raises OSError."""
+    for one in (path, *other_indexes(path)):
+        discard_index(one)
+
+
+def discard_unused(path: str) -> None:
+    """Remove those of other versions that nobody wrote to for 30 days. Raises nothing: it is for the room that they take."""
+    try:
+        for one in other_indexes(path):
+            if time.time() - max(_written_s(one + suffix) for suffix in _SUFFIXES) > _UNUSED_S:
+                discard_index(one)
+    except OSError:
+        pass  # it is tried again
+
+
+def _written_s(path: str) -> float:
+    """When a file was written last, in seconds since 1970; 0.0 where there is none."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def put_in_place(new: str, path: str, files: Files) -> bool:
@@ -170,7 +281,7 @@ def put_in_place(new: str, path: str, files: Files) -> bool:
     with _undisturbed(path, LOCK_EX):
         if not os.path.exists(new) or os.path.exists(new + "-wal"):
             return False
-        for suffix in ("", "-wal", "-shm"):  # the log last: without it the file is not what was written
+        for suffix in _SUFFIXES:
             _remove(path + suffix, files.unlink)
         files.replace(new, path)
     return True
@@ -185,11 +296,16 @@ def _remove(path: str, unlink: Callable[[str], None]) -> None:
 
 def forget_turns(path: str, files: Files) -> None:
     """What the sessions' turns said stands beside the index too, in the file at ``path``; it is made anew from the journal."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in _SUFFIXES:
         try:
             files.unlink(path + suffix)
         except FileNotFoundError:
             pass  # nobody looked for a turn yet
+
+
+def index_path(journal: JournalReader) -> str:
+    """Of the file that this journal's index is in; where it would be, while memory serves."""
+    return journal.index.path or journal.layout.index
 
 
 def inode_of(path: str) -> int:
@@ -201,7 +317,7 @@ def inode_of(path: str) -> int:
 
 
 def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
-    """A connection to a sound index of our version, made if it is missing; None where it is another's."""
+    """A connection to a sound index of our version, made if it is missing; None where it is another's. Raises _NewerError."""
     if not is_writable:
         from urllib.parse import quote
 
@@ -237,6 +353,8 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
     if found and found[0] == identity:
         return db
     db.close()
+    if found and _is_newer(str(found[0]), identity):
+        raise _NewerError
     return None
 
 

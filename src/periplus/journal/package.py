@@ -52,6 +52,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, open_plain, read_at, read_plain, write_all
 from periplus.base.tuples import NamedTuple
+from periplus.journal.index_file import index_path
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, damage_of, is_unreadable
@@ -349,7 +350,7 @@ class _Writing:
     def _left(self) -> Iterator[tuple[str, bytes]]:
         """The segments of every lineage that was, as they are; what cannot be read in them is missing."""
         journal = self._journal
-        rows = IndexRows(journal.layout.index)
+        rows = IndexRows(index_path(journal))
         try:
             for lineage in [*journal.lineages(), *lost_lineages(journal)]:
                 reader, tree = journal.reader(lineage), Tree()

@@ -30,6 +30,7 @@ import msgspec
 from periplus.base.canonical import canonical
 from periplus.base.errors import DamageError
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.journal.index_file import index_path
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, left_behind_seq, read_durable
@@ -128,7 +129,7 @@ def lost_lineages(journal: Journal) -> list[str]:
     from periplus.journal.heads import awaited
     from periplus.journal.stated import left_lineages
 
-    rows = IndexRows(journal.layout.index)
+    rows = IndexRows(index_path(journal))
     try:
         known = {
             *awaited(journal),

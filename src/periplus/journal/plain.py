@@ -36,7 +36,7 @@ _HELD: Final = re.compile(
 )
 # A name that only a file has: what stands there and is no file has taken its place.
 _FILE_NAME: Final = re.compile(
-    r"((journal|objects|hooks)/)?\.gitignore|config\.toml|index\.sqlite(-wal|-shm)?"
+    r"((journal|objects|hooks)/)?\.gitignore|config\.toml|index\.sqlite(\.[0-9]+\.[0-9]+)?(-wal|-shm)?"
     r"|hooks/(lock|notes|recent|spool/(group|[^/]+\.json))"
     rf"|journal/(durable|flush|[a-z]+\.json|([a-z]+\.)?lock|keys/[^/]+|peers/[^/]+|{_LINEAGE}/[^/]+\.[^/]+"
     rf"|{_LINEAGE}/archive/[^/]+|checkpoints/[^/]+|tree/{_LINEAGE}/[^/]+)"

@@ -42,6 +42,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import FileRow, HistoryNeededError
+from periplus.journal.index_file import index_path
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED
 from periplus.journal.reading import Progress, no_progress
@@ -244,10 +245,11 @@ class Projector:
                 self._refuse_damage()
             index.commit()
         except sqlite3.Error as error:
+            path = index_path(journal)
             index.end()
             index.give_way(error)
             raise EnvironmentFailure(
-                f"the index {journal.layout.index} cannot be written: {error}", safe="The journal is untouched."
+                f"the index {path} cannot be written: {error}", safe="The journal is untouched."
             ) from error
         except BaseException:  # no transaction may stay open, whatever ended it
             index.end()

@@ -141,7 +141,7 @@ class JournalReader(Resting):
         self._index.close()
         if self._index.is_damaged and self._index.is_writable and not self._index.is_memory:
             try:
-                discard_index(self.layout.index)  # whoever opens the store next would meet the same
+                discard_index(self._index.path or self.layout.index)  # whoever opens the store next would meet the same
             except OSError:
                 pass  # `doctor` says so
         for used in ("_lock", "_projector"):

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.journal.index_file import NEXT_SUFFIX, PAST, discard_index, put_in_place
+from periplus.journal.index_file import NEXT_SUFFIX, PAST, discard_index, index_path, other_indexes, put_in_place
 
 if TYPE_CHECKING:
     from periplus.journal.reader import JournalReader
@@ -45,11 +45,11 @@ class _Outcome(Enum):
 
 
 def discard(journal: JournalReader, *, also_next: bool = False) -> None:
-    """Throw the index away; an empty one takes its place. ``also_next``: that which somebody may be building, too.
+    """Throw the index away, and those of other versions; an empty one takes its place. ``also_next``: that which somebody may be building, too.
 
     Raises EnvironmentFailure.
     """
-    path = journal.layout.index
+    path = index_path(journal)
     journal.index.close()
     try:
         discard_index(path)
@@ -57,7 +57,18 @@ def discard(journal: JournalReader, *, also_next: bool = False) -> None:
             discard_index(path + NEXT_SUFFIX)
     except OSError as error:
         raise environment_failure(error, "remove the index", path) from error
+    _discard_others(journal)
     journal.serve_by(path)
+
+
+def _discard_others(journal: JournalReader) -> None:
+    """Indexes of other versions say where records lay too, and what they said. Raises EnvironmentFailure."""
+    path = index_path(journal)
+    try:
+        for one in other_indexes(path):
+            discard_index(one)
+    except OSError as error:
+        raise environment_failure(error, "remove the index of another version", error.filename or path) from error
 
 
 def renew(journal: JournalReader, *, is_beside: bool) -> bool:
@@ -68,6 +79,7 @@ def renew(journal: JournalReader, *, is_beside: bool) -> bool:
     if is_beside and _can_be_beside(journal):
         try:
             with journal.projecting_alone(RENEWAL_PATIENCE_S):
+                _discard_others(journal)
                 outcome = _built_beside(journal)
                 if outcome is _Outcome.CRAMPED:
                     journal.refresh()
@@ -92,7 +104,9 @@ def renewing(journal: JournalReader) -> Iterator[None]:
             with journal.projecting_alone(RENEWAL_PATIENCE_S):
                 is_marked = _is_marked(journal)
                 if is_marked:
+                    _discard_others(journal)
                     yield
+                    _discard_others(journal)  # made meanwhile
                     if _built_beside(journal) is _Outcome.BUILT:
                         return
         except LockTimeoutError:
@@ -110,6 +124,7 @@ def renew_past(journal: JournalReader) -> bool:
     try:
         with journal.projecting_alone(0.0):
             if not journal.index.is_replaced():
+                _discard_others(journal)
                 outcome = _built_beside(journal)
                 if outcome is _Outcome.CRAMPED:
                     discard(journal, also_next=True)
@@ -125,7 +140,7 @@ def renew_past(journal: JournalReader) -> bool:
 def _can_be_beside(journal: JournalReader) -> bool:
     index = journal.index
     is_in_use = index.is_writable and not index.is_memory and not index.is_damaged and not index.is_cramped()
-    return is_in_use and not index.is_replaced() and os.path.exists(journal.layout.index)
+    return is_in_use and not index.is_replaced() and os.path.exists(index_path(journal))
 
 
 def _is_marked(journal: JournalReader) -> bool:
@@ -150,7 +165,7 @@ def _is_marked(journal: JournalReader) -> bool:
 
 def _built_beside(journal: JournalReader) -> _Outcome:
     """Under the lock of the projections: build the new one and put it in the place of the old one."""
-    path = journal.layout.index
+    path = index_path(journal)
     is_built = is_whole = is_cramped = False
     _forget_next(path)  # what somebody was stopped at takes room
     if not _has_room(path):

@@ -39,7 +39,7 @@ from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
 from periplus.journal.incoming_objects import Lender, References
-from periplus.journal.index_file import forget_turns
+from periplus.journal.index_file import forget_turns, index_path
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.layout import Layout
@@ -106,7 +106,7 @@ def repair(
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources], journal.objects.packing)
-    rows = IndexRows(journal.layout.index)
+    rows = IndexRows(index_path(journal))
     away = 0 if archive_lost else stood_for(journal)
     try:
         with journal.writing():
@@ -149,7 +149,7 @@ def repair(
 def _renew_index(journal: Journal) -> list[Repair]:
     if journal.renew_derived(is_beside=True):
         return []
-    path = journal.layout.index
+    path = index_path(journal)
     return [Repair("the index is not built anew: the disk has no room for a second one beside it, so it stays in use; "
                    "free some space, then repeat the command", path)]  # fmt: skip
 

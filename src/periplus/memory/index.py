@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base import hashing
 from periplus.base.errors import PeriplusError
 from periplus.base.tuples import NamedTuple
-from periplus.journal import Entity
+from periplus.journal import Entity, Layout
 from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 
 if TYPE_CHECKING:
@@ -165,6 +165,13 @@ class MemoryIndexer:
     """The memory's part of the index; ``read`` fetches objects by digest."""
 
     version = _VERSION
+
+    @staticmethod
+    def is_ready(root: str) -> bool:
+        """Whether the store ``root`` has an index that may be asked at once; False where one had to be made first."""
+        from periplus.journal.index_file import is_filled
+
+        return is_filled(Layout(root).index, _VERSION)
 
     def __init__(self, read: Callable[[bytes], bytes], hidden: frozenset[str] = frozenset()) -> None:
         """``hidden`` are types that the project declares and does not want to find by their words."""

@@ -188,9 +188,9 @@ class Project:
     @staticmethod
     def discard_index(folder: str, *, store: str | None = None) -> None:
         """Remove the index, which the next opening builds anew from the journal. Raises OSError."""
-        from periplus.journal import discard_index
+        from periplus.journal import discard_indexes
 
-        discard_index(Layout(find_root(folder, store)).index)
+        discard_indexes(Layout(find_root(folder, store)).index)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.root!r}, written by {self.writer.name!r}>"
