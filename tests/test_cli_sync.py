@@ -446,6 +446,49 @@ def test_a_secret_of_another_project_is_skipped_and_not_stored(eve, people):
     assert SECRET.encode() not in stored
 
 
+def test_mail_of_another_project_to_who_writes_here_waits_to_be_accepted(eve, people):
+    ada = people["ada"]
+    eve("remember", "Kites are red", "--as", "eve")
+    sent = ada.json("inbox", "send", "eve", "The port of the shop is 8000", "--needs-answer", "--as", "bo").messages[0].id
+    ada("inbox", "send", "carol", "Of nobody's concern here", "--as", "bo")
+    ada("inbox", "send", "eve", f"The key is {SECRET}", "--as", "bo", "--insist")
+    done = eve.json("sync", "--with", "../ada", "--candidates")
+    assert [(one.type, SECRET in one.reason) for one in done.skipped] == [("message", False)]
+    mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "message")
+    assert (mine.source_id, mine.sender, mine.recipient, mine.state) == (sent, "bo", "eve", "pending")
+    assert len(eve.json("inbox", "list").candidates) == 3
+    assert f"{mine.id}  message of {mine.store}, from bo to eve" in eve("inbox", "list").lines
+    assert f"{mine.id}  message, pending, of {mine.store}, from bo to eve" in eve("candidates", "show", mine.id).lines
+    assert eve.json("inbox", "mail", "--as", "eve", code=1).messages == []  # nobody accepted it
+    assert "8000" not in eve("brief", "anything", "--as", "eve").out
+    eve.fails("candidates", "accept", mine.id, "--type", "note", code=2, wrong="a message is taken as it is")
+    done = eve.json("inbox", "accept", mine.id)
+    assert (done.type, done.new) == ("message", True)
+    (message,) = eve.json("inbox", "mail", "--as", "eve").messages
+    assert message.id == done.id != sent
+    assert "The port of the shop is 8000" in eve("brief", "anything", "--as", "eve").out
+    value = eve.json("show", done.id).entity.value
+    assert (value["sender"], value["needs_answer"], value["thread"]) == (f"bo@{mine.store}", False, done.id)
+    eve.fails("inbox", "answer", done.id, "Thanks", "--as", "eve", code=2, wrong="came from another project")
+    eve("inbox", "read", done.id, "--as", "eve")
+    assert eve.json("sync", "--with", "../ada", "--candidates").candidates == []
+    eve.fails("inbox", "accept", mine.id, code=5, wrong="accepted already")
+
+
+def test_mail_of_another_project_that_was_read_or_refused_is_not_offered(eve, people):
+    ada = people["ada"]
+    eve("remember", "Kites are red", "--as", "eve")
+    sent = ada.json("inbox", "send", "eve", "The port of the shop is 8000", "--as", "bo").messages[0].id
+    ada("inbox", "read", sent, "--as", "eve")
+    assert len(eve.json("sync", "--with", "../ada", "--candidates").candidates) == 2
+    ada("inbox", "send", "eve", "Ports are closed on Fridays", "--as", "bo")
+    eve("sync", "--with", "../ada", "--candidates")
+    mine = next(one for one in eve.json("inbox", "list").candidates if one.type == "message")
+    assert eve.json("inbox", "refuse", mine.id).state == "rejected"
+    assert eve.json("sync", "--with", "../ada", "--candidates").candidates == []
+    assert eve.json("inbox", "mail", "--as", "eve", code=1).messages == []
+
+
 def test_what_is_no_candidate_is_one_clear_error(eve):
     held = eve.json("remember", "Ours").entity.id
     eve.fails("inbox", "accept", held, code=2, wrong="not a candidate")

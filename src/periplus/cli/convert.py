@@ -61,7 +61,7 @@ def candidate_out(entity: Entity) -> CandidateOut:
         [str(one.get("ref", "")) for one in about if isinstance(one, dict)] if isinstance(about, list) else [],
         [SeenOut(str(one.get("ref", "")), str(one.get("quote", ""))) for one in evidence if isinstance(one, dict)]
         if isinstance(evidence, list) else [],
-        str(value.get("created", "")),
+        str(value.get("created", "")), str(payload.get("sender", "")), str(payload.get("recipient", "")),
     )  # fmt: skip
 
 

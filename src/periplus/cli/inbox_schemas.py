@@ -33,7 +33,8 @@ class SeenOut(msgspec.Struct):
 
 class CandidateOut(msgspec.Struct):
     """``origin`` is other_project or reflection. Of another project, ``type``, ``source_id`` and ``version`` are those of the entity
-    in its own store; of reflection, ``rule``, ``why`` and ``evidence`` say what it rests on. ``accepted_as`` is ours.
+    in its own store, ``sender`` and ``recipient`` those of a message; of reflection, ``rule``, ``why`` and ``evidence`` say what it
+    rests on. ``accepted_as`` is ours.
     """
 
     id: str
@@ -54,6 +55,8 @@ class CandidateOut(msgspec.Struct):
     about: list[str] = []
     evidence: list[SeenOut] = []
     created: str = ""
+    sender: str = ""
+    recipient: str = ""
 
 
 class CandidatesOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates/1"):

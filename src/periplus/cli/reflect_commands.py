@@ -157,7 +157,12 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 def _from(one: CandidateOut) -> str:
     if one.origin == "reflection":
         return f"confidence {one.confidence}, by the rule {visible(one.rule)}"
-    return f"of {visible(one.store)}"
+    return f"of {visible(one.store)}{between(one)}"
+
+
+def between(one: CandidateOut) -> str:
+    """From whom and to whom it is, of another project's message."""
+    return f", from {visible(one.sender)} to {visible(one.recipient)}" if one.type == "message" else ""
 
 
 def _show(face: Face, arguments: argparse.Namespace) -> int:

@@ -31,7 +31,9 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         "made where a path has none yet), or a git remote: its name, a URL or a path")  # fmt: skip
     add("--dry-run", action="store_true", help="say what would come and go, change nothing")
     add(
-        "--candidates", action="store_true", help="record the memory of another project, to accept or refuse: see inbox"
+        "--candidates",
+        action="store_true",
+        help="record the memory of another project, and its mail to who writes here, to accept or refuse: see inbox",
     )
     add("--rebase", action="store_true", help="where two stores wrote one lineage (a backup was put back): take what is there, "
         "write what only this clone has again in a lineage of its own")  # fmt: skip
@@ -260,6 +262,7 @@ def _told(one: Transfer, place: str, would: str) -> str:
 def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
     from periplus.cli.convert import candidate_out
     from periplus.cli.inbox_schemas import InboxOut
+    from periplus.cli.reflect_commands import between
 
     with face.open() as project:
         found = project.inbox(with_decided=with_decided)
@@ -271,7 +274,7 @@ def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
     def lines() -> Iterator[str]:
         for one in result.candidates:
             state = "" if one.state == "pending" else f" ({one.state})"
-            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}"
+            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}{between(one)}"
             yield f"  {visible(one.text, face.width and face.width - 2)}"
         if len(found) < count:
             every = " --all" if with_decided else ""

@@ -1,7 +1,7 @@
 """What another project knows, or what reflection made of trails, as candidates: nothing of it is ours until somebody accepts it.
 
 A candidate of another project holds the foreign entity as it was, with where it came from; one of reflection (``memory.proposed``)
-holds an entity that is not written yet, with why. Neither is searched, nor stands in a brief or a file, for what nobody has
+holds an entity that is not written yet, with why. Of another project's mail that is a candidate which waits for somebody who writes here. Neither is searched, nor stands in a brief or a file, for what nobody has
 judged must not reach an agent as our own knowledge. Accepting writes an entity of ours with an id of its own, whose
 provenance says which of the two it was; references that mean something in the other store only stay behind.
 """
@@ -31,10 +31,12 @@ from periplus.base.ids import derived_id, new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
+from periplus.memory.inbox import taken_over, waits, writes_here
 from periplus.memory.index import text_digest
 from periplus.memory.types import CANDIDATE, MEMORY_TYPES, state_of
 
 _TYPES: Final = frozenset({"constraint", "decision", "lesson", "note", "trap"})
+_MESSAGE: Final = "message"
 _BATCH: Final = 200
 CANDIDATES_MAX: Final = 100_000
 
@@ -65,7 +67,7 @@ class Accepted(NamedTuple):
 def record_candidates(
     journal: Journal, store: str, found: Iterable[Entity], writer: Writer, *, dry_run: bool = False
 ) -> Recorded:
-    """Record the live memory of store ``store`` as candidates; idempotent.
+    """Record the live memory of store ``store``, and its mail to who writes here, as candidates; idempotent.
 
     A candidate that was decided on is opened again only by a later version. What holds a secret, or is no memory by
     our table, is skipped.
@@ -74,7 +76,7 @@ def record_candidates(
     known = 0
     skipped: list[Skipped] = []
     for entity in found:
-        if entity.item_type not in _TYPES or entity.deleted:
+        if entity.deleted or not (entity.item_type in _TYPES or _is_for_us(journal, entity, writer)):
             continue
         item_id = derived_id("cnd", store, entity.item_type, entity.item_id)
         held = journal.get(CANDIDATE, item_id)
@@ -122,6 +124,11 @@ def accept(
     candidate = _open_candidate(journal, reference)
     value = candidate.value
     kind = item_type or str(value["item_type"])
+    if value["item_type"] == _MESSAGE:
+        if text or kind != _MESSAGE:
+            raise UsageError("a message is taken as it is", safe="Nothing was written.",
+                             mend="Leave out --text and --type; what it teaches is remembered by `periplus remember`.")  # fmt: skip
+        return _delivered(journal, candidate, writer)
     if kind not in _TYPES:
         raise UsageError(f"a candidate does not become a {kind}", safe="Nothing was written.",
                          mend=f"It can become a {', '.join(sorted(_TYPES))}.")  # fmt: skip
@@ -146,6 +153,35 @@ def accept(
     entity = journal.get(kind, item_id)
     assert entity is not None
     return Accepted(entity, held is None)
+
+
+def _is_for_us(journal: Journal, entity: Entity, writer: Writer) -> bool:
+    """Whether it is mail that waits for somebody who writes here: what others write to each other is not for our inbox."""
+    if entity.item_type != _MESSAGE or not waits(entity.value):
+        return False
+    recipient = str(entity.value.get("recipient", ""))
+    return recipient == writer.name or writes_here(journal, recipient)
+
+
+def _delivered(journal: Journal, candidate: Entity, writer: Writer) -> Accepted:
+    """Another project's message put into its recipient's mail here."""
+    foreign = candidate.value["payload"]
+    assert isinstance(foreign, dict)
+    item_id = new_id(MEMORY_TYPES[_MESSAGE].prefix)
+    payload = taken_over(foreign, str(candidate.value["source_store"]), item_id, journal.clock.now_ms())
+    journal.types[_MESSAGE].admit(payload)
+
+    def write(transaction: Transaction) -> None:
+        transaction.put(_MESSAGE, item_id, payload, expect=ABSENT, action="import",
+                        summary=f"message to {payload['recipient']}")  # fmt: skip
+        decided = {**candidate.value, "state": "accepted", "accepted_as": item_id}
+        transaction.put(CANDIDATE, candidate.item_id, decided, action="transition", expect=candidate.version,
+                        summary=f"candidate accepted as {item_id}")  # fmt: skip
+
+    journal.mutate(write, writer)
+    entity = journal.get(_MESSAGE, item_id)
+    assert entity is not None
+    return Accepted(entity, is_new=True)
 
 
 def refuse(journal: Journal, reference: str, writer: Writer, *, reason: str = "") -> Entity:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["MESSAGE_CHARACTERS_MAX", "answer", "mail", "mark_read", "meant_by", "send", "thread_of"]
+__all__ = [
+    "MESSAGE_CHARACTERS_MAX",
+    "answer",
+    "mail",
+    "mark_read",
+    "meant_by",
+    "send",
+    "taken_over",
+    "thread_of",
+    "waits",
+    "writes_here",
+]
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,7 +21,7 @@ from typing import Final
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
-from periplus.base.ids import new_id
+from periplus.base.ids import is_id, new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.lifecycle import Changed, bring
 from periplus.memory.links import linked
@@ -19,6 +30,7 @@ from periplus.memory.repeated import as_written, check_repeated, has_fields
 MESSAGE_CHARACTERS_MAX: Final = 8_000
 NAME_CHARACTERS_MAX: Final = 100
 _NAMES_MAX: Final = 10_000
+_WRITES: Final = "SELECT 1 FROM records WHERE writer = ?1 UNION ALL SELECT 1 FROM heads WHERE writer = ?1 LIMIT 1"
 _NEAR: Final = 0.8  # of difflib's ratio: one letter too many in a name of three has 0.86
 
 
@@ -42,6 +54,11 @@ def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: 
     journal.refresh()
     asked = _find(journal, reference)
     item_id = new_id("msg")
+
+    sender, _, store = str(asked.value.get("sender", "")).rpartition("@")
+    if is_id(store):
+        raise UsageError(f"the message came from another project, {store}, which no answer of ours reaches", safe="Nothing was written.",
+                         mend=f"Write to {sender} there: periplus inbox send {sender} TEXT --store DIR")  # fmt: skip
 
     def write(transaction: Transaction) -> None:
         held = _mine(transaction, writer, asked.item_id)
@@ -80,10 +97,7 @@ def mail(journal: Journal, recipient: str, *, with_read: bool = False) -> list[E
     journal.refresh()
     found = linked(journal, "message", "recipient", recipient)
     if not with_read:
-        found = [
-            one for one in found
-            if one.value.get("state") == "sent" or (one.value.get("state") == "read" and one.value.get("needs_answer") is True)
-        ]  # fmt: skip
+        found = [one for one in found if waits(one.value)]
     return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
 
 
@@ -99,6 +113,27 @@ def thread_of(journal: Journal, reference: str) -> list[Entity]:
     return sorted(found.values(), key=lambda each: (str(each.value.get("created")), each.item_id))
 
 
+def waits(message: Mapping[str, JSONValue]) -> bool:
+    """Whether a message was not read yet, or is to be answered."""
+    state = message.get("state")
+    return state == "sent" or (state == "read" and message.get("needs_answer") is True)
+
+
+def taken_over(message: Mapping[str, JSONValue], store: str, item_id: str, created_ms: int) -> dict[str, JSONValue]:
+    """A message of another project as one of ours: its sender is named with his store, where no answer of ours reaches him."""
+    sender = str(message.get("sender", ""))[: NAME_CHARACTERS_MAX - len(store) - 1]
+    return {
+        "v": 1, "state": "sent", "sender": f"{sender}@{store}", "recipient": message["recipient"], "text": message["text"],
+        "thread": item_id, "needs_answer": False, "created": format_ms(created_ms),
+    }  # fmt: skip
+
+
+def writes_here(journal: Journal, name: str) -> bool:
+    """Whether somebody of that name wrote to the store."""
+    # An index that begins at a checkpoint has no records of before, but who wrote what stands.
+    return bool(name) and journal.index.db.execute(_WRITES, (name,)).fetchone() is not None
+
+
 def meant_by(journal: Journal, name: str) -> str:
     """Under which name somebody wrote here where nobody did under ``name`` and the two are nearly one: what is for ``name`` he is not
     shown. Empty where none is near; names that differ in their numbers are those of several.
@@ -106,13 +141,10 @@ def meant_by(journal: Journal, name: str) -> str:
     from periplus.memory.recall import bring_up_to_date
 
     bring_up_to_date(journal)
-    db = journal.index.db
-    # An index that begins at a checkpoint has no records of before, but who wrote what stands.
-    exact = "SELECT 1 FROM records WHERE writer = ?1 UNION ALL SELECT 1 FROM heads WHERE writer = ?1 LIMIT 1"
-    if not name or db.execute(exact, (name,)).fetchone():
+    if not name or writes_here(journal, name):
         return ""
     every = "SELECT writer FROM records UNION SELECT writer FROM heads LIMIT ?"
-    known = sorted(str(row[0]) for row in db.execute(every, (_NAMES_MAX,)))
+    known = sorted(str(row[0]) for row in journal.index.db.execute(every, (_NAMES_MAX,)))
     for other in known:
         if other.casefold() == name.casefold():
             return other
