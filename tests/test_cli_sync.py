@@ -449,7 +449,9 @@ def test_a_secret_of_another_project_is_skipped_and_not_stored(eve, people):
 def test_mail_of_another_project_to_who_writes_here_waits_to_be_accepted(eve, people):
     ada = people["ada"]
     eve("remember", "Kites are red", "--as", "eve")
-    sent = ada.json("inbox", "send", "eve", "The port of the shop is 8000", "--needs-answer", "--as", "bo").messages[0].id
+    sent = (
+        ada.json("inbox", "send", "eve", "The port of the shop is 8000", "--needs-answer", "--as", "bo").messages[0].id
+    )
     ada("inbox", "send", "carol", "Of nobody's concern here", "--as", "bo")
     ada("inbox", "send", "eve", f"The key is {SECRET}", "--as", "bo", "--insist")
     done = eve.json("sync", "--with", "../ada", "--candidates")

@@ -39,7 +39,7 @@ from periplus.interop.hook_events import (
 )
 
 if TYPE_CHECKING:
-    from periplus.journal import Writer
+    from periplus.journal import Journal, Writer
 
 INPUT_BYTES_MAX: Final = 16 << 20
 INPUT_S_MAX: Final = 2.0
@@ -280,7 +280,7 @@ def _answer(root: str, event: HookEvent) -> None:
 
 def _writer(event: HookEvent) -> Writer:
     from periplus.base.ids import derived_id
-    from periplus.journal import Writer
+    from periplus.journal import Journal, Writer
 
     name = event.writer or event.agent
     return Writer(name, derived_id("who", name, os.uname().nodename), event.session, os.getpid())
@@ -331,18 +331,21 @@ def _settle_later(root: str, *, is_patient: bool) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        code = "from periplus.cli.hook_entry import settle; import sys; settle(sys.argv[1])"
-        os.execv(sys.executable, [sys.executable, "-c", code, root])  # noqa: S606 - our own interpreter, no shell
+        code = "from periplus.cli.hook_entry import settle; import sys; settle(sys.argv[1], has_time=len(sys.argv) > 2)"
+        words = [] if is_patient else ["has time"]
+        os.execv(sys.executable, [sys.executable, "-c", code, root, *words])  # noqa: S606 - our own interpreter, no shell
     finally:
         os._exit(0)
 
 
-def settle(root: str) -> None:
-    """Take in what waits in the store ``root``, and make trails of what was left without an end. Raises nothing."""
+def settle(root: str, *, has_time: bool = False) -> None:
+    """Take in what waits in the store ``root``, and make trails of what was left without an end; who ``has_time`` also makes the checkpoint that
+    is due, whatever it takes. Raises nothing.
+    """
     try:
         os.nice(5)
         try:
-            _settle(root)
+            _settle(root, has_time=has_time)
         except Exception as error:  # of a module that is not imported here before it is raised
             from periplus.journal import Layout, discard_indexes
             from periplus.journal.connection import IndexDamageError
@@ -351,14 +354,14 @@ def settle(root: str) -> None:
                 raise
 
             discard_indexes(Layout(root).index)  # damaged; everything in it is derived
-            _settle(root)
+            _settle(root, has_time=has_time)
     except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
         _note(_Call("settle", "periplus", "", is_patient=False), root, _what(error))
 
 
-def _settle(root: str) -> None:
+def _settle(root: str, *, has_time: bool) -> None:
     from periplus.base.ids import derived_id
-    from periplus.journal import Writer
+    from periplus.journal import Journal, Writer
     from periplus.project.hook_ends import seal_left
     from periplus.project.project import Project
 
@@ -367,6 +370,19 @@ def _settle(root: str) -> None:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
         seal_left(project, project.hooks.note)
         project.journal.project()
+        if has_time:
+            _make_checkpoint(project.journal, writer)
+
+
+def _make_checkpoint(journal: Journal, writer: Writer) -> None:
+    """That which a mutation leaves for being too much work: nobody waits for this process."""
+    from periplus.base.errors import LockTimeoutError
+    from periplus.journal.checkpointing import make_due
+
+    try:
+        make_due(journal, writer, work_bytes_max=sys.maxsize)
+    except LockTimeoutError:
+        pass  # somebody makes it
 
 
 # Notes

@@ -18,6 +18,7 @@ __all__ = [
     "checkpoint_files",
     "checkpoint_lineages",
     "make_checkpoint",
+    "make_due",
     "remove_checkpoints",
     "usable_checkpoints",
     "work_due",
@@ -169,6 +170,11 @@ def work_due(journal: Journal) -> int:
     except OSError:
         return 0  # something moved meanwhile: somebody else is at it
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0
+
+
+def make_due(journal: Journal, writer: Writer, *, work_bytes_max: int = WORK_BYTES_MAX) -> Made | None:
+    """A checkpoint where one is due and takes no more work than that; raises as ``make_checkpoint``."""
+    return make_checkpoint(journal, writer) if journal.lineage and 0 < work_due(journal) <= work_bytes_max else None
 
 
 def make_checkpoint(

@@ -380,11 +380,10 @@ class Journal(JournalReader):
 
     def _checkpoint(self, writer: Writer) -> None:
         """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
-        from periplus.journal.checkpointing import WORK_BYTES_MAX, make_checkpoint, work_due
+        from periplus.journal.checkpointing import make_due
 
         try:
-            if 0 < work_due(self) <= WORK_BYTES_MAX:
-                make_checkpoint(self, writer)
+            make_due(self, writer)
         except PeriplusError:
             pass  # derived: the next roll tries again, `doctor --compact` tells why it cannot be made
 
