@@ -280,7 +280,7 @@ def _answer(root: str, event: HookEvent) -> None:
 
 def _writer(event: HookEvent) -> Writer:
     from periplus.base.ids import derived_id
-    from periplus.journal import Journal, Writer
+    from periplus.journal import Writer
 
     name = event.writer or event.agent
     return Writer(name, derived_id("who", name, os.uname().nodename), event.session, os.getpid())
@@ -361,7 +361,7 @@ def settle(root: str, *, has_time: bool = False) -> None:
 
 def _settle(root: str, *, has_time: bool) -> None:
     from periplus.base.ids import derived_id
-    from periplus.journal import Journal, Writer
+    from periplus.journal import Writer
     from periplus.project.hook_ends import seal_left
     from periplus.project.project import Project
 
