@@ -340,7 +340,7 @@ def _settle_later(root: str, *, is_patient: bool) -> None:
 
 def settle(root: str, *, has_time: bool = False) -> None:
     """Take in what waits in the store ``root``, and make trails of what was left without an end; who ``has_time`` also makes the checkpoint that
-    is due, whatever it takes. Raises nothing.
+    is due, whatever it takes, and looks at the whole store from time to time. Raises nothing.
     """
     try:
         os.nice(5)
@@ -372,6 +372,9 @@ def _settle(root: str, *, has_time: bool) -> None:
         project.journal.project()
         if has_time:
             _make_checkpoint(project.journal, writer)
+            from periplus.project.checkup import check_up_if_due
+
+            check_up_if_due(project)
 
 
 def _make_checkpoint(journal: Journal, writer: Writer) -> None:

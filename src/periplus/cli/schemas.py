@@ -104,7 +104,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     paths from the project's folder. ``mail`` counts the messages to you that are not read or wait for your answer, ``handoffs`` the open
     ones for you or for anybody, ``candidates`` proposed memory that waits for an answer. ``unsure`` counts the newest of the
     ``records``, of which nobody knows whether they reached the disk, for a sync failed: others do not show them until a write makes
-    sure of them.
+    sure of them. ``found``: what the last look at everything found damaged.
     """
 
     root: str
@@ -136,6 +136,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     handoffs: int = 0
     candidates: int = 0
     unsure: int = 0
+    found: str = ""
 
 
 class RivalOut(msgspec.Struct):

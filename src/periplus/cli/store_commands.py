@@ -159,6 +159,7 @@ def _status(face: Face) -> int:
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
         found.sparse,
         list(found.pull_blocked), found.mail, found.handoffs, found.candidates, found.unsure,
+        found.found,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -183,6 +184,9 @@ def _status(face: Face) -> int:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
             what = "nothing is written" if not found.takes_writes else "from what the index knows"
             yield f"         What is sound is served, {what}. {visible(found.mend) or 'Next: periplus doctor'}"
+        elif found.found:
+            yield f"state    {paint.good}sound{paint.end} as far as it was read now, but {paint.bad}{visible(found.found)}{paint.end}"
+            yield "         Next: periplus doctor"
         else:
             yield f"state    {paint.good}sound{paint.end}"
         if found.conflicts:

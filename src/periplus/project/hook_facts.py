@@ -49,7 +49,20 @@ def _at_start(project: Project) -> str:
     brief = brief_of(
         project.journal, "", now_ms=now_ms, root=project.folder, budget_tokens=_BRIEF_TOKENS, writer=project.writer
     )
-    return _cut(brief.text.strip()) if brief.sections else ""  # nothing is known yet
+    known = brief.text.strip() if brief.sections else ""  # nothing is known yet
+    return _cut("\n\n".join(filter(None, (_of_damage(project), known))))
+
+
+def _of_damage(project: Project) -> str:
+    """For the agent to pass on: copies that have what was damaged may be here today and gone tomorrow."""
+    from periplus.project.checkup import told_of_damage
+
+    found = told_of_damage(project.root)
+    return (
+        f"Of this project's memory: {_line(found)}. Tell the person you work for to run `periplus doctor`."
+        if found
+        else ""
+    )
 
 
 def _for_prompt(project: Project, prompt: str) -> str:

@@ -22,6 +22,10 @@ def repair(project: Project, sources: Sequence[str], progress: Progress, *, arch
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
         archive_lost=archive_lost, progress=progress,
     )  # fmt: skip
+    if done:
+        from periplus.project.checkup import forget_checkup
+
+        forget_checkup(project)
     if project.journal.damage is None:
         from periplus.project.context_renewing import renew_refs
 

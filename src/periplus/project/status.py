@@ -48,6 +48,7 @@ class Status(NamedTuple):
     handoffs: int = 0  # open ones, for who asks or for anybody
     candidates: int = 0  # proposed memory that nobody accepted or refused
     unsure: int = 0  # records whose sync failed: nobody is told of them until they are known to be on the disk
+    found: str = ""  # what the last look at everything found wrong, where nothing that was read now is
 
 
 def status_of(project: Project) -> Status:
@@ -58,6 +59,7 @@ def status_of(project: Project) -> Status:
     from periplus.journal.unsure import unsure_records
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
+    from periplus.project.checkup import told_of_damage
     from periplus.project.gitroom import in_gits_way
 
     journal = project.journal
@@ -104,6 +106,7 @@ def status_of(project: Project) -> Status:
         tuple(in_gits_way(project.root)),
         *_waiting(journal, project.writer.name, counts),
         len(unsure_records(journal)),
+        told_of_damage(project.root),
     )
 
 
