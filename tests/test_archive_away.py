@@ -12,6 +12,7 @@ from periplus.base.errors import DamageError
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
+from periplus.project.checkup import check_up_if_due
 
 ADA = Writer("ada", "who_0000000000000000", "", 1)
 
@@ -94,6 +95,15 @@ def test_what_two_clones_changed_can_be_written_on_once_it_is_back(unkept):
     assert "in conflict: text" in ada("show", one).out
     ada("evolve", one, "All boilers are grey")
     ada("doctor")
+
+
+def test_who_looks_at_everything_from_time_to_time_calls_it_no_damage(place):
+    ada, _, archive, away = place
+    archive.rename(away)
+    ada("doctor", code=3)
+    with Project.open(os.fspath(ada.folder), ADA) as project:
+        assert check_up_if_due(project).told == ()
+    assert ada.json("status").found == ""
 
 
 @pytest.mark.parametrize("is_index_there", [True, False])

@@ -13,6 +13,7 @@ __all__ = [
     "References",
     "Severity",
     "examine",
+    "lies_elsewhere",
     "no_references",
     "unrepaired",
 ]
@@ -116,6 +117,11 @@ class Examination(NamedTuple):
 def unrepaired(problem: Problem) -> Problem:
     """``problem`` as it is told where a repair was just made: that it is to be made is no advice any more."""
     return problem._replace(mend=_REPAIRED) if problem.mend == _REPAIR else problem
+
+
+def lies_elsewhere(problem: Problem) -> bool:
+    """Whether it is of records that a checkpoint stands for, as where the archive is on another disk."""
+    return problem.mend in (_AWAY, _AWAY_BEFORE)
 
 
 class _Findings:

@@ -72,8 +72,12 @@ def _is_due(project: Project) -> bool:
 
 
 def _checked_up(project: Project) -> CheckUp:
+    from periplus.journal.doctor import lies_elsewhere
+
     now_ms = project.journal.clock.now_ms()
-    problems = [one for one in project.examine(derived=False).problems if one.severity == "error"]
+    problems = [
+        one for one in project.examine(derived=False).problems if one.severity == "error" and not lies_elsewhere(one)
+    ]
     told = tuple(_line(one.what, one.path and os.path.relpath(one.path, project.root)) for one in problems[:_TOLD_MAX])
     found = CheckUp(1, now_ms, format_ms(now_ms), len(problems), told)
     write_atomic(project.journal.files, os.path.join(project.root, _FILE), msgspec.json.encode(found), durable=False)
