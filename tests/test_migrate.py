@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -553,7 +554,16 @@ def test_a_log_that_was_begun_anew_is_kept_beside_the_parked_one(old, store):
     assert {first, b'{"item_id":"new"}\n'} <= parked
 
 
-class Late(Files):
+class Apart(Files):
+    """The store lies on another file system than the folder."""
+
+    def replace(self, source, target):
+        if (os.path.basename(source), os.path.basename(os.path.dirname(target))) == ("events.jsonl", "v1-log"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+        super().replace(source, target)
+
+
+class Late(Apart):
     """The old program has its log open, and writes into it just before it is unlinked, or begins another."""
 
     def __init__(self, path, line, *, begins):
@@ -610,11 +620,55 @@ def test_what_the_old_program_writes_while_its_log_is_compared_is_kept(old, stor
 
     sys.setprofile(compared)
     try:
-        with pytest.raises(EnvironmentFailure, match="changed while"):
-            to(store, "primary")
+        with opened(store, Apart()) as project, pytest.raises(EnvironmentFailure, match="changed while"):
+            migrate(project, "primary")
     finally:
         sys.setprofile(None)
     assert (log.read_bytes(), stat.S_IMODE(log.stat().st_mode)) == (before + line, 0o600)
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_who_has_the_log_open_while_it_is_parked_loses_no_line_wherever_that_is_stopped(old, store, at):
+    """Unlinked, and stopped before what came late was put back, it was gone."""
+    to(store, "dual", old)
+    log = old / "events.jsonl"
+    before = log.read_bytes()
+
+    class Writing(Files):
+        """The old program writes before and behind one of our steps, at which we are killed."""
+
+        def __init__(self, program):
+            self.program, self.steps = program, 0
+
+        def step(self, path, step, *arguments):
+            self.steps += "v1-log" in path or path in (os.fspath(log), os.fspath(old))
+            if self.steps <= at:
+                return step(*arguments)
+            self.program.write(b"late\n")
+            step(*arguments)
+            self.program.write(b"later\n")
+            raise Stop
+
+        def replace(self, source, target):
+            self.step(target, super().replace, source, target)
+
+        def unlink(self, path):
+            self.step(path, super().unlink, path)
+
+        def sync_folder(self, path):
+            self.step(path, super().sync_folder, path)
+
+    with log.open("ab", buffering=0) as program:
+        files = Writing(program)
+        with opened(store, files) as project:
+            with pytest.raises(Stop):
+                migrate(project, "primary")
+        program.write(b"last\n")
+    to(store, "primary")
+    parked = Path(store, "archive", "v1-log", "events.jsonl")
+    assert parked.read_bytes() == before + b"late\nlater\nlast\n"
+    to(store, "off")
+    assert log.read_bytes() == parked.read_bytes()
 
 
 # -- stopped anywhere --------------------------------------------------------------------------------------------------

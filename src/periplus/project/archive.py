@@ -2,13 +2,14 @@
 
 A copy counts when it was read back and has the digest of what was copied; a backup when its ``MANIFEST.json`` is there,
 which is written last. One that was interrupted stays as far as it came, and goes on where the same content is to be
-copied again. Nothing in the archive is ever changed or removed.
+copied again. Nothing in the archive is ever changed or removed by us; a parked log that the old program had open may still grow there.
 """
 
 from __future__ import annotations
 
 __all__ = ["back_up", "check_backups", "park_logs", "rescue_migration", "restore_logs"]
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -100,7 +101,9 @@ def _name_of(digests: Mapping[str, bytes]) -> str:
 
 
 def park_logs(files: Files, source: str, root: str) -> None:
-    """Move the log into the archive: copied, read back, then taken out of the folder."""
+    """Move the log into the archive: by its name, where folder and store lie on one file system, for then whoever has it open writes into what
+    is parked; else copied, read back, and taken out of the folder.
+    """
     places = MigrationPlaces(root)
     for name in sorted(list_folder(source).logs):
         path, target = os.path.join(source, name), os.path.join(places.parked_log, name)
@@ -111,14 +114,31 @@ def park_logs(files: Files, source: str, root: str) -> None:
             older = _digest(target)
             make_folder(files, os.path.join(places.parked_log, "older"))
             _copy(files, target, os.path.join(places.parked_log, "older", f"{older.hex()[:12]}-{name}"), older)
+        if _is_renamed(files, path, target):
+            continue
         if not os.path.lexists(target) or _digest(target) != digest:
             _copy(files, path, target, digest)
         _take_out(files, path, target, digest)
 
 
+def _is_renamed(files: Files, path: str, target: str) -> bool:
+    """Whether the plain file at ``path`` is ``target`` from now on; False where that lies on another file system."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
+            files.sync(held.fileno())  # whoever wrote it need not have
+        files.replace(path, target)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise environment_failure(error, "park", path) from error
+    _sync_folder(files, os.path.dirname(target))
+    _sync_folder(files, os.path.dirname(path))
+    return True
+
+
 def _take_out(files: Files, path: str, copy: str, digest: bytes) -> None:
-    """Unlink ``path``, of which ``copy`` is one. Who has it open may write into it until then: that is put back, or into ``copy`` where there
-    is another file by then.
+    """Unlink ``path``, of which ``copy``, on another file system, is one. Who has it open may write into it until then: that is put back, or
+    into ``copy`` where there is another file by then.
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
