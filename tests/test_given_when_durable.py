@@ -16,6 +16,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.disks import MapRoom
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
+from periplus.journal import Journal
 from periplus.journal.carriers import FolderCarrier, open_folder
 from periplus.journal.cursors import Reader
 from periplus.journal.exchange import sync
@@ -23,7 +24,7 @@ from periplus.journal.history import RecordFilter, newest
 from periplus.journal.layout import Layout
 from periplus.journal.settings import read_settings
 from periplus.journal.unsure import unsure_records
-from support import WRITER, FailingFiles, Stop, item, make_store, open_journal
+from support import TYPES, WRITER, FailingFiles, Stop, item, make_store, open_journal
 
 
 def write(root, *numbers):
@@ -385,6 +386,34 @@ def test_what_somebody_writes_while_it_is_found_out_that_nobody_has_is_not_given
     with open_journal(bob) as journal:
         assert sync(journal, WrittenMeanwhile(ada, files, begins), takes_only=True).refusals == []
         assert [entry.record.seq for name in journal.lineages() for _, entry in journal.entries(name)] == [1, 2, 3]
+
+
+def test_what_somebody_writes_first_while_the_index_is_filled_waits_for_its_sync(ada):
+    """Nobody had written since the start of the machine when that was asked: all that was read went into the index, and a power cut within
+    the sync that was on its way left a store that was taken for one put back.
+    """
+    with open_journal(ada) as journal:
+        journal.roll()
+        journal.mutate(lambda t: t.put("decision", item(4), {"text": "n4"}), WRITER)
+    for name in ("index.sqlite", "journal/durable"):
+        (ada / name).unlink()
+    files, begun = LaterBoot("another"), []
+
+    def begins(_done, _total):
+        if not begun:
+            begun.append(1)
+            with open_journal(ada, files) as journal:
+                unsynced(journal)
+
+    with Journal(os.fspath(ada), TYPES, files=files, progress=begins) as journal:
+        assert begun
+        indexed = [entry.next_seq - 1 for entry in journal.index.watermarks().values()]
+        assert indexed == [3], "what lies before the newest segment; of that nothing says so by now"
+    with open_journal(ada, files) as journal:
+        assert journal.get("decision", item(4)) is not None
+        journal.settle(WRITER)
+        journal.project()
+        assert [entry.next_seq - 1 for entry in journal.index.watermarks().values()] == [5]
 
 
 @pytest.mark.parametrize(("boot", "unsure"), [("", [5]), ("another", []), ("unknown 1", [5])])

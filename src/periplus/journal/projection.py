@@ -218,21 +218,12 @@ class Projector:
         journal, index = self._journal, self._journal.index
         try:
             index.begin_write()
-            watermarks = index.watermarks()
-            touched: set[tuple[str, str]] = set()
             limits = self._limits()
-            if is_whole:
-                index.clear()
-            if is_whole or (not watermarks and not salvage):
-                from periplus.journal.loading import load_journal  # with checkpoints: not for each mutation
-
-                touched = load_journal(journal, index, limits, is_whole=is_whole, progress=self._progress)
-                if not index.is_memory:
-                    self._sweep()
-            else:
-                for lineage in journal.lineages():
-                    position = watermarks.get(lineage, START)
-                    touched |= self._index_lineage(lineage, position, limits.get(lineage), salvage=salvage)
+            touched = self._take_in(limits, salvage=salvage, is_whole=is_whole)
+            if not limits and (limits := self._limits()):
+                # Somebody began to write meanwhile, and what was read of that need not be on the disk.
+                index.begin_write()
+                touched = self._take_in(limits, salvage=salvage, is_whole=is_whole)
             index.finish(touched, self._progress)
             if not salvage:
                 self._refuse_damage()  # before a file says it, too
@@ -254,6 +245,25 @@ class Projector:
         except BaseException:  # no transaction may stay open, whatever ended it
             index.end()
             raise
+
+    def _take_in(self, limits: Mapping[str, int], *, salvage: bool, is_whole: bool) -> set[tuple[str, str]]:
+        """Index the records that are behind the watermarks, by lineage up to these seqs; gives the entities that they touch."""
+        journal, index = self._journal, self._journal.index
+        watermarks = index.watermarks()
+        if is_whole:
+            index.clear()
+        touched: set[tuple[str, str]] = set()
+        if is_whole or (not watermarks and not salvage):
+            from periplus.journal.loading import load_journal  # with checkpoints: not for each mutation
+
+            touched = load_journal(journal, index, limits, is_whole=is_whole, progress=self._progress)
+            if not index.is_memory:
+                self._sweep()
+        else:
+            for lineage in journal.lineages():
+                position = watermarks.get(lineage, START)
+                touched |= self._index_lineage(lineage, position, limits.get(lineage), salvage=salvage)
+        return touched
 
     def _refuse_damage(self) -> None:
         """Keep nothing that was merged while what superseded versions said could not be read."""
