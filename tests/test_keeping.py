@@ -121,6 +121,50 @@ def test_time_in_which_the_waiter_was_stopped_does_not_count(tmp_path, monkeypat
     os.close(door)
 
 
+class Watched:
+    """A clock that only sleeping moves. Somebody else is at the door for six seconds, then in the room for good."""
+
+    def __init__(self, monkeypatch, root, how):
+        os.makedirs(root)
+        self.now_s, self.how = 0.0, how
+        self.door, self.room = (
+            os.open(os.path.join(root, name), os.O_RDWR | os.O_CREAT) for name in ("door.lock", "room.lock")
+        )
+        fcntl.flock(self.door, how)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, _seconds):
+        self.now_s += 0.5
+        if self.now_s == 6.0:
+            fcntl.flock(self.room, self.how)
+            fcntl.flock(self.door, fcntl.LOCK_UN)
+
+    def close(self):
+        os.close(self.door)
+        os.close(self.room)
+
+
+def test_door_and_room_share_one_patience(tmp_path, monkeypatch):
+    root = os.fspath(tmp_path / "objects")
+    clock = Watched(monkeypatch, root, fcntl.LOCK_EX)
+    keeping = Keeping(root, Files())
+    keeping.patience_s = 10.0
+    with pytest.raises(LockTimeoutError, match="within 10 s"), keeping.block():
+        raise AssertionError
+    assert clock.now_s == 10.0
+    clock.close()
+
+
+def test_who_waits_has_one_patience_for_door_and_room(tmp_path, monkeypatch):
+    root = os.fspath(tmp_path / "objects")
+    clock = Watched(monkeypatch, root, fcntl.LOCK_SH)
+    with pytest.raises(LockTimeoutError, match="within 10 s"):
+        Keeping(root, Files()).wait(10.0)
+    assert clock.now_s == 10.0
+    clock.close()
+
+
 def test_who_was_in_haste_is_patient_again(tmp_path, monkeypatch):
     """What an import does behind what hooks left waits as long as ever."""
     store = ObjectStore(os.fspath(tmp_path / "objects"), Files())

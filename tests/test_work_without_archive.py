@@ -76,8 +76,15 @@ def test_what_hooks_tell_is_taken_in_where_a_checkpoint_left_keys_out(alone, tmp
     hook(alone, "SessionStart", source="startup")
     hook(alone, "UserPromptSubmit", prompt="Heat the boiler")
     hook(alone, "PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_response={"stdout": "hot"})
+    hook(alone, "PostToolUse", tool_name="Write", tool_input={"file_path": "boiler.py", "content": "hot = True\n"},
+         tool_response={"type": "create"})  # fmt: skip
     hook(alone, "SessionEnd", reason="exit")
     assert "Heat the boiler" in alone("trail", "list").out
+    with Project.open(str(alone.folder), WRITER) as project:
+        notes = alone.folder / ".periplus" / "hooks" / "notes"
+        assert [one.value["files"] for one in project.work.handoffs()] == [["boiler.py"]], (
+            notes.read_text() if notes.exists() else "?"
+        )
     assert not (alone.folder / ".periplus" / "hooks" / "notes").exists()
 
 
