@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import threading
 from errno import ENOSPC
 from pathlib import Path
@@ -264,6 +265,29 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before_it(tmp_path):
     without_index(root)
     with open_journal(root) as journal:
         assert not journal.index.floors()
+        assert state(journal) == expected
+
+
+def test_one_that_is_removed_when_it_was_just_chosen_gives_way_to_what_else_there_is(tmp_path):
+    """As a redaction removes them all: the index was left empty, and one that is built beside another failed."""
+    root = filled(tmp_path)
+    with open_journal(root) as journal:
+        made = make_checkpoint(journal, WRITER)
+        expected = state(journal)
+    without_index(root)
+
+    def chosen(frame, event, _argument):
+        if event == "return" and frame.f_code.co_name == "_digest" and os.path.exists(made.path):
+            os.unlink(made.path)
+
+    sys.setprofile(chosen)
+    try:
+        journal = open_journal(root)
+    finally:
+        sys.setprofile(None)
+    with journal:
+        assert not os.path.exists(made.path)
+        assert journal.index.watermarks() == {journal.lineage: journal.end()}
         assert state(journal) == expected
 
 

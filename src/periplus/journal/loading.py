@@ -10,11 +10,11 @@ from __future__ import annotations
 __all__ = ["load_journal"]
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
+from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, environment_failure
 from periplus.journal.checkpoint import Ancestor, KeyLine, decode_checkpoint
 from periplus.journal.fold import Fold, LinesAt, without_collector
 from periplus.journal.index import HistoryNeededError, Index
@@ -91,7 +91,7 @@ class _Loader:
         self._fold = Fold(load, lines_at)
 
     def begin_at(self, usable: UsableCheckpoint) -> None:
-        """Take over what a checkpoint holds."""
+        """Take over what a checkpoint holds. Raises EnvironmentFailure where that is gone by now, or cannot be read."""
         batch: list[Head] = []
         ancestors: list[Ancestor] = []
 
@@ -102,18 +102,15 @@ class _Loader:
             batch.clear()
             ancestors.clear()
 
-        fd = os.open(usable.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
-            for found in decode_checkpoint(lines, self._load, is_known=True):
-                if isinstance(found, KeyLine):
-                    self._index.add_kept_keys([(found.key, *row) for row in found.records])
-                elif isinstance(found, Ancestor):
-                    ancestors.append(found)
-                else:
-                    batch.append(found)
-                    if len(batch) >= _HEADS_A_TIME:
-                        put()
+        for found in decode_checkpoint(_lines_of(usable.path), self._load, is_known=True):
+            if isinstance(found, KeyLine):
+                self._index.add_kept_keys([(found.key, *row) for row in found.records])
+            elif isinstance(found, Ancestor):
+                ancestors.append(found)
+            else:
+                batch.append(found)
+                if len(batch) >= _HEADS_A_TIME:
+                    put()
         put()
         for lineage in usable.header.positions:
             position = usable.position(lineage)
@@ -157,3 +154,13 @@ class _Loader:
         heads = self._fold.take_heads()
         while some := list(islice(heads, _HEADS_A_TIME)):
             self._index.set_heads(some)
+
+
+def _lines_of(path: str) -> Iterator[bytes]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            while line := file.readline(2 * LINE_BYTES_MAX):
+                yield line
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
