@@ -147,6 +147,31 @@ def test_a_damaged_cursor_is_said_and_can_be_begun_anew(journal, text):
     assert read_cursor(journal.layout, "me").last_seq == {journal.lineage: 2}
 
 
+def test_every_changed_byte_of_a_cursor_is_found(journal):
+    """A digit that fell over would be records that are never shown, or shown twice."""
+    write(journal, 1, 2)
+    reader = Reader(journal, "me")
+    reader.advance(reader.look())
+    path = Path(journal.layout.cursors, "me.json")
+    data = path.read_bytes()
+    for at, byte in enumerate(data):
+        path.write_bytes(data[:at] + bytes((byte ^ 1,)) + data[at + 1 :])
+        with pytest.raises((DamageError, NewerFormatError)):
+            read_cursor(journal.layout, "me")
+    path.write_bytes(data)
+    assert read_cursor(journal.layout, "me").last_seq == {journal.lineage: 2}
+
+
+@pytest.mark.parametrize(("seq", "is_one"), [(0, True), (2**53 - 1, True), (2**53, False), (-1, False)])
+def test_a_cursor_names_seqs_that_there_can_be(journal, seq, is_one):
+    write_cursor(journal, "me", {journal.lineage or "lin_0000000000000000": seq})
+    if is_one:
+        assert [*read_cursor(journal.layout, "me").last_seq.values()] == [seq]
+    else:
+        with pytest.raises(DamageError, match="names no lineages"):
+            read_cursor(journal.layout, "me")
+
+
 def test_a_cursor_of_a_later_version_is_left_alone(journal):
     os.makedirs(journal.layout.cursors)
     path = Path(journal.layout.cursors, "me.json")
