@@ -239,6 +239,25 @@ def test_a_way_around_the_common_ancestor(history):
         take(index, [last])
 
 
+def test_another_record_of_a_common_ancestor_does_not_hide_the_way_around_it(history):
+    """A clone adopts a version from its file, and its record comes behind the checkpoint: the whole history was asked for, and was refused
+    where the archive is elsewhere.
+    """
+    old = history.made(A, {"n": 0})
+    second = history.made(A, {"n": 1}, old)
+    base = history.made(A, {"n": 2}, second)
+    aside = history.made(C, {"n": 9}, old)
+    history.made(A, {"n": 3}, base, aside)
+    history.made(B, {"n": 2, "m": 1}, base)
+    for made in ((C, {"n": 2}, second), (C, {"n": 9}, old), (B, {"n": 2}, second)):
+        history.made(*made)
+    index = same_after(history, 6, times=2)
+    again = history.carried(index)
+    assert shown(again) == shown(history.index())
+    kept = {one.version.version: one.below for one in again.ancestors("decision", item(1))}
+    assert kept == {base.version: (old.version,), aside.version: ()}
+
+
 def test_the_past_is_asked_for_where_a_change_was_made_from_what_is_not_kept(history):
     first = history.made(A, {"n": 0})
     base = history.made(A, {"n": 1}, first)

@@ -308,7 +308,7 @@ class Index(BeforeFloors):
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         found = node_of(self.versions(item_type, item_id, version))
-        return self.node_before(item_type, item_id, version) if found is None and self.has_floors else found
+        return self.node_before(item_type, item_id, version, found) if self.has_floors else found
 
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:
         found = payload_of(self.versions(item_type, item_id, version), self.view)

@@ -61,12 +61,16 @@ class BeforeFloors(ABC):
         found = self._ancestors(self.db.execute(f"{_BEFORE} AND version = ?", key))
         return next(iter(found or self._ancestors(self.db.execute(f"{_HEAD_BEFORE} AND version = ?", key))), None)
 
-    def node_before(self, item_type: str, item_id: str, version: str) -> Node | None:
-        """A version in its graph, as it is known of before a checkpoint."""
+    def node_before(self, item_type: str, item_id: str, version: str, held: Node | None = None) -> Node | None:
+        """A version in its graph, as it is known of before a checkpoint; ``held``: as records have it that are here, too. Those say nothing of
+        what it descends from by versions that lie before.
+        """
         from periplus.journal.merge import Node
 
         found = self.ancestor(item_type, item_id, version)
-        return None if found is None else Node(found.version.parents, found.version.rev, found.below)
+        if found is None or held is not None:
+            return held if found is None or held is None else held._replace(below=found.below)
+        return Node(found.version.parents, found.version.rev, found.below)
 
     def payload_before(self, item_type: str, item_id: str, version: str) -> bytes:
         """What a version says, as it is known of before a checkpoint."""

@@ -199,8 +199,10 @@ class Overlay:
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
         found = node_of(self._versions(item_type, item_id, version))
+        if self._has_before:
+            found = self._index.node_before(item_type, item_id, version, found)
         if found is None:
-            return self._index.node_before(item_type, item_id, version) if self._has_before else None
+            return None
         grown = self._grown.get((item_type, item_id))
         return found._replace(rev=grown.revs.get(version, found.rev)) if grown is not None else found
 
