@@ -187,6 +187,17 @@ def test_a_cursor_beyond_the_end_is_loud(journal):
     with pytest.raises(DamageError, match=r"has seen record 40 of lin_.*ends at 1") as caught:
         Reader(journal, "me").look()
     assert "periplus log --reader me --since-seq" in caught.value.mend
+    write_cursor(journal, "me", {journal.lineage: 2})
+    with pytest.raises(DamageError, match=r"has seen record 2 of lin_.*ends at 1"):
+        Reader(journal, "me").look()
+
+
+def test_who_is_told_where_to_look_on_in_one_lineage_stays_where_he_is_in_others(journal):
+    write(journal, 1)
+    write_cursor(journal, "me", {"lin_0000000000000000": 7})
+    reader = Reader(journal, "me")
+    reader.move({journal.lineage: 1})
+    assert reader.seen == {"lin_0000000000000000": 7, journal.lineage: 1}
 
 
 def test_missing_segments_are_a_gap_with_what_is_known_of_it(tmp_path):

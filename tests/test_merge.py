@@ -69,6 +69,8 @@ def merged(base, *values):
     [
         pytest.param({"a": 1, "b": 1}, [{"a": 2, "b": 1}, {"a": 1, "b": 2}], {"a": 2, "b": 2}, {}, id="two fields"),
         pytest.param({"a": 1}, [{"a": 2}, {"a": 3}], {"a": 2}, {"a": [2, 3]}, id="one field, two values"),
+        pytest.param(({"a": 1, "b": 1}, {"a": 2, "b": 2}), [{"a": 3, "b": 1}, {"a": 2, "b": 2}], {"a": 3, "b": 1}, {"b": [1, 2]},
+                     id="of one that says what one of two ancestors said, fields count all the same"),
         pytest.param({"a": 1}, [{"a": 1}, {"a": 3}, {"a": 2}], {"a": 3}, {"a": [3, 2]}, id="the base is no rival"),
         pytest.param({"a": 1}, [{"a": 2}, {"a": 2}], {"a": 2}, {}, id="the same change"),
         pytest.param({"a": 1}, [{}, {"a": 1}], {}, {}, id="a field removed"),
