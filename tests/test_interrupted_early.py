@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from periplus.cli.main import COMMANDS, main
+from periplus.cli.schemas import ErrorOut
 
 # The process interrupts itself when it begins to load a module, and says at its end whether that module was loaded.
 INTERRUPTED_AT = """
@@ -37,6 +39,33 @@ def test_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", cwd=tmp_path)
     assert process.communicate() == (b"", SAID)
     assert process.returncode == 130
+
+
+def is_told_of(out):
+    """Whether ``out`` is the one document that ``--json`` has of an interrupt."""
+    told = ErrorOut("interrupted", "interrupted", "What was acknowledged is kept.", "", 130)
+    return out.endswith(b"\n") and msgspec.json.decode(out, type=ErrorOut) == told
+
+
+@pytest.mark.parametrize("module", ["periplus.base.lean", "periplus.cli.interrupts"])
+def test_json_before_there_is_a_command(module, tmp_path):
+    process = interrupted_at(module, "status", "--json", cwd=tmp_path)
+    out, err = process.communicate()
+    assert (err, process.returncode, is_told_of(out)) == (SAID, 130, True)
+
+
+def test_json_within_a_command(tmp_path):
+    assert main(["init", str(tmp_path)]) == 0
+    process = interrupted_at("periplus.journal.record", "recall", "x", "--json", cwd=tmp_path)
+    out, err = process.communicate()
+    assert (err, process.returncode, is_told_of(out.removesuffix(b"loaded"))) == (SAID, 130, True)
+
+
+def test_nobody_reads_that_a_command_was_interrupted(tmp_path):
+    assert main(["init", str(tmp_path)]) == 0
+    with interrupted_at("periplus.journal.record", "recall", "x", "--json", cwd=tmp_path) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (SAID, 130)
 
 
 @pytest.mark.parametrize("module", ["argparse", "periplus.cli.main", "msgspec", "periplus.journal.record"])

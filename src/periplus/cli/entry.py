@@ -18,6 +18,7 @@ def run() -> NoReturn:
     gc.set_threshold(_GARBAGE_MIN)
     words = sys.argv[1:]
     is_hook = words[:1] == ["hook"] and not {"-h", "--help"} & {*words}
+    is_json = "--json" in words
     try:
         if is_hook:
             from periplus.cli.hook_entry import run_hook
@@ -30,17 +31,23 @@ def run() -> NoReturn:
         load_argparse()
         from periplus.cli import main
 
+        is_json = False  # from here on a document is the command's to print: behind its end it has done so
         main.run()
     except KeyboardInterrupt:  # before the command had begun, or behind its end
-        _leave_interrupted(is_hook=is_hook)
+        _leave_interrupted(is_hook=is_hook, is_json=is_json)
 
 
-def _leave_interrupted(*, is_hook: bool) -> NoReturn:
+def _leave_interrupted(*, is_hook: bool, is_json: bool) -> NoReturn:
     """Without a traceback. Who calls a hook is never disturbed: see ``hook_entry``."""
     if is_hook:
         os._exit(0)
-    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED
+    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
 
+    try:
+        if is_json:
+            os.write(1, INTERRUPTED_DOCUMENT.encode())
+    except OSError:
+        pass  # nobody reads it
     try:
         os.write(2, INTERRUPTED.encode())
     except OSError:

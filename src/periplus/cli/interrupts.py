@@ -7,7 +7,7 @@ interrupt that comes during an import waits until the import is over. Any other 
 
 from __future__ import annotations
 
-__all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "hold_while_loading"]
+__all__ = ["EXIT_INTERRUPTED", "INTERRUPTED", "INTERRUPTED_DOCUMENT", "hold_while_loading"]
 
 import _signal  # type: ignore[import-not-found]  # what `signal` is made of: that takes a millisecond, and no short command needs it
 import _thread
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED: Final = 130
 INTERRUPTED: Final = "\nperiplus: interrupted; what was acknowledged is kept\n"
+INTERRUPTED_DOCUMENT: Final = (  # a `schemas.ErrorOut`, for which nothing is loaded any more
+    '{"schema":"periplus.error/1","error":"interrupted","wrong":"interrupted","safe":"What was acknowledged is kept.",'
+    f'"next":"","exit_code":{EXIT_INTERRUPTED}}}\n'
+)
 
 _AGAIN_S: Final = 0.02
 _TRIES_MAX: Final = 250  # some 5 s: an import that lasts longer hangs, and is interrupted all the same

@@ -260,10 +260,7 @@ def main(argv: Sequence[str]) -> int:
 
         give_up_output()
     except KeyboardInterrupt:
-        from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED
-
-        sys.stderr.write(INTERRUPTED)
-        return EXIT_INTERRUPTED
+        return _interrupted(as_json=as_json)
     except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
         told = _told(error)
         if told.exit_code == EXIT_USAGE and not told.mend:
@@ -272,6 +269,21 @@ def main(argv: Sequence[str]) -> int:
             told.mend = help_of(argv)
         return _report(told, as_json=as_json)
     return code
+
+
+def _interrupted(*, as_json: bool) -> int:
+    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
+
+    try:
+        if as_json:
+            sys.stdout.write(INTERRUPTED_DOCUMENT)
+        sys.stdout.flush()
+    except OSError:
+        from periplus.cli.face import give_up_output
+
+        give_up_output()
+    sys.stderr.write(INTERRUPTED)
+    return EXIT_INTERRUPTED
 
 
 def _flush_output() -> None:
@@ -294,7 +306,7 @@ def _is_for_talk() -> bool:
 
 def _told(error: Exception) -> PeriplusError:
     """``error`` as a person is told of it. With PERIPLUS_TRACEBACK a defect is raised as it is."""
-    from periplus.base.errors import EnvironmentFailure, PeriplusError, UsageError
+    from periplus.base.errors import EnvironmentFailure, PeriplusError, UsageError, room_advice
 
     if isinstance(error, PeriplusError):
         return error
@@ -306,6 +318,8 @@ def _told(error: Exception) -> PeriplusError:
         place = f" ({error.filename})" if error.filename else ""
         wrong = f"the system refused: {error.strerror or error}{place}"
         mend = _MEND_FILES if error.errno in (errno.EMFILE, errno.ENFILE) else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            mend = room_advice(error.filename)
         if place and error.errno in (errno.EACCES, errno.EPERM):
             mend = "Check the owner and the mode of that path, then repeat the command."
         return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)

@@ -165,7 +165,7 @@ def _json_lines() -> Iterator[str]:
     yield "One document on one line, in UTF-8, whose `schema` names its shape and version. Within a version fields are"
     yield "added, never renamed or removed: ignore those that you do not know. Times are RFC 3339 in UTC, digests"
     yield "hexadecimal. An error prints `periplus.error/1` in place of the result, and the same in words on standard"
-    yield "error; wrong usage too. `trail show --json` prints a document for each line, as described in"
+    yield "error; wrong usage and an interrupt (exit code 130) too. `trail show --json` prints a document for each line, as described in"
     yield "[the format of trails](../formats/trail.md); `context expand` one for each atom, `context stream` one for each chunk."
     parts: dict[str, type[msgspec.Struct]] = {}
     for command, schema in ALL_SCHEMAS.items():
