@@ -46,6 +46,7 @@ __all__ = [
     "UsageError",
     "environment_failure",
     "refuse_text",
+    "room_advice",
 ]
 
 import errno
@@ -242,7 +243,7 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
         return EnvironmentFailure(
             wrong,
             safe="Nothing that was acknowledged is lost; reading goes on.",
-            mend="Free some space, then repeat the command.",
+            mend=room_advice(path),
         )
     if error.errno == errno.EROFS:
         return EnvironmentFailure(
@@ -258,6 +259,22 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
         )
     mend = _LIMITS.get(error.errno, "") if error.errno is not None else ""
     return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
+
+
+def room_advice(path: str | os.PathLike[str] | None) -> str:
+    """What is to be done on the disk of ``path``, there or not, that is said to be full: of bytes, or of names for files alone."""
+    place = os.path.abspath(path) if path is not None else ""
+    while place and not os.path.exists(place):
+        place = os.path.dirname(place)
+    try:
+        disk = os.statvfs(place) if place else None
+    except OSError:
+        disk = None  # the advice is the usual one
+    if disk is not None and disk.f_files > 0 and disk.f_favail == 0 and disk.f_bavail > 0:  # Btrfs counts none
+        import shlex  # only where it is said
+
+        return f"It has room, but no inode for one more file: remove files there (df -i {shlex.quote(place)}), then repeat the command."
+    return "Free some space, then repeat the command."
 
 
 def refuse_text(**several: object) -> None:
