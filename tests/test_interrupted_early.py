@@ -34,7 +34,7 @@ def interrupted_at(module, *words, cwd, **streams):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams)  # fmt: skip
 
 
-@pytest.mark.parametrize("module", ["periplus.base.lean", "periplus.cli.interrupts"])
+@pytest.mark.parametrize("module", ["typing", "periplus.base.lean", "periplus.cli.interrupts"])
 def test_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", cwd=tmp_path)
     assert process.communicate() == (b"", SAID)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as that of `typing`, which takes longer to load than all that comes before an interrupt is caught
 if TYPE_CHECKING:
     from periplus.journal import Writer
     from periplus.project import Project

@@ -7,7 +7,10 @@ __all__ = ["run"]
 import gc
 import os
 import sys
-from typing import Final, NoReturn
+
+TYPE_CHECKING = False  # as that of `typing`: see `periplus`
+if TYPE_CHECKING:
+    from typing import Final, NoReturn
 
 _GARBAGE_MIN: Final = (
     10_000  # what a command loads makes some 50,000 objects, none of them garbage: looked through 70 times
