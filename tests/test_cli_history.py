@@ -481,6 +481,14 @@ def test_a_session_is_named_by_the_id_of_its_entity_too(sh):
     assert sh("session", "end", begun[:9]).lines[0].startswith(f"{begun} sealed")
 
 
+def test_who_begins_a_session_is_told_how_to_write_in_it(sh):
+    told = sh("session", "begin", "night 1").lines
+    assert told[1:] == ["Next: export PERIPLUS_SESSION='night 1', so that what you write belongs to it"]
+    again = sh("session", "begin", "night 1", env={"PERIPLUS_SESSION": "night 1"}).lines
+    assert again == told[:1], "who writes in it knows"
+    assert len(sh("session", "end", "night 1").lines) == 1
+
+
 def test_what_was_deleted_is_said_to_be_and_where_to_look(sh):
     item = sh.json("log", "--limit", "1").records[0].id
     sh("undo", "--seq", "3")

@@ -48,7 +48,15 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         else:
             session = project.work.seal_session(arguments.name)
     out = _out(session)
-    face.emit(SessionOneOut(out), lambda: [f"{out.id} {visible(out.state)}: {visible(out.agent)}, {visible(out.name)}"])
+
+    def lines() -> Iterator[str]:
+        yield f"{out.id} {visible(out.state)}: {visible(out.agent)}, {visible(out.name)}"
+        if arguments.action == "begin" and face.environment.get("PERIPLUS_SESSION", "") != out.name:
+            import shlex
+
+            yield f"Next: export PERIPLUS_SESSION={visible(shlex.quote(out.name))}, so that what you write belongs to it"
+
+    face.emit(SessionOneOut(out), lines)
     return 0
 
 
