@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as that of `typing`, which takes longer to load than all that comes before an interrupt is caught
+TYPE_CHECKING = False  # as that of `typing`, which takes longer to load than all else before an interrupt is caught
 if TYPE_CHECKING:
     from periplus.journal import Writer
     from periplus.project import Project
