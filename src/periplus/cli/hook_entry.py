@@ -173,7 +173,7 @@ def _tell(call: _Call) -> None:
         _export(event)
     if kind in _ANSWERED and not is_double:  # what is told twice is answered once
         try:
-            _answer(root, event)
+            _answer(root, event, event.cwd if os.path.isdir(event.cwd) else _start(document))
         except (Exception, _LateError) as error:  # noqa: BLE001 - what is to be done later is not given up for it
             _note(call, root, _what(error))
     if kind in _ENDS or _is_due(spool, now_ns):
@@ -260,7 +260,7 @@ def _write(text: str) -> None:
 # What is told
 
 
-def _answer(root: str, event: HookEvent) -> None:
+def _answer(root: str, event: HookEvent, folder: str) -> None:
     if not os.path.exists(os.path.join(root, "index.sqlite")):
         return  # to build it takes longer than an agent is to wait; it comes with what is done later
     from periplus.base.lean import load_msgspec
@@ -272,6 +272,7 @@ def _answer(root: str, event: HookEvent) -> None:
     if not MemoryIndexer.is_ready(root):
         return  # an older version's, or one that somebody is filling
     with Project(root, _writer(event)) as project:
+        project.beside = (os.path.abspath(folder),)  # the worktree that the agent works in
         project.journal.is_hurried = True
         reply = reply_to(event, project.hooks.answer(event))
     if reply is not None:

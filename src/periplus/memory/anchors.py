@@ -14,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -157,19 +157,24 @@ class _File:
 class Ground:
     """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged.
 
-    ``changed_in`` is asked for ``told_max`` of those that are told.
+    ``changed_in`` is asked for ``told_max`` of those that are told. What no commit of this worktree changed may never have been in it:
+    ``others`` are the folders where it may stand, the other worktrees of the project.
     """
 
     def __init__(
-        self, root: str, *, changed_in: ChangedIn | None = None, reach: Reach = QUICK, told_max: int = TOLD_MAX
-    ) -> None:
+        self, root: str, *, changed_in: ChangedIn | None = None, others: Callable[[], Sequence[str]] | None = None,
+        reach: Reach = QUICK, told_max: int = TOLD_MAX,
+    ) -> None:  # fmt: skip
         self.root = root
         self._changed_in = changed_in
+        self._others = others
+        self._commits: dict[Anchor, str | None] = {}
+        self._besides: dict[Anchor, str] = {}
         self._reach = reach
         self._read: dict[str, _File | None] = {}
         self._listed: list[str] | None = None
         self._standings: dict[tuple[str, str, str], tuple[Standing, ...]] = {}
-        self._told_left = told_max
+        self._told_max = told_max
 
     def standings(self, entity: Entity) -> tuple[Standing, ...]:
         """How each anchor of the entity stands."""
@@ -225,17 +230,40 @@ class Ground:
             self._read[path] = _File(path, data) if data is not None else None
         return self._read[path]
 
+    def is_beside(self, entity: Entity) -> bool:
+        """Whether all of the entity that is stale is in other worktrees as it was written of, and no commit of this one says that it was here."""
+        stale = [one.anchor for one in self.standings(entity) if one.is_stale]
+        return bool(stale) and all(self._beside(one) and one in self._commits for one in stale)
+
     def _words(self, one: Standing) -> str:
-        commit = None
-        if self._changed_in is not None and self._told_left > 0:
-            self._told_left -= 1
-            commit = self._changed_in(one.anchor)
-        what = "is gone" if one.state == "gone" else "changed"
+        ref, what = one.anchor.ref, "is gone" if one.state == "gone" else "changed"
+        beside = self._beside(one.anchor)
+        if beside:
+            return f"{ref} is {'not' if one.state == 'gone' else 'otherwise'} here, but as this was written in {beside}"
+        commit = self._commit(one.anchor)
         if commit:
-            return f"{one.anchor.ref} {what} {'since' if one.state == 'gone' else 'in'} {commit[:12]}"
+            return f"{ref} {what} {'since' if one.state == 'gone' else 'in'} {commit[:12]}"
         if commit is not None:
-            return f"{one.anchor.ref} {what}, which is not committed"
-        return f"{one.anchor.ref} {what}" + ("" if one.state == "gone" else " since this was written")
+            return f"{ref} {what}, which is not committed"
+        return f"{ref} {what}" + ("" if one.state == "gone" else " since this was written")
+
+    def _commit(self, anchor: Anchor) -> str | None:
+        """The commit that changed what is anchored; None where nobody knows, and where enough were asked for."""
+        if anchor not in self._commits and self._changed_in is not None and len(self._commits) < self._told_max:
+            self._commits[anchor] = self._changed_in(anchor)
+        return self._commits.get(anchor)
+
+    def _beside(self, anchor: Anchor) -> str:
+        """The worktree, seen from here, that has what is anchored as it was; empty for none, and where a commit of this one took it away."""
+        if anchor not in self._besides:
+            self._besides[anchor] = ""
+            if self._others is not None and self._commit(anchor) is None:
+                for folder in self._others():
+                    data = read_file(folder, anchor.path)
+                    if data is not None and is_intact(anchor, data):
+                        self._besides[anchor] = os.path.relpath(folder, self.root)
+                        break
+        return self._besides[anchor]
 
     def _elsewhere(self, anchor: Anchor) -> Standing | None:
         """Where what left its file stands unchanged in another, of the same name if there is one."""

@@ -199,7 +199,8 @@ def _is_about(entity: Entity, path: str) -> bool:
     for item in about if isinstance(about, list) else []:
         if isinstance(item, dict) and item.get("kind") in ("path", "range", "symbol"):
             ref = _file_of(item)
-            if ref == path or path.startswith(f"{ref}/"):
+            # Behind a colon: lines or a symbol of a file that was not there when this was written.
+            if ref == path or path.startswith(f"{ref}/") or ref.startswith(f"{path}:"):
                 return True
     return False
 

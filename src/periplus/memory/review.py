@@ -178,7 +178,8 @@ def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due |
     check = last_check(journal, entity)
     if check is not None and check.passed:
         check = None
-    due = Due(entity, ground.told(entity), moved, since, check)
+    stale = () if ground.is_beside(entity) else ground.told(entity)
+    due = Due(entity, stale, moved, since, check)
     return due if due.stale or moved or since or check is not None else None
 
 

@@ -1,4 +1,4 @@
-"""The working tree of a project as memory looks at it."""
+"""The working tree of a project as memory looks at it: the worktree that is worked in, beside the others of its repository."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ __all__ = ["ground_of"]
 
 from typing import TYPE_CHECKING
 
+from periplus.memory.anchors import QUICK, TOLD_MAX, Ground
+
 if TYPE_CHECKING:
-    from periplus.memory.anchors import Anchor, Ground
+    from periplus.memory.anchors import Anchor, Reach
+    from periplus.project.project import Project
     from periplus.project.reviewing import CommitsOfGit
 
 
-def ground_of(folder: str) -> Ground:
-    """What is stale in ``folder``, with the commits that made it so: git is asked once something is."""
-    from periplus.memory.anchors import Ground
-
+def ground_of(project: Project, *, reach: Reach = QUICK, told_max: int = TOLD_MAX, with_commits: bool = True) -> Ground:
+    """What is stale where ``project`` was opened for work; ``with_commits`` those that made it so: git is asked once something is."""
+    top = project.work.top
     made: list[CommitsOfGit] = []
 
     def changed_in(anchor: Anchor) -> str | None:
         if not made:
             from periplus.project.reviewing import CommitsOfGit
 
-            made.append(CommitsOfGit(folder))
+            made.append(CommitsOfGit(top))
         return made[0].changed_in(anchor)
 
-    return Ground(folder, changed_in=changed_in)
+    def others() -> list[str]:
+        from periplus.journal.gitstate import project_folders
+
+        return [folder for folder in project_folders(project.root) if folder != top]
+
+    return Ground(top, changed_in=changed_in if with_commits else None, others=others, reach=reach, told_max=told_max)

@@ -44,11 +44,13 @@ def answer_to(project: Project, event: HookEvent) -> Answer:
 def _at_start(project: Project) -> str:
     """The brief without a task: rules, traps and decisions, what others do and did since this agent's last session."""
     from periplus.memory.brief import brief as brief_of
+    from periplus.project.grounds import ground_of
 
     now_ms = project.journal.clock.now_ms()
     brief = brief_of(
-        project.journal, "", now_ms=now_ms, root=project.folder, budget_tokens=_BRIEF_TOKENS, writer=project.writer
-    )
+        project.journal, "", now_ms=now_ms, ground=ground_of(project, with_commits=False), budget_tokens=_BRIEF_TOKENS,
+        writer=project.writer,
+    )  # fmt: skip
     known = brief.text.strip() if brief.sections else ""  # nothing is known yet
     return _cut("\n\n".join(filter(None, (_of_damage(project), known))))
 
@@ -58,11 +60,7 @@ def _of_damage(project: Project) -> str:
     from periplus.project.checkup import told_of_damage
 
     found = told_of_damage(project.root)
-    return (
-        f"Of this project's memory: {_line(found)}. Tell the person you work for to run `periplus doctor`."
-        if found
-        else ""
-    )
+    return f"Of this project's memory: {_line(found)}. Tell the person you work for to run `periplus doctor`." if found else ""
 
 
 def _for_prompt(project: Project, prompt: str) -> str:
@@ -71,6 +69,7 @@ def _for_prompt(project: Project, prompt: str) -> str:
     from periplus.memory.recall import recall
     from periplus.memory.search import Filters
     from periplus.memory.shared_words import shared_words, word_count
+    from periplus.project.grounds import ground_of
 
     if len(prompt.split()) < _WORDS_MIN and word_count(query_terms(prompt)) < _WORDS_MIN:
         return ""  # by its terms too, for not every script sets spaces
@@ -78,7 +77,7 @@ def _for_prompt(project: Project, prompt: str) -> str:
         project.journal,
         prompt,
         now_ms=project.journal.clock.now_ms(),
-        root=project.folder,
+        ground=ground_of(project, with_commits=False),
         limit=2 * _HITS_MAX,
         filters=Filters(types=_KINDS),
     )

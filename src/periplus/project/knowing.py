@@ -42,7 +42,7 @@ def brief_for(project: Project, task: str, *, budget_tokens: int) -> Brief:
     project.look_to_answer()
     return brief(
         project.journal, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), budget_tokens=budget_tokens,
-        writer=project.writer, names=names_in(project.folder),
+        writer=project.writer, names=names_in(project.work.top),
     )  # fmt: skip
 
 
@@ -75,13 +75,14 @@ def names_in(folder: str) -> list[str]:
 def related_to(
     project: Project, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
 ) -> Related:
-    """See ``memory.related``. ``paths`` are as the project names them; files that are gone from its folder are not proposed."""
+    """See ``memory.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
     from periplus.memory.related import related
 
     refuse_text(paths=paths)
     project.look_to_answer()
+    top = project.work.top
     return related(
         project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), limit=limit,
-        budget_tokens=budget_tokens, names=names_in(project.folder),
-        is_there=lambda path: os.path.lexists(os.path.join(project.folder, path.replace("\0", ""))),
+        budget_tokens=budget_tokens, names=names_in(project.work.top),
+        is_there=lambda path: os.path.lexists(os.path.join(top, path.replace("\0", ""))),
     )  # fmt: skip

@@ -310,7 +310,7 @@ class Project:
         check_declared(self, memory.item_type)
         from periplus.memory.remember import remember
 
-        return remember(self.journal, memory, self.writer, root=self.folder, key=key)
+        return remember(self.journal, memory, self.writer, root=self.work.top, key=key)
 
     def recall(
         self,
@@ -361,10 +361,10 @@ class Project:
         return changed_since(self.journal, self.writer, since, limit=limit, budget_tokens=budget_tokens)
 
     def ground(self) -> Ground:
-        """The working tree, to see what is stale, with the commits that made it so."""
+        """The worktree that is worked in, to see what is stale, with the commits that made it so."""
         from periplus.project.grounds import ground_of
 
-        return ground_of(self.folder)
+        return ground_of(self)
 
     def show(self, reference: str) -> Entity:
         """The entity whose id begins with ``reference``."""

@@ -101,7 +101,7 @@ class ProjectReflection:
         """Make a candidate ours, perhaps in other words or of another type; see ``periplus.memory.candidates.accept``."""
         project = self._project
         return accept(
-            project.journal, reference, project.writer, text=text, item_type=item_type, root=project.folder
+            project.journal, reference, project.writer, text=text, item_type=item_type, root=project.work.top
         )  # fmt: skip
 
     def refuse(self, reference: str, *, reason: str = "") -> Entity:

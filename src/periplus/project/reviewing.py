@@ -14,6 +14,7 @@ from periplus.journal.reading import Progress, no_progress
 from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
 from periplus.memory.checks import Check, record_check
 from periplus.memory.review import Due, checks_of, confirm, review
+from periplus.project.grounds import ground_of
 
 if TYPE_CHECKING:
     from periplus.memory.lifecycle import Changed
@@ -144,7 +145,7 @@ class ProjectReview:
     def run(
         self, checks: Sequence[Check], *, path: str, allow_network: bool = False, seconds_max: float = 300.0
     ) -> Iterator[CheckRun]:
-        """Run checks one by one in the project's folder, each written down before the next begins.
+        """Run checks one by one in the worktree that is worked in, each written down before the next begins.
 
         To call this is to consent: they are shell text that agents and people wrote, and run as whoever calls. They are confined as a
         replay confines commands: ``path`` is all they get of the environment, beside an empty home; no network unless allowed. Raises
@@ -163,16 +164,11 @@ class ProjectReview:
                 raise RefusedError(trouble, safe="Nothing was run.", mend="Give --allow-network too.")
             for check in checks:
                 begun = time.monotonic_ns()
-                ran = runner.shell(check.command, project.folder)
+                ran = runner.shell(check.command, project.work.top)
                 took_ms = (time.monotonic_ns() - begun) // 1_000_000
                 why = ran.stopped or (f"exit {ran.exit_code}" if ran.exit_code else "")
                 record_check(project.journal, project.writer, check, exit_code=ran.exit_code, why=why, took_ms=took_ms)
                 yield CheckRun(check, ran.exit_code, why, took_ms, ran.output)
 
     def _ground(self) -> Ground:
-        return Ground(
-            self._project.folder,
-            changed_in=CommitsOfGit(self._project.folder).changed_in,
-            reach=DEEP,
-            told_max=_TOLD_MAX,
-        )
+        return ground_of(self._project, reach=DEEP, told_max=_TOLD_MAX)

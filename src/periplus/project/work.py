@@ -134,8 +134,9 @@ class ProjectWork:
         refuse_text(paths=paths)
         from periplus.memory.check import check_paths
 
-        folders = frozenset(path for path in paths if os.path.isdir(os.path.join(self._project.folder, path)))
-        return check_paths(self._journal, self._project.writer, paths, folders, root=self._project.folder)
+        top = self.top
+        folders = frozenset(path for path in paths if os.path.isdir(os.path.join(top, path)))
+        return check_paths(self._journal, self._project.writer, paths, folders, root=top)
 
     # -- plans --------------------------------------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class ProjectWork:
     ) -> Changed:
         """Set fields of an entity; None takes one away. Raises UsageError for what may not be set, ConflictError by ``expect``."""
         self._up_to_date()
-        root = self._project.folder
+        root = self.top
         from periplus.memory.lifecycle import update
 
         return update(self._journal, self._project.writer, reference, fields, expect=expect, root=root, key=key)

@@ -140,6 +140,7 @@ class _Crew:
         held = self._room.project
         writer = held.writer._replace(session=task.session)
         with Project(held.root, writer, clock=held.journal.clock, files=held.journal.files) as project:
+            project.beside = held.beside
             return self._run(project, task, calling)
 
     # -- inside --------------------------------------------------------------------------------------------------------
