@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, FormatError, PeriplusError
@@ -34,6 +34,7 @@ from periplus.journal.segment import Damage
 from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
+    from periplus.journal.checkpoint import CheckpointHeader
     from periplus.journal.layout import Layout
     from periplus.journal.reader import JournalReader
 
@@ -57,12 +58,13 @@ class Absent(NamedTuple):
 
 def absent(journal: JournalReader) -> list[Absent]:
     """What of the records that are known to have been here no segment is there for, by the names of files and the index: nothing is read."""
-    return [one for lineage in journal.lineages() for one in _absent(journal, lineage)]
+    checkpoints = _Checkpoints(journal)
+    return [one for lineage in journal.lineages() for one in _absent(journal, lineage, checkpoints)]
 
 
-def _absent(journal: JournalReader, lineage: str) -> Iterable[Absent]:
+def _absent(journal: JournalReader, lineage: str, checkpoints: _Checkpoints) -> Iterable[Absent]:
     held = journal.reader(lineage).segments()
-    before = _stood_for(journal, lineage)
+    before = checkpoints.stand_for(lineage)
     last = journal.index.records("lineage = ? ORDER BY seq DESC", (lineage,), 1)
     ends = [*(first - 1 for first in held if first > 1), *([last[0].seq] if last else [])]
     for end in sorted(set(ends)):
@@ -82,7 +84,7 @@ def _absent(journal: JournalReader, lineage: str) -> Iterable[Absent]:
 def begins_at(journal: JournalReader, lineage: str) -> int:
     """The first record of ``lineage`` that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
     segments = journal.reader(lineage).segments()
-    if not segments or segments[0] == 1 or segments[0] > _stood_for(journal, lineage):
+    if not segments or segments[0] == 1 or segments[0] > _Checkpoints(journal).stand_for(lineage):
         return 0
     return segments[0]
 
@@ -178,18 +180,34 @@ def stood_for(journal: JournalReader) -> int:
 
     Its announcement is not looked for: it may be among what is damaged.
     """
-    return _stood_for(journal, journal.lineage)
+    return _Checkpoints(journal).stand_for(journal.lineage)
 
 
-def _stood_for(journal: JournalReader, lineage: str) -> int:
-    """Up to which segment of ``lineage`` the newest checkpoint that counts here stands for its records."""
-    lineages = checkpoint_lineages(journal)
-    for seq, path in checkpoint_files(journal):
-        try:
-            header = decode_header_line(read_plain(path, _HEADER_BYTES_MAX).partition(b"\n")[0])
-        except (OSError, PeriplusError):
-            continue
-        position = header.positions.get(lineage)
-        if header.seq == seq and header.lineage in lineages and header.store in journal.stores and position is not None:
-            return position[0]
-    return 0
+class _Checkpoints:
+    """The headers of the checkpoints that count here, the newest first: each is read once, and no more of them than somebody asks for."""
+
+    def __init__(self, journal: JournalReader) -> None:
+        self._journal = journal
+        self._read: list[CheckpointHeader] = []
+        self._rest = self._headers()
+
+    def stand_for(self, lineage: str) -> int:
+        """Up to which segment of ``lineage`` the newest of them stands for its records; 0 where there is none."""
+        for header in self._read:
+            if lineage in header.positions:
+                return header.positions[lineage][0]
+        for header in self._rest:
+            self._read.append(header)
+            if lineage in header.positions:
+                return header.positions[lineage][0]
+        return 0
+
+    def _headers(self) -> Iterator[CheckpointHeader]:
+        lineages = checkpoint_lineages(self._journal)
+        for seq, path in checkpoint_files(self._journal):
+            try:
+                header = decode_header_line(read_plain(path, _HEADER_BYTES_MAX).partition(b"\n")[0])
+            except (OSError, PeriplusError):
+                continue
+            if header.seq == seq and header.lineage in lineages and header.store in self._journal.stores:
+                yield header

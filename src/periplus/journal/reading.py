@@ -10,13 +10,15 @@ __all__ = [
     "find_entity",
     "moved_line",
     "no_progress",
+    "one_question",
     "place_here",
     "sound_line",
     "sound_object",
 ]
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.digests import is_digest_text
@@ -42,6 +44,19 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 def no_progress(done: int, total: int) -> None:
     """For who does not want to know how far it is."""
+
+
+@contextmanager
+def one_question(journal: JournalReader) -> Iterator[None]:
+    """For what asks many times for one answer: the lineages of others, of which there may be hundreds, are looked at once, when it begins;
+    our own, into which everybody here writes, as ever.
+    """
+    journal.refresh()
+    was, journal.is_one_question = journal.is_one_question, True
+    try:
+        yield
+    finally:
+        journal.is_one_question = was
 
 
 def place_here(path: str) -> tuple[int, ...]:

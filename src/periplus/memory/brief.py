@@ -17,6 +17,7 @@ from periplus.base.errors import DamageError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
+from periplus.journal.reading import one_question
 from periplus.memory.anchors import Ground
 from periplus.memory.files import likely_files
 from periplus.memory.holding import holds, standing
@@ -56,7 +57,7 @@ class BriefSection(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """``text`` is the whole; ``tokens`` its estimate, never over ``budget``."""
+    """``text`` is the whole; ``tokens`` its estimate, never over ``budget``. ``cut`` are the lines that a larger budget has room for."""
 
     task: str
     budget: int
@@ -64,6 +65,7 @@ class Brief(NamedTuple):
     text: str
     sections: tuple[BriefSection, ...]
     left_out: int
+    cut: int = 0
 
 
 def brief(
@@ -83,17 +85,8 @@ def brief(
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}",
                          mend=f"Say --budget {BUDGET_MIN} or more.")  # fmt: skip
-    ground = ground or Ground(root)
-    candidates = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
-    if writer is not None:
-        from periplus.memory.brief_work import work_sections
-
-        candidates[_RULES:_RULES] = work_sections(journal, writer, now_ms)
-    if task.strip():
-        candidates.append(_sessions(journal, task, now_ms))
-        candidates.append(_files(journal, task, ground.root, names))
-    if writer is not None:
-        candidates += _changes_or_why_not(journal, writer)
+    with one_question(journal):
+        candidates = _candidates(journal, task, now_ms, ground or Ground(root), writer, names)
     title = f"# Brief: {' '.join(task.split())}" if task.strip() else "# Brief"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
@@ -104,7 +97,23 @@ def brief(
         text = _render(title, chosen)
     text = cut_to_tokens(text, budget_tokens)
     left_out = sum(section.left_out for section in chosen)
-    return Brief(task, budget_tokens, estimate_tokens(text), text, tuple(chosen), left_out)
+    cut = sum(len(section.lines) for section in candidates) - sum(len(section.lines) for section in chosen)
+    return Brief(task, budget_tokens, estimate_tokens(text), text, tuple(chosen), left_out, cut)
+
+
+def _candidates(
+    journal: Journal, task: str, now_ms: int, ground: Ground, writer: Writer | None, names: Collection[str]
+) -> list[BriefSection]:
+    """The sections, with all the lines that any budget has room for."""
+    found = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
+    if writer is not None:
+        from periplus.memory.brief_work import work_sections
+
+        found[_RULES:_RULES] = work_sections(journal, writer, now_ms)
+    if task.strip():
+        found.append(_sessions(journal, task, now_ms))
+        found.append(_files(journal, task, ground.root, names))
+    return found + _changes_or_why_not(journal, writer) if writer is not None else found
 
 
 def _memory_section(

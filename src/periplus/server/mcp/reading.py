@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = ["run_brief", "run_recall", "run_show", "step_entries"]
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
@@ -77,15 +76,14 @@ class _Known:
         self.entries: list[Entry] = []
         self.left_out = 0
         self._more: list[tuple[int, str]] = []
-        self._task = task
-        self._project = project
-        self._shown = 0
+        self.has_more = False  # whether a larger budget has room for what this one left out: each section has so many lines and no more
         if not task:
             return
         told = {one.entity.item_id for one in checked.rules} if checked is not None else set()
         # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
-        for section in project.brief(task, budget_tokens=max(_BRIEF_MIN, budget)).sections:
-            self._shown += len(section.lines)
+        known = project.brief(task, budget_tokens=max(_BRIEF_MIN, budget))
+        self.has_more = known.cut > 0
+        for section in known.sections:
             lines = [line for line in section.lines if line.source not in told]
             call = for_tools(section.more)
             is_guess = call.startswith("brief(task=")  # of files: the best are shown, and no tool has more than those
@@ -106,14 +104,6 @@ class _Known:
         shown = {line.source for line in section.lines}
         others = {one.entity.item_id for one in checked.rules if one.entity.item_type == _RULES[section.title]} - shown
         return max(0, section.left_out - len(others) - checked.left_out)
-
-    @cached_property
-    def has_more(self) -> bool:
-        """Whether a larger budget has room for what this one left out: each section has so many lines and no more."""
-        if not self._task:
-            return False
-        whole = self._project.brief(self._task, budget_tokens=BUDGET_MAX)
-        return sum(len(section.lines) for section in whole.sections) > self._shown
 
     @property
     def beyond(self) -> str:
