@@ -591,7 +591,10 @@ def test_refusals_name_calls_of_these_tools(served):
         async with served.client(name="claude-code") as client, served.client(name="codex") as other:
             await told(other, "claim", action="take", paths=["src"])
             said = await refused(client, "claim", action="take", paths=["src/auth.py"])
-            assert 'ask the holder (message(action="send", …))' in said
+            assert 'ask the holder (message(action="send", to="codex", …))' in said
+            await told(client, "claim", action="take", paths=["docs"])
+            strange = await refused(other, "claim", action="take", paths=["docs/index.md"])
+            assert 'message(action="send", to="claude-code", …)' in strange
             message = (await told(client, "message", action="send", to="ada", text="Mind the proxy"))[1]["id"]
             said = await refused(client, "message", action="read", id=message)
             assert f'show(id="{message}")' in said
@@ -657,5 +660,25 @@ def test_a_rule_whose_code_moved_is_told_at_its_new_path(served):
                 in text
             )
             assert [one["moved_from"] for one in data["entries"] if one["id"] == trap] == ["src/auth.py"]
+
+    run(talk)
+
+
+def test_who_writes_to_a_name_that_nearly_somebody_has_is_told(served):
+    async def talk():
+        async with served.client(name="codex") as other, served.client(name="claude-code") as client:
+            await told(other, "remember", text="The proxy calls twice")
+            text, data = await told(client, "message", action="send", to="Codex", text="Which one?")
+            assert data["notes"] == [
+                "Nobody has written here as Codex, and somebody has as codex, who is not shown it. "
+                'If codex is meant, say it again with to="codex"'
+            ]
+            assert data["notes"][0] in text
+            text, data = await told(client, "message", action="handoff", to="codez", text="The rest is yours")
+            assert 'say it again with to="codex"' in text and len(data["notes"]) == 1
+            for name in ("codex", "", "somebody"):
+                if name:
+                    assert (await told(client, "message", action="send", to=name, text="Hello"))[1]["notes"] == []
+                assert (await told(client, "message", action="handoff", to=name, text="On"))[1]["notes"] == []
 
     run(talk)

@@ -262,3 +262,20 @@ def test_of_very_much_the_weightiest_is_told_and_the_rest_counted(tmp_path):
     assert [one.id for one in everything][:50] == ids
     assert len(everything) == 54
     assert [one.id for one in sh.json("review", "--limit", "2", code=1).due] == ids[:2]
+
+
+def test_only_what_may_be_due_is_read(project, tmp_path):
+    for number in range(30):
+        project.remember(Memory("lesson", f"The boat number {number} has a name of its own, which is {number * 7919}"))
+    edited = keep(project, "src/auth.py:hash_password")
+    failing = project.remember(Memory("trap", "The mast is rotten", extra={"check": "false"})).entity
+    passing = project.remember(Memory("trap", "The hull is sound", extra={"check": "true"})).entity
+    checks = project.reviewing.checks([failing.item_id, passing.item_id])
+    list(project.reviewing.run(checks, path=PATH, allow_network=True))
+    note = project.remember(Memory("note", "The flag is up", extra={"expires": "2020-01-01T00:00:00Z"})).entity
+    write(tmp_path, AUTH.replace("salt = new_salt()", "salt = old_salt()"))
+    asked: list[int] = []
+    project.journal.refresh()
+    found = {one.entity.item_id for one in project.reviewing.due(lambda _, total: asked.append(total))}
+    assert found == {edited.item_id, failing.item_id, note.item_id}
+    assert set(asked) == {3}

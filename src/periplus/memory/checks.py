@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CHECKED", "Check", "CheckResult", "command_of", "last_check", "record_check", "words_of_last"]
+__all__ = ["CHECKED", "FAILED", "Check", "CheckResult", "command_of", "last_check", "record_check", "words_of_last"]
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHECKED: Final = ("constraint", "trap")
 _PASSED: Final = "check passed"
-_FAILED: Final = "check failed"
+FAILED: Final = "check failed"
 
 
 class CheckResult(NamedTuple):
@@ -27,7 +27,7 @@ class CheckResult(NamedTuple):
     why: str
 
     def words(self) -> str:
-        return f"{_PASSED if self.passed else _FAILED}{f': {self.why}' if self.why else ''}, {self.ts[:16]}Z"
+        return f"{_PASSED if self.passed else FAILED}{f': {self.why}' if self.why else ''}, {self.ts[:16]}Z"
 
 
 class Check(NamedTuple):
@@ -52,7 +52,7 @@ def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: i
         "v": 1, "kind": "check", "version": entity.version, "command": check.command, "exit_code": exit_code, "why": why,
         "took_ms": took_ms,
     }  # fmt: skip
-    summary = f"{_FAILED}: {why}" if why else _PASSED
+    summary = f"{FAILED}: {why}" if why else _PASSED
 
     def write(transaction: Transaction) -> None:
         held = transaction.get(entity.item_type, entity.item_id)
@@ -66,7 +66,7 @@ def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: i
 def _runs_of(journal: Journal, entity: Entity) -> list[IndexedRecord]:
     """The record of the last run of the entity's check that the index has."""
     where = "item_type = ? AND item_id = ? AND action = 'observe' AND (summary = ? OR summary LIKE ?) ORDER BY ts DESC, lineage, seq DESC"
-    return journal.index.records(where, (entity.item_type, entity.item_id, _PASSED, f"{_FAILED}: %"), 1)
+    return journal.index.records(where, (entity.item_type, entity.item_id, _PASSED, f"{FAILED}: %"), 1)
 
 
 def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
@@ -81,7 +81,7 @@ def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
     if not rows:
         return None
     passed = rows[0].summary == _PASSED
-    return CheckResult(rows[0].ts, passed, "" if passed else rows[0].summary[len(_FAILED) + 2 :])
+    return CheckResult(rows[0].ts, passed, "" if passed else rows[0].summary[len(FAILED) + 2 :])
 
 
 def words_of_last(journal: Journal, entity: Entity) -> str:

@@ -273,12 +273,15 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
                     f"{str(value.get('text', ''))[:80]}) [{one.claim.item_id}]")  # fmt: skip
     if len(blocked) > _NAMED_MAX:
         told.append(f"and {len(blocked) - _NAMED_MAX} more")
-    first = blocked[0].claim.item_id
+    import shlex  # only where it is said
+
+    first, holder = blocked[0].claim.item_id, str(blocked[0].claim.value.get("holder", ""))
+    ask = f"ask {holder} (`periplus inbox send {shlex.quote(holder)} '…'`)" if holder else "ask the holder"
     return ClaimedError(
         "; ".join(told),
         claims=tuple(one.claim.item_id for one in blocked),
         safe="Nothing was written.",
-        mend=f"Wait with --wait SECONDS, ask the holder (`periplus inbox send`), or `periplus claim release {first} --force`.",
+        mend=f"Wait with --wait SECONDS, {ask}, or `periplus claim release {first} --force`.",
     )
 
 

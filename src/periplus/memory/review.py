@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["Due", "checks_of", "confirm", "in_force", "review"]
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from periplus.base.canonical import JSONValue
@@ -19,8 +19,9 @@ from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.reading import Progress, no_progress
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
-from periplus.memory.checks import CHECKED, Check, CheckResult, command_of, last_check
+from periplus.memory.checks import CHECKED, FAILED, Check, CheckResult, command_of, last_check
 from periplus.memory.holding import expired, told_past_end
+from periplus.memory.index import EXPIRES
 from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew
@@ -72,12 +73,8 @@ def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -
     """
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
-    entities_in_force = in_force(journal)
-    found: list[Due] = []
-    for number, entity in enumerate(entities_in_force):
-        progress(number, len(entities_in_force))
-        due = _due(journal, ground, entity, now_ms)
-        found += [due] if due is not None else []
+    likely = _may_be_due(journal, now_ms, progress)
+    found = [due for entity in likely if (due := _due(journal, ground, entity, now_ms)) is not None]
     apart: dict[tuple[str, str], list[Rivalry]] = {}
     entities: dict[tuple[str, str], Entity] = {}
     for rivalry in rivalries(journal):
@@ -151,21 +148,55 @@ def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
 
 def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
     """The entities that hold and that somebody can confirm, of ``types`` or all such, by id."""
-    wanted = [
-        row.name for row in rows_of(journal.types).values() if _is_confirmed(row) and row.name in (types or [row.name])
-    ]
+    wanted = _confirmed_types(journal, types)
     marks = ", ".join("?" * len(wanted))
     rows = journal.index.db.execute(
         f"SELECT DISTINCT item_type, item_id FROM documents WHERE item_type IN ({marks})", wanted  # noqa: S608 - question marks
     ).fetchall()  # fmt: skip
+    return list(_holding(journal, wanted, rows))
+
+
+def _confirmed_types(journal: Journal, types: Sequence[str] = ()) -> list[str]:
+    return [
+        row.name for row in rows_of(journal.types).values() if _is_confirmed(row) and row.name in (types or [row.name])
+    ]
+
+
+def _holding(
+    journal: Journal, wanted: Sequence[str], rows: Iterable[tuple[str, str]], progress: Progress = no_progress
+) -> Iterator[Entity]:
+    """Those of ``rows``, as the index has them, and of what it has not taken in yet, that are of a wanted type and hold, by id."""
     held = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
     keys = sorted(held, key=lambda key: key[1])
-    found = []
     for at in range(0, len(keys), _AT_ONCE):
-        journal.have_ready(keys[at : at + _AT_ONCE])
-        entities = [entity for key in keys[at : at + _AT_ONCE] if (entity := journal.get(*key)) is not None]
-        found += [one for one in entities if not is_ended(one.item_type, one.value.get("state"), journal.types)]
-    return found
+        some = keys[at : at + _AT_ONCE]
+        journal.have_ready(some)
+        for number, key in enumerate(some, at):
+            progress(number, len(keys))
+            entity = journal.get(*key)
+            if entity is not None and not is_ended(entity.item_type, entity.value.get("state"), journal.types):
+                yield entity
+
+
+def _may_be_due(journal: Journal, now_ms: int, progress: Progress) -> Iterator[Entity]:
+    """The entities that ``_due`` may have something to say of, as the index tells: with anchors, past their end, or with a check that failed
+    once. All others, most of a large memory, need not be read.
+    """
+    wanted = _confirmed_types(journal)
+    marks = ", ".join("?" * len(wanted))
+    checked = ", ".join("?" * len(CHECKED))
+    # Where records are elsewhere nobody knows which checks failed: each that has one is asked for its last run.
+    failed = (
+        f"SELECT item_type, item_id FROM documents WHERE item_type IN ({checked})"  # noqa: S608 - question marks
+        if journal.index.has_floors else
+        f"SELECT item_type, item_id FROM records WHERE item_type IN ({checked}) AND action = 'observe' AND summary LIKE ?"  # noqa: S608
+    )  # fmt: skip
+    rows = journal.index.db.execute(
+        f"SELECT item_type, item_id FROM documents WHERE anchored AND item_type IN ({marks})"  # noqa: S608 - question marks
+        f" UNION SELECT item_type, item_id FROM links WHERE field = ? AND value <= ? AND item_type IN ({marks}) UNION {failed}",
+        (*wanted, EXPIRES, format_ms(now_ms), *wanted, *CHECKED, *(() if journal.index.has_floors else (f"{FAILED}: %",))),
+    ).fetchall()  # fmt: skip
+    return _holding(journal, wanted, rows, progress)
 
 
 def _due(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> Due | None:

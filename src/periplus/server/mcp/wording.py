@@ -15,8 +15,10 @@ _TOLD_MAX: Final = 800
 _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern), said)
     for pattern, said in (
-        (r"Wait with --wait SECONDS, ask the holder \(`periplus inbox send`\), or `periplus claim release \w+ --force`\.",
-         r'Work on something else, ask the holder (message(action="send", …)), or try again later.'),
+        (r"Wait with --wait SECONDS, ask (?:the holder|.+ \(`periplus inbox send (?P<who>[\w.@%+=:,/-]+) '…'`\)), or `periplus claim release \w+ --force`\.",
+         r'Work on something else, ask the holder (message(action="send", to="\g<who>", …)), or try again later.'),
+        (r"Wait with --wait SECONDS, ask (?P<who>.+) \(`periplus inbox send .+ '…'`\), or `periplus claim release \w+ --force`\.",
+         r'Work on something else, ask \g<who> (message(action="send", to=…, …)), or try again later.'),
         (r"Say who you are with --as NAME\. To look at it: periplus show (?P<id>\w+)", r'To look at it: show(id="\g<id>").'),
         (r'periplus recall "(?P<q>[^"]*)" --type (?P<t>\w+)', r'recall(question="\g<q>", types=["\g<t>"])'),
         (r'periplus recall "(?P<q>[^"]*)"', r'recall(question="\g<q>")'),

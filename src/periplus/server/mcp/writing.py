@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["run_claim", "run_message", "run_plan", "run_remember", "run_revise"]
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -353,7 +354,9 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
         _need(given.to, "to", "send")
         _need(given.text.strip(), "text", "send")
         sent = work.send(given.to, given.text, ref=given.ref, needs_answer=given.needs_answer, key=given.key)
-        return Answer(f"Sent {sent.item_id} to {given.to}.", (), {"id": sent.item_id})
+        notes = _who_is_meant(work, given.to)
+        lines = [f"Sent {sent.item_id} to {given.to}.", *(f"{note}." for note in notes)]
+        return Answer("\n".join(lines), (), {"id": sent.item_id, "notes": notes})
     if given.action == "handoff":
         return _hand_off(work, given)
     _need(given.id, "id", given.action)
@@ -373,6 +376,17 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
         raise NotFoundError(f"{found.item_id} is a {found.item_type}, no handoff", safe="Nothing was written.",
                             mend="See `periplus handoff list`.")  # fmt: skip
     return _changed(work.change_state([found.item_id], "closed", key=given.key))
+
+
+def _who_is_meant(work: ProjectWork, name: str) -> list[str]:
+    """What is to be told of a name that nobody here has, but nearly."""
+    meant = work.meant_by(name) if name else ""
+    said = f"Nobody has written here as {one_line(name)}, and somebody has as {one_line(meant)}, who is not shown it"
+    return (
+        [f"{said}. If {one_line(meant)} is meant, say it again with to={json.dumps(meant, ensure_ascii=False)}"]
+        if meant
+        else []
+    )
 
 
 def _inbox(project: Project, given: MessageArguments) -> Answer:
@@ -419,4 +433,6 @@ def _hand_off(work: ProjectWork, given: MessageArguments) -> Answer:
     files = tuple(work.path(path) for path in given.files)
     new = NewHandoff(given.text, given.to, files, given.tests, given.unfinished, given.plan)
     done = work.hand_off(new, corrects=given.corrects, key=given.key)
-    return Answer("Passed on:", (_handoff_entry(done),), {"id": done.item_id})
+    notes = _who_is_meant(work, given.to)
+    foot = "\n".join(f"{note}." for note in notes)
+    return Answer("Passed on:", (_handoff_entry(done),), {"id": done.item_id, "notes": notes}, foot=foot)
