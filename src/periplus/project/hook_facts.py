@@ -60,7 +60,11 @@ def _of_damage(project: Project) -> str:
     from periplus.project.checkup import told_of_damage
 
     found = told_of_damage(project.root)
-    return f"Of this project's memory: {_line(found)}. Tell the person you work for to run `periplus doctor`." if found else ""
+    return (
+        f"Of this project's memory: {_line(found)}. Tell the person you work for to run `periplus doctor`."
+        if found
+        else ""
+    )
 
 
 def _for_prompt(project: Project, prompt: str) -> str:
