@@ -669,13 +669,13 @@ def test_who_writes_to_a_name_that_nearly_somebody_has_is_told(served):
         async with served.client(name="codex") as other, served.client(name="claude-code") as client:
             await told(other, "remember", text="The proxy calls twice")
             text, data = await told(client, "message", action="send", to="Codex", text="Which one?")
-            assert data["notes"] == [
-                "Nobody has written here as Codex, and somebody has as codex, who is not shown it. "
-                'If codex is meant, say it again with to="codex"'
-            ]
-            assert data["notes"][0] in text
+            [note] = data["notes"]
+            assert note.startswith("Nobody has written here as Codex, and somebody has as codex, who is not shown it.")
+            assert note.endswith('If codex is meant, say it again with to="codex"')
+            assert note in text
             text, data = await told(client, "message", action="handoff", to="codez", text="The rest is yours")
-            assert 'say it again with to="codex"' in text and len(data["notes"]) == 1
+            assert 'say it again with to="codex"' in text
+            assert len(data["notes"]) == 1
             for name in ("codex", "", "somebody"):
                 if name:
                     assert (await told(client, "message", action="send", to=name, text="Hello"))[1]["notes"] == []
