@@ -86,9 +86,7 @@ class JournalReader(Resting):
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
         self.is_hurried = False  # who is takes what the index has: see ``remaining.fill_if_here``
-        self.is_one_question = (
-            False  # within one the lineages of others are looked at once: see ``reading.one_question``
-        )
+        self.is_one_question = False  # within one, lineages of others are looked at once: ``reading.one_question``
         self.waited_s = float("-inf")  # by the monotonic clock, when somebody waited in vain for the index
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
         self._indexer = indexer or NullIndexer()
@@ -640,7 +638,7 @@ class JournalReader(Resting):
 
     def _to_read(self, *, is_listed: bool) -> list[str]:
         """Each lineage that is there or was, ours in any case; ``is_listed``: who asks has looked at the folder just now."""
-        if self.is_one_question and self.lineage in self._seen:
+        if self.is_one_question and not is_listed and self.lineage in self._seen:
             return [self.lineage]
         listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
         return sorted({*listed, *self._seen, self.lineage, self.copied_from} - {""})
