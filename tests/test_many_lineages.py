@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from cli_support import Shell
 from periplus.journal import Writer
 from periplus.journal.away import absent
 from periplus.journal.reading import one_question
@@ -107,3 +108,13 @@ def test_a_brief_says_how_many_lines_a_larger_budget_has_room_for(place):
         lines = [sum(len(section.lines) for section in brief.sections) for brief in (small, whole)]
         assert whole.cut == 0 < small.cut == lines[1] - lines[0]
         assert whole.left_out > 0, "what no brief has room for is not cut by the budget"
+
+
+def test_status_says_how_many_claims_hold(place):
+    shell = Shell(place / "here", place)
+    shell("claim", "take", "src/a.py")
+    shell("claim", "take", "src/b.py")
+    shell("claim", "release")
+    assert "2 claims (0 held)" in shell("status").out
+    shell("claim", "take", "src/c.py")
+    assert "3 claims (1 held)" in shell("status").out

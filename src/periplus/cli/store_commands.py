@@ -172,7 +172,10 @@ def _status(face: Face) -> int:
             yield from _of_records(found)
         if found.is_checkpoint_due:
             yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
-        counts = ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for name, count in found.counts.items())
+        held = {"claim": f" ({found.claims:,} held)"}
+        counts = ", ".join(
+            f"{count:,} {name}{'s' if count != 1 else ''}{held.get(name, '')}" for name, count in found.counts.items()
+        )
         yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.copied_from:
             yield f"copy     of lineage {visible(found.copied_from)}: the next write begins a lineage of its own"

@@ -47,6 +47,7 @@ class Status(NamedTuple):
     mail: int = 0  # messages to who asks that are not read, or wait for the answer
     handoffs: int = 0  # open ones, for who asks or for anybody
     candidates: int = 0  # proposed memory that nobody accepted or refused
+    claims: int = 0  # that hold now; those that were let go, or are over, are counted beside them in ``counts``
     unsure: int = 0  # records whose sync failed: nobody is told of them until they are known to be on the disk
     found: str = ""  # what the last look at everything found wrong, where nothing that was read now is
 
@@ -105,6 +106,7 @@ def status_of(project: Project) -> Status:
         not others and not said,
         tuple(in_gits_way(project.root)),
         *_waiting(journal, project.writer.name, counts),
+        len(project.work.claims()) if "claim" in counts else 0,
         len(unsure_records(journal)),
         told_of_damage(project.root),
     )
