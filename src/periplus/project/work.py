@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
-from periplus.base.errors import UsageError, refuse_text
+from periplus.base.errors import NotAStoreError, UsageError, refuse_text
 from periplus.base.places import name_in, worktree_top
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class ProjectWork:
     def top(self) -> str:
         """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
         folder, beside = self._project.folder, self._project.beside
-        return worktree_top(folder, beside[0]) if beside else folder
+        try:
+            return worktree_top(folder, beside[0]) if beside else folder
+        except NotAStoreError:  # of a clone that is elsewhere by now: who named a store is served from it
+            return folder
 
     def path(self, path: str, *, cwd: str = "") -> str:
         """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
