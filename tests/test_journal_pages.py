@@ -7,6 +7,8 @@ import functools
 import re
 from pathlib import Path
 
+from test_every_file import KINDS
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NAMED = re.compile(r"`(test_\w+)::(\w+)`")
 
@@ -35,6 +37,23 @@ def test_every_part_of_the_journal_is_shown_by_tests_that_exist():
         assert named or "benchmarks.md" in tests, f"nothing shows this: {what}"
         for file, test in named:
             assert test in functions_of(file), f"{what}: there is no {file}.py::{test}"
+
+
+def test_the_format_names_whatever_lies_in_a_store():
+    listed = (
+        (DOCS / "formats" / "journal.md").read_text().partition("## The store's folder\n\n```\n")[2].partition("```")[0]
+    )
+    table = (DOCS / "operating.md").read_text().partition("\n## Disk space\n")[2].partition("\n## ")[0]
+    on_disk = {
+        name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(.+?)`", row)
+    }
+    assert len(on_disk) > 15
+    for name in on_disk:
+        first = name.removesuffix("-wal").split("/")[0]
+        assert re.search(rf"^  {re.escape(first)}(/| )", listed, re.MULTILINE), f"{name} is not in the format's list"
+    for kind in KINDS:  # each file that the tests of every file know
+        first = re.split(r"[/(\\]", kind.path.removeprefix("("))[0].replace("config", "config.toml")
+        assert first in listed, f"{kind.name} is not in the format's list"
 
 
 def test_every_variable_that_a_page_names_is_one_that_a_test_reads():
