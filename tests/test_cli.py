@@ -313,6 +313,15 @@ def test_remember_with_a_key_is_written_once(store):
     assert store.json("status").records == 1
 
 
+@pytest.mark.parametrize("typed", ["…", "...", "TEXT", " … "])
+def test_what_only_stands_for_a_text_is_not_remembered(store, typed):
+    store.fails(
+        "remember", typed, "--type", "decision", code=2, wrong=f"'{typed.strip()}' stands for what is to be remembered"
+    )
+    assert store.json("status").records == 0
+    assert store.json("remember", f"{typed} stands for more", "--type", "decision").new
+
+
 def test_remember_from_standard_input(store):
     done = store.json("remember", "-", stdin="Zeile eins\nZeile zwei – ü\n")
     assert done.entity.value["text"] == "Zeile eins\nZeile zwei – ü"

@@ -21,6 +21,7 @@ _NAMES_MAX: Final = 2_000
 _INPUT_BYTES_MAX: Final = 1 << 20
 _HISTORY_TOLD: Final = 50
 _RIVALS_TOLD: Final = 10
+_PLACEHOLDERS: Final = ("…", "...", "TEXT")  # as our own messages and help have it
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
 
@@ -122,6 +123,13 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.memory import Memory
 
     text = _standard_input(face) if arguments.text == "-" else arguments.text
+    if text.strip() in _PLACEHOLDERS:
+        from periplus.base.errors import UsageError
+
+        raise UsageError(
+            f"{text.strip()!r} stands for what is to be remembered", safe="Nothing was written.",
+            mend='Say it in words: periplus remember "Never log tokens" --type constraint',
+        )  # fmt: skip
     extra: dict[str, JSONValue] = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name)}
     if arguments.expires:
         extra["expires"] = read_time(arguments.expires, "--expires")
