@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_support import LINEAGES, change, histories, stated_histories
-from periplus.journal.graph import Growth
+from periplus.journal.graph import RAISED_MAX, Growth
 from periplus.journal.index import Index
 from periplus.journal.index_file import NullIndexer
 from periplus.journal.overlay import Overlay
@@ -151,3 +151,53 @@ def test_a_parent_that_comes_late_raises_all_that_descend_from_it():
     assert [head.rev for head in index.heads("decision", item(1))] == [500]
     assert [row.rev for row in index.records("lineage = ? ORDER BY seq", (LINEAGES[0],), -1)] == list(range(2, 501))
     index.close()
+
+
+def reversed_chain(count):
+    """Versions that were each made from the one before, the last one first."""
+    chain = [change(LINEAGES[0], 1, item(1), (), b"{}")]
+    for number in range(1, count):
+        chain.append(change(LINEAGES[0], number + 1, item(1), (chain[-1].version,), b'{"a":%d}' % number))
+    return chain[::-1]
+
+
+class _Counted(_Nothing):
+    calls = 0
+
+    def children_of(self, item_type, item_id, version):
+        self.calls += 1
+        return []
+
+
+def test_what_comes_the_wrong_way_round_is_not_handed_on_without_end():
+    """Each of n records raised all that came before it: a sync of 4,000 of them took three minutes, of 8,000 twelve."""
+    base = _Counted()
+    growth = Growth(base)
+    for one in reversed_chain(1_000):
+        growth.add(one)
+    assert growth.entities["decision", item(1)].is_unsettled
+    assert not growth.entities["decision", item(1)].is_circular
+    assert base.calls < 3 * RAISED_MAX
+
+
+def test_what_comes_the_wrong_way_round_is_settled_as_a_whole():
+    """In the index, in chunks, and in the overlay; and what comes behind it is added as ever."""
+    changes = reversed_chain(600)
+    for behind in (0, 250, 600):
+        index = Index(None, "", NullIndexer())
+        index.begin_write()
+        for start in range(0, behind, 200):
+            index.apply(((one.entry, one) for one in changes[start : min(start + 200, behind)]), LINEAGES[0], 1)
+        overlay = Overlay(index, lambda _: b"")
+        for one in changes[behind:]:
+            overlay.add(one.entry, LINEAGES[0], 1)
+        wanted = [(changes[0].version, 600)]
+        assert [(head.version, head.rev) for head in overlay.heads_of("decision", item(1))] == wanted
+        index.apply(((one.entry, one) for one in changes[behind:]), LINEAGES[0], 1)
+        assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == wanted
+        assert sorted(row.rev for row in index.records("1", (), -1)) == list(range(1, 601))
+        assert index.circular() == set()
+        above = change(LINEAGES[1], 1, item(1), (changes[0].version,), b"{}")
+        index.apply([(above.entry, above)], LINEAGES[1], 1)
+        assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == [(above.version, 601)]
+        index.close()

@@ -236,8 +236,18 @@ class Face:
             self.out(safe_json(text))
             return code
         for line in lines():
-            self.out(line)
+            self.out(line if line.isprintable() else self._harmless(line))
         return code
+
+    def _harmless(self, line: str) -> str:
+        """``line`` with nothing that a terminal obeys but our own colours: an id, or a type, from elsewhere may be any text."""
+        codes = [code for code in self.palette if code]
+        if not codes:
+            return _with_breaks(line)
+        import re
+
+        parts = re.split(f"({'|'.join(map(re.escape, codes))})", line)
+        return "".join(part if part in codes else _with_breaks(part) for part in parts)
 
     def tell_terminal(self, text: str) -> None:
         """To a person who would see nothing and wonder: what is waited for. Programs are told nothing."""
@@ -335,6 +345,10 @@ def visible(text: str, width: int | None = None, *, lines: bool = False) -> str:
             end += 1
         return shown[:end] + "…"
     return shown
+
+
+def _with_breaks(text: str) -> str:
+    return "\t".join(visible(part, lines=True) for part in text.split("\t"))
 
 
 def cut_short(text: str) -> str:

@@ -201,7 +201,7 @@ def _reject(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         candidate = find_skill_candidate(project.journal, reference)
         reject_skill(project.journal, project.writer, candidate, reason)
-    out = SkillDecidedOut(candidate.item_id, str(candidate.value["name"]), "rejected", "", counts=False)
+    out = SkillDecidedOut(candidate.item_id, str(candidate.value.get("name", "")), "rejected", "", counts=False)
     face.emit(out, lambda: [f"Rejected {out.id}: it is not suggested again."])
     return 0
 
@@ -278,14 +278,20 @@ def _skill_out(one: Skill, used: Uses) -> SkillOut:
 
 
 def _candidate_out(one: Entity) -> SkillCandidateOut:
+    from periplus.agent.skills.candidates import turns_seen
     from periplus.cli.skill_schemas import SkillCandidateOut
     from periplus.memory.types import SKILL_CANDIDATE, state_of
 
-    value: dict[str, Any] = dict(one.value)
+    value, failed = one.value, one.value.get("failed")
+
+    def text(name: str) -> str:  # what came from elsewhere was checked by nobody
+        return said if isinstance(said := value.get(name), str) else ""
+
+    commands = value.get("commands")
     return SkillCandidateOut(
-        one.item_id, value["name"], state_of(SKILL_CANDIDATE, value), value["description"], value["body"], value["rule"],
-        value.get("wording", "rule"), list(value["commands"]), list(value["turns"]), value.get("failed", 0), value.get("accepted_as", ""),
-        value.get("reason", ""),
+        one.item_id, text("name"), state_of(SKILL_CANDIDATE, value), text("description"), text("body"), text("rule"),
+        text("wording") or "rule", list(map(str, commands)) if isinstance(commands, list) else [], turns_seen(one),
+        failed if isinstance(failed, int) else 0, text("accepted_as"), text("reason"),
     )  # fmt: skip
 
 

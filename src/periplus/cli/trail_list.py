@@ -36,7 +36,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for trail in trails:
             value = trail.value
             counts = value.get("counts")
-            steps = counts.get("steps", 0) if isinstance(counts, dict) else 0
+            told = counts.get("steps") if isinstance(counts, dict) else 0
+            steps = told if isinstance(told, int) else 0
             started, source = visible(str(value.get("started", ""))[:16]), visible(str(value.get("format")))
             title = str(value.get("title", ""))
             if width is not None and width < _NARROW:

@@ -8,7 +8,8 @@ nothing; where parents alone still lead in a circle, neither do those. What is l
 and depends on the set of records only.
 
 The graph that grows record by record (``graph``) notices a circle as it closes; from then on its entity is settled here,
-as a whole, whenever a record touches it. That takes time in proportion to its versions and edges.
+as a whole, whenever a record touches it. That takes time in proportion to its versions and edges. So is, once, an entity of
+which too much would have to be handed on one by one.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ def settle(
     records: Iterable[IndexedRecord],
     children_of: Callable[[str], Iterable[str]],
     payload_at: Callable[[IndexedRecord], bytes],
-) -> None:
-    """Let ``found`` say heads and revs of an entity by all ``records`` that hold versions of it, and nothing else."""
+) -> bool:
+    """Let ``found`` say heads and revs of an entity by all ``records`` that hold versions of it, and nothing else; True where some of them
+    name each other in a circle.
+    """
     held: dict[str, list[IndexedRecord]] = {}
     for record in records:
         held.setdefault(record.version, []).append(record)
@@ -48,6 +51,7 @@ def settle(
     found.revs = revs
     found.gone, found.raised = set(held), set(held)
     found.heads = {version: head_in(held[version], revs[version], payload_at) for version in heads}
+    return len(set(circles_of(names).values())) < len(names)
 
 
 def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:

@@ -3,7 +3,9 @@
 An edge counts between versions of one entity only: a version id is a digest over the entity's id, so what names
 another entity's version as a parent names nothing. A version's ``rev`` is 1 + the highest of its parents', where a
 parent that is not held counts as 0. Records of several lineages come in no order, so a version may come after its
-children: it is no head then, and its rev is handed on to all that descend from it.
+children: it is no head then, and its rev is handed on to all that descend from it. Where that was done for an entity
+RAISED_MAX times it is left to be settled as a whole (``circles``): else records that come the wrong way round, as whoever
+likes can put them, would take a time that grows with the square of their number.
 
 ``Growth`` is what a set of changes adds to what a base holds, without a copy of the base. The index takes in a chunk
 of records through one, and the overlay is one.
@@ -11,13 +13,15 @@ of records through one, and the overlay is one.
 
 from __future__ import annotations
 
-__all__ = ["Base", "EntityGrowth", "Growth", "is_before"]
+__all__ = ["RAISED_MAX", "Base", "EntityGrowth", "Growth", "is_before"]
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
 from periplus.journal.state import Change, Head, head_of
+
+RAISED_MAX: Final = 10_000
 
 
 class Base(Protocol):
@@ -35,7 +39,7 @@ class Base(Protocol):
 class EntityGrowth:
     """What changes added to one entity."""
 
-    __slots__ = ("children", "gone", "heads", "is_circular", "raised", "revs")
+    __slots__ = ("children", "gone", "heads", "is_circular", "raised", "raises", "revs")
 
     def __init__(self) -> None:
         self.revs: dict[str, int] = {}  # of versions that were added, or whose rev rose
@@ -44,6 +48,12 @@ class EntityGrowth:
         self.children: dict[str, list[str]] = {}
         self.raised: set[str] = set()  # whose rev rose: the base may hold them, also where they were added once more
         self.is_circular = False  # what was added closed a circle: see ``circles``
+        self.raises = 0  # how many revs were handed on
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether revs and heads are to be worked out from all versions: a circle, or too much to hand on one by one."""
+        return self.is_circular or self.raises > RAISED_MAX
 
 
 class Growth:
@@ -68,6 +78,9 @@ class Growth:
                 children.append(version)
             found.gone.add(parent)
             found.heads.pop(parent, None)
+        if found.is_unsettled:
+            found.revs.setdefault(version, 1)
+            return
         held = self._rev(key, found, version)  # another record that holds it may say that it comes after others
         rev = found.revs[version] = max(1 + highest, held)
         if 0 < held < rev:
@@ -107,11 +120,12 @@ class Growth:
         done: set[str] = set()
         old: dict[str, int] = {}
         queue = [(0, top)]
-        while queue:
+        while queue and not found.is_unsettled:
             _, version = heappop(queue)
             if version in done:
                 continue
             done.add(version)
+            found.raises += 1
             least = found.revs[version] + 1
             held = below if version == top else self._base.children_of(*key, version)
             revs = dict(held)

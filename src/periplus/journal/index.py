@@ -496,14 +496,14 @@ class Index(BeforeFloors):
         """Where versions name each other in a circle it takes all of the entity's to say what holds."""
         known = self.circular()
         for key, found in growth.entities.items():
-            if not found.is_circular and key not in known:
+            if not found.is_unsettled and key not in known:
                 continue
             from periplus.journal.circles import settle
 
             if self.has_floors:
                 raise HistoryNeededError
-            self.set_meta(_CIRCLE + msgspec.json.encode(key).decode(), "")
-            settle(found, self.versions_of(*key), partial(self.child_versions, *key), self.view.payload_at)
+            if settle(found, self.versions_of(*key), partial(self.child_versions, *key), self.view.payload_at):
+                self.set_meta(_CIRCLE + msgspec.json.encode(key).decode(), "")
 
     def circular(self) -> set[tuple[str, str]]:
         """Type and id of the entities some of whose versions name each other in a circle."""

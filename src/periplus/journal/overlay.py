@@ -237,7 +237,7 @@ class Overlay:
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
             del waiting[0]  # not before: whoever is interrupted does it once more, which changes nothing
         if is_touched and (
-            key in self._circular or ((found := self._grown.get(key)) is not None and found.is_circular)
+            key in self._circular or ((found := self._grown.get(key)) is not None and found.is_unsettled)
         ):
             self._settle(key)
         self._waiting.pop(key, None)
@@ -252,9 +252,8 @@ class Overlay:
         if self.has_floors:
             raise HistoryNeededError
         found = self._grown[key]
-        found.is_circular = True
         added = [record for (*of, _), records in self._records.items() if tuple(of) == key for record in records]
-        settle(
+        found.is_circular = settle(
             found,
             [*self._index.versions_of(*key), *added],
             lambda version: [*self._index.child_versions(*key, version), *found.children.get(version, ())],

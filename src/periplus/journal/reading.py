@@ -97,7 +97,12 @@ def find_entity(journal: JournalReader, prefix: str) -> Entity:
     live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]
     if exact:
-        return exact[0]
+        prefix_of = prefix.rpartition("_")[0]  # another clone may have given its id to something of another type
+        types = journal.types
+        return next(
+            (one for one in exact if (row := types.get(one.item_type)) is not None and row.prefix == prefix_of),
+            exact[0],
+        )
     if not live and len(keys) == 1:
         raise NotFoundError(f"{keys[0][1]} was deleted", safe="Its history is kept.",
                             mend=f"See `periplus log --id {keys[0][1]}`, and `periplus show {keys[0][1]} --at SEQ` for what it was.")  # fmt: skip

@@ -6,13 +6,15 @@ the words around it, because what people look for is often said next to where th
 
 from __future__ import annotations
 
-__all__ = ["Document", "documents_of_memory", "documents_of_trail", "label_of"]
+__all__ = ["Document", "documents_of_memory", "documents_of_trail", "label_of", "object_of_card"]
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.schemas import Common
@@ -87,12 +89,22 @@ def documents_of_memory(entity: Entity) -> list[Document]:
     return [Document(entity.item_type, -1, entity.ts, "", body, tuple(refs), context)]
 
 
+def object_of_card(card: Mapping[str, JSONValue]) -> bytes:
+    """The digest of the object that a trail lies in. Raises DamageError where the card, which anybody may have written, names none."""
+    name = _text(card.get("object"))
+    if not is_digest_text(name):
+        raise DamageError(
+            f"the card of a trail names no object: {name[:80]!r}", safe="Nothing else is touched by this."
+        )
+    return bytes.fromhex(name)
+
+
 def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[Document]:
     """The documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
     from periplus.trail import BY_CODE, TrailReader  # here, for who remembers a note needs nothing of it
 
     card = entity.value
-    reader = TrailReader(read(bytes.fromhex(_text(card.get("object")))))
+    reader = TrailReader(read(object_of_card(card)))
     found: list[Document] = []
     cwd = _text(card.get("cwd")).rstrip("/")
     at_ms = reader.header.started_ms

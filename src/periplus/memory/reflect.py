@@ -152,11 +152,12 @@ def bounded(one: Proposal) -> Proposal:
 
 def acts_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> SessionActs:
     """A trail by its card; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
+    from periplus.memory.documents import object_of_card
     from periplus.trail import BY_CODE, TrailReader
 
     card = entity.value
     cwd = _text(card.get("cwd")).rstrip("/")
-    reader = TrailReader(read(bytes.fromhex(_text(card.get("object")))))
+    reader = TrailReader(read(object_of_card(card)))
     acts = []
     for index, step in enumerate(reader.steps()):
         opcode = BY_CODE.get(step.code)

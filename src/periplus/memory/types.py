@@ -323,7 +323,7 @@ def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, 
 def is_ended(item_type: str, state: object, types: Mapping[str, EntityType] | None = None) -> bool:
     """Whether an entity in this state holds no longer."""
     row = row_of(types or {}, item_type)
-    return row is not None and state in row.ended_states
+    return row is not None and isinstance(state, str) and state in row.ended_states
 
 
 def initial_states(row: MemoryType) -> frozenset[str]:

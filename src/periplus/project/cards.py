@@ -56,7 +56,8 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
         held.get("ended", "")
     ):
         return False  # a damaged copy of what is held whole
-    steps = [counts.get("steps", 0) if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
+    counted = [counts.get("steps") if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
+    steps = [count if isinstance(count, int) else 0 for count in counted]
     ends = [str(one.get("ended", "")) for one in (card, held)]
     if card["source_sha256"] and card["source_sha256"] == held.get("source_sha256") and held.get("parent"):
         return bool(card.get("parent"))  # the file of a subagent that was named alone says less of it

@@ -48,9 +48,9 @@ class JournalRefs:
         self._journal.refresh()
         found = {}
         for entity in self._journal.entities(CONTEXT_REF):
-            target = _target(entity.value)
-            if target is not None:
-                found[str(entity.value.get("name"))] = target
+            target, name = _target(entity.value), str(entity.value.get("name"))
+            if target is not None and entity.item_id == ref_id(name):  # else somebody gave his record the ref's name
+                found[name] = target
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> bytes | None:

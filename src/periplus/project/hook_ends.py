@@ -149,13 +149,14 @@ def _is_ours(handoff: Entity) -> bool:
 
 def _stands(project: Project, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """The files of the project that the trail changed, its last tests, and what its last plan leaves open."""
+    from periplus.memory.documents import object_of_card
     from periplus.trail.opcodes import BY_CODE
     from periplus.trail.reader import TrailReader
 
     objects = project.journal.objects
     files: dict[str, None] = {}
     tests, plan = "", ""
-    for step in TrailReader(objects.get(bytes.fromhex(str(entity.value["object"])))).steps():
+    for step in TrailReader(objects.get(object_of_card(entity.value))).steps():
         opcode = BY_CODE.get(step.code)
         name = opcode.name if opcode is not None else ""
         first = step.operands[0] if step.operands else None

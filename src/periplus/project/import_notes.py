@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from periplus.base.clock import STARTED_MS
+from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, read_plain, write_atomic
 from periplus.project.context_library import redaction_mark
@@ -240,7 +241,9 @@ def _session_of(trail: ImportedTrail) -> _Session:
 def _objects_of(trails: Sequence[ImportedTrail]) -> Iterator[bytes]:
     """What the journal names: another than what was imported, where that was not taken."""
     for trail in trails:
-        yield bytes.fromhex(str(trail.entity.value.get("object", "")))
+        name = str(trail.entity.value.get("object", ""))
+        if is_digest_text(name):
+            yield bytes.fromhex(name)
         yield from _objects_of(trail.children)
 
 

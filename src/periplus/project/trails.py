@@ -161,12 +161,14 @@ def import_history(project: Project, repository: str, *, commits_max: int, progr
 
 def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile:
     """As ``Project.trail_bytes`` says."""
+    from periplus.memory.documents import object_of_card
+
     if os.path.isfile(reference):
         return TrailFile(reference, _read_file(reference))
     project.journal.refresh()
     entity = find_trail(project, reference)
     objects = project.journal.objects
-    name = bytes.fromhex(str(entity.value["object"]))
+    name = object_of_card(entity.value)
     trouble = objects.check(name) if remains else None
     try:
         data = objects.remains(name) if trouble is not None else objects.get(name)
@@ -246,13 +248,18 @@ def trail_problems(project: Project, reports: Mapping[bytes, Report]) -> Iterato
     known already, by object.
     """
     from periplus.journal.doctor import Problem
+    from periplus.memory.documents import object_of_card
     from periplus.project.withholding import Withholding
     from periplus.trail import verify
 
     withholding = Withholding(project)
     objects = project.journal.objects
     for entity in project.journal.entities("trail"):
-        own = bytes.fromhex(str(entity.value["object"]))
+        try:
+            own = object_of_card(entity.value)
+        except DamageError as error:
+            yield Problem("error", f"trail {entity.item_id}: {error.wrong}", project.root)
+            continue
         report = reports.get(own)
         if report is None:
             try:
@@ -310,7 +317,7 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     is_placed = not parent or (before is not None and bool(before.value.get("parent")))
     if before is not None and is_placed and _is_retold(project, imported, before):
         is_new = any(child.changed for child in children)
-        return ImportedTrail(before, is_new, children, 0, str(before.value["digest"]), is_settled=True)
+        return ImportedTrail(before, is_new, children, 0, str(before.value.get("digest", "")), is_settled=True)
     card, withheld = card_of(imported, parent), 0
 
     def keep(held_now: Entity | None) -> Callable[[Transaction], None]:

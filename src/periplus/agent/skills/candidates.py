@@ -17,10 +17,11 @@ __all__ = [
     "turns_seen",
 ]
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.agent.skills.skill import SKILL_FILE, check_name, skill_text
+from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.confined import Confined
 from periplus.base.errors import ConflictError, UsageError
@@ -119,10 +120,10 @@ def accept_skill(
     It is decided first and the file written then: where that was cut off, accepting it again under the same name writes the file.
     """
     value = candidate.value
-    name = check_name(name or str(value["name"]), "--name" if name else str(value["name"]))
+    name = check_name(name or _text(value, "name"), "--name" if name else _text(value, "name"))
     path = f"{folder}/{name}/{SKILL_FILE}"
     metadata = {"origin": f"periplus {candidate.item_id}", "seen": ", ".join(turns_seen(candidate)[-5:])}
-    text = skill_text(name, str(value["description"]), str(value["body"]), metadata).encode()
+    text = skill_text(name, _text(value, "description"), _text(value, "body"), metadata).encode()
     held = confined.stat(path)
     if held is not None and confined.read(path) != text:
         raise ConflictError(
@@ -142,7 +143,14 @@ def reject_skill(journal: Journal, writer: Writer, candidate: Entity, reason: st
     """Put a candidate away: it is not proposed again. Raises ConflictError where it was decided on."""
     _check_open(candidate)
     more = {"reason": reason.strip()} if reason.strip() else {}
-    _decide(journal, writer, candidate, {"state": "rejected", **more}, f"skill rejected: {candidate.value['name']}")
+    _decide(
+        journal, writer, candidate, {"state": "rejected", **more}, f"skill rejected: {_text(candidate.value, 'name')}"
+    )
+
+
+def _text(value: Mapping[str, JSONValue], name: str) -> str:
+    """A field of a candidate that another clone may have written: it was checked by nobody."""
+    return said if isinstance(said := value.get(name), str) else ""
 
 
 def _decide(journal: Journal, writer: Writer, candidate: Entity, change: dict[str, Any], summary: str) -> None:

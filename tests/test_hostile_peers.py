@@ -1,0 +1,88 @@
+"""A clone that takes part in an exchange and means no good: what it writes into its own lineage is shown as what it is, hides nothing
+of anybody else's, and keeps nobody from working.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cli_support import Shell, claude_session
+from hostile_peer import HostilePeer
+from periplus.base.ids import new_id
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31m\u202eback\u2066\x9b31m\r\n\x00"
+PLANTED = "0" * 16
+# What a type's own writers never write: checked at every write, never trusted at a read.
+SHAPES = {
+    "a trail whose object is a text": {"item_type": "trail", "payload": {"object": ESCAPES, "format": "claude-code"}},
+    "a trail whose object is a list": {"item_type": "trail", "payload": {"object": [], "digest": 5, "counts": {"steps": "x"}}},
+    "a trail of nothing": {"item_type": "trail", "payload": {}},
+    "a state that is a list": {"payload": {"text": "h", "state": []}},
+    "a state that is an object": {"item_type": "trap", "payload": {"text": "h", "state": {"a": 1}, "relations": [
+        {"kind": "supersedes", "target": "dec_" + PLANTED}]}},
+    "a skill of nothing": {"item_type": "skill_candidate", "payload": {}},
+    "a skill of numbers": {"item_type": "skill_candidate", "payload": {
+        "name": 1, "description": [], "body": {}, "commands": 7, "turns": 7, "failed": "x"}},
+    "a ref under another's name": {"item_type": "context_ref", "payload": {"v": 1, "name": "main", "target": "0" * 64}},
+    "an id for the terminal": {"item_id": "dec_" + ESCAPES, "payload": {"text": "h"}},
+    "a type for the terminal": {"item_type": "dec" + ESCAPES, "payload": {"text": "h"}},
+}  # fmt: skip
+PREFIXES = {"trail": "trl", "trap": "trp", "skill_candidate": "skl", "context_ref": "ctx"}
+COMMANDS = {  # and how they end where they find something, or nothing
+    "status": 0, "recall engine": 0, "brief engine": 0, "log --lineage all": 0, "review": 0, "changed": 0, "trail list": 0,
+    "skills list": 0, "context refs": 1, "inbox list": 1, "related a.py": 1,
+}  # fmt: skip
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def victim(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "victim").mkdir()
+    shell = Shell(tmp_path / "victim", tmp_path / "home")
+    shell("init")
+    shell.decision = shell.json("remember", "The engine turns left", "--type", "decision").entity.id
+    return shell
+
+
+def peer_of(shell):
+    config = (shell.folder / ".periplus" / "config.toml").read_text()
+    return HostilePeer(re.search(r'id = "(str_\w+)"', config)[1])
+
+
+def test_whatever_shape_it_gives_to_entities_every_command_goes_on(victim, tmp_path):
+    """One record whose trail named no object kept every command of the store from running, `doctor` among them."""
+    mallory = peer_of(victim)
+    for fields in SHAPES.values():
+        mallory.says(**{"item_id": new_id(PREFIXES.get(fields.get("item_type"), "dec"))} | fields)
+    stick = mallory.puts(tmp_path / "stick")
+    assert mallory.lineage in victim("sync", "--with", stick).out
+    for words, code in COMMANDS.items():
+        assert CONTROL.search(victim(*words.split(), code=code).out) is None, words
+    assert victim("doctor", code=3).out.count("names no object") == 3
+    assert "turns left" in victim("show", victim.decision).out
+    victim("trail", "import", claude_session(tmp_path / "one.jsonl", steps=3))
+    victim("set", victim.decision, "rationale=it was built so")
+    victim("remember", "No releases on Fridays")
+    assert "No releases" in victim("recall", "releases").out
+
+
+def test_what_has_the_id_of_something_of_another_type_does_not_take_its_place(victim, tmp_path):
+    mallory = peer_of(victim)
+    for item_type in ("constraint", "agent", "zebra"):
+        mallory.says(item_type=item_type, item_id=victim.decision, payload={"text": "The engine turns right"})
+    victim("sync", "--with", mallory.puts(tmp_path / "stick"))
+    assert victim.json("show", victim.decision).entity.type == "decision"
+    victim("set", victim.decision, "rationale=it was built so")
+    assert "it was built so" in victim("show", victim.decision).out
+
+
+def test_a_ref_is_the_record_of_its_name_and_no_other(victim, tmp_path):
+    victim("context", "commit", "--from", "memory", "--ref", "main")
+    before = victim.json("context", "refs").refs
+    mallory = peer_of(victim)
+    mallory.says(**{"item_id": "zzz_" + "z" * 16} | SHAPES["a ref under another's name"])
+    victim("sync", "--with", mallory.puts(tmp_path / "stick"))
+    assert victim.json("context", "refs").refs == before
