@@ -583,7 +583,7 @@ class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
 class TransferOut(msgspec.Struct):
     """What came (``in``) or went (``out``) of one lineage: ``records`` of them, from ``first`` to ``last``, none where it is 0.
     ``held`` is how many of its records the receiving side has now; ``objects_missing`` are held on neither side,
-    ``objects_left_out`` were redacted where they would go.
+    ``objects_left_out`` were redacted where they would go, ``objects_taken_out`` lay there until these records said that they were redacted.
     """
 
     lineage: str
@@ -597,6 +597,7 @@ class TransferOut(msgspec.Struct):
     objects_missing: int
     objects_left_out: int
     held: int
+    objects_taken_out: int
 
 
 class RefusalOut(msgspec.Struct):

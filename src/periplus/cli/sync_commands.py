@@ -203,7 +203,7 @@ def _document(done: Synced) -> SyncOut:
         report.place, report.store, report.dry_run,
         [
             TransferOut(one.lineage, one.direction, one.records, one.first_seq, one.last_seq, one.size, one.objects,
-                        one.object_bytes, one.objects_missing, one.objects_left_out, one.held)
+                        one.object_bytes, one.objects_missing, one.objects_left_out, one.held, one.objects_taken_out)
             for one in report.transfers if one.refused is None
         ],
         refusals, [f"{kind}/{item}" for kind, item in report.conflicts], report.left,
@@ -255,6 +255,9 @@ def _told(one: Transfer, place: str, would: str) -> str:
         if one.objects_left_out
         else ""
     )
+    if gone := one.objects_taken_out:
+        where = "here" if one.direction == "in" else "there"
+        missing += f", {gone:,} taken out {where} that {'it says was' if gone == 1 else 'it says were'} redacted"
     record = f"record{'s' if one.records != 1 else ''} {numbers}"
     return f"{visible(one.lineage)}: {record} {way} {visible(place)} ({one.size:,} bytes{objects}{missing})"
 

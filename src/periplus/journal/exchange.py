@@ -61,7 +61,8 @@ class Transfer(NamedTuple):
     """What came or went of one lineage: records ``first_seq`` to ``last_seq``, none where ``records`` is 0.
 
     ``held`` is how many of its records the receiving side has now. ``objects_missing`` are objects that neither side
-    has, ``objects_left_out`` were redacted where they would go. ``refused`` says why nothing was taken, None where nothing was wrong.
+    has, ``objects_left_out`` were redacted where they would go, ``objects_taken_out`` lay there until these records said that they were
+    redacted. ``refused`` says why nothing was taken, None where nothing was wrong.
     """
 
     lineage: str
@@ -76,6 +77,7 @@ class Transfer(NamedTuple):
     objects_left_out: int = 0
     held: int = 0
     refused: PeriplusError | None = None
+    objects_taken_out: int = 0
 
 
 class Waiting(NamedTuple):
@@ -440,6 +442,7 @@ class _Run:
                     self.whole_there = list(whole.values())
                 if direction == "in":
                     self.touched |= arrival.objects.touched
+                doomed = arrival.doomed_here()
                 if not self._dry_run and lineage != target.written_lineage():
                     is_emptying = arrival.is_emptying
                     arrival.commit()
@@ -451,8 +454,9 @@ class _Run:
             return Transfer(lineage, direction, refused=_damage_there(self._other, lineage, error))
         last = arrival.end.next_seq - 1
         count = arrival.new_records
+        gone = len(doomed if self._dry_run else doomed - arrival.doomed_here())
         return Transfer(lineage, direction, count, last - count + 1 if count else 0, last if count else 0,
-                        arrival.new_bytes, *taken, held=last)  # fmt: skip
+                        arrival.new_bytes, *taken, held=last, objects_taken_out=gone)  # fmt: skip
 
     def _refuse_nothing(self, source: Carrier, lineage: str) -> None:
         """Raises DamageError for a lineage of which a place for the exchange has no records, and should. One that somebody is about to

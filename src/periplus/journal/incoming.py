@@ -168,6 +168,10 @@ class Arrival:
         """Whether records here change, now or when somebody stopped at it: content was taken out elsewhere, or what was lost is back."""
         return self._is_changing or os.path.exists(self._emptying_path)
 
+    def doomed_here(self) -> set[bytes]:
+        """The objects that the target holds and that go, for what comes says that they were taken out."""
+        return {one for one in self._doomed | self._named if self._target.objects.has(one)}
+
     @property
     def _is_changing(self) -> bool:
         return bool(self.emptied_seqs or self.returned_seqs) or self._is_removing
@@ -240,6 +244,8 @@ class Arrival:
         for segment in theirs:
             data = self._source.fetch(self.lineage, segment)
             if segment not in held:
+                if segment != theirs[-1]:
+                    _check_header(data, segment)  # of a million that are none the first is enough
                 if segment < last:
                     raise DamageError(
                         f"{self._target.place}: {self.lineage}: the segment that begins at seq {segment} is missing, and {self._source.place} has it",
@@ -650,6 +656,16 @@ def _joined(data: bytes, entries: list[Entry], others: bytes, of_others: list[En
 
 def _line_of(data: bytes, entry: Entry) -> bytes:
     return data[entry.offset : entry.offset + entry.length - 1]
+
+
+def _check_header(data: bytes, segment: int) -> None:
+    """Raises DamageError for what is no segment; one that a later Periplus wrote is told as that where it is read."""
+    try:
+        decode_header(data)
+    except NewerFormatError:
+        return
+    except PeriplusError as error:
+        raise DamageError(error.wrong, offset=0, seq=segment) from error
 
 
 def _entries(data: bytes, segment: int) -> list[Entry]:

@@ -42,6 +42,7 @@ _SECTIONS: Final = (
     ("How it is done here", "lesson", 6),
     ("Notes", "note", 4),
 )
+_JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and what joins an emoji
 
 
 class BriefLine(NamedTuple):
@@ -87,6 +88,7 @@ def brief(
                          mend=f"Say --budget {BUDGET_MIN} or more.")  # fmt: skip
     with one_question(journal):
         candidates = _candidates(journal, task, now_ms, ground or Ground(root), writer, names)
+    candidates = [one._replace(lines=tuple(map(_in_one_line, one.lines))) for one in candidates]
     title = f"# Brief: {' '.join(task.split())}" if task.strip() else "# Brief"
     if estimate_tokens(title) > budget_tokens // 3:
         title = "# Brief"
@@ -114,6 +116,14 @@ def _candidates(
         found.append(_sessions(journal, task, now_ms))
         found.append(_files(journal, task, ground.root, names))
     return found + _changes_or_why_not(journal, writer) if writer is not None else found
+
+
+def _in_one_line(line: BriefLine) -> BriefLine:
+    """What somebody else wrote as a name, a state or a path may be any text: it begins no section of its own."""
+    if line.text.isprintable():
+        return line
+    kept = "".join(one if one.isprintable() or one in _JOINERS else " " for one in line.text)
+    return line._replace(text=" ".join(kept.split()))
 
 
 def _memory_section(
