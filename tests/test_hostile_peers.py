@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -72,6 +73,31 @@ def test_whatever_shape_it_gives_to_entities_every_command_goes_on(victim, tmp_p
     victim("set", victim.decision, "rationale=it was built so")
     victim("remember", "No releases on Fridays")
     assert "No releases" in victim("recall", "releases").out
+
+
+def test_what_is_done_with_such_an_entity_ends_as_it_should(victim, tmp_path):
+    mallory = peer_of(victim)
+    ids = {name: new_id(name) for name in ("dec", "pln", "stp", "clm")}
+    empty, bare = new_id("cnd"), new_id("cnd")
+    mallory.says(item_id=ids["dec"], payload={"text": "The mill turns", "state": []})
+    mallory.says(item_type="plan", item_id=ids["pln"], payload={"title": "A mill", "text": "A mill", "state": "active"})
+    mallory.says(item_type="step", item_id=ids["stp"], payload={"plan": ids["pln"], "text": "one", "state": "open"})
+    mallory.says(item_type="claim", item_id=ids["clm"], payload={"state": "held", "step": [], "paths": 5})
+    mallory.says(item_type="candidate", item_id=empty, payload={})
+    mallory.says(
+        item_type="candidate", item_id=bare, payload={"item_type": "decision", "payload": {"text": "A mill is needed"}}
+    )
+    victim("sync", "--with", mallory.puts(tmp_path / "stick"))
+    victim.fails("evolve", ids["dec"], "The mill turns left", code=2, wrong="not a decision")
+    victim.fails("inbox", "accept", empty, code=2, wrong="says nothing that could be accepted")
+    for words in (
+        ["plan", "done", ids["pln"]],
+        ["inbox", "accept", bare],
+    ):  # done, or said why not; `start` sees no traceback
+        process = victim.start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode in (0, 2, 5), said
+        assert b"defect" not in said
 
 
 def test_what_has_the_id_of_something_of_another_type_does_not_take_its_place(victim, tmp_path):

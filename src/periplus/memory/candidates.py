@@ -123,8 +123,11 @@ def accept(
     """
     candidate = _open_candidate(journal, reference)
     value = candidate.value
-    kind = item_type or str(value["item_type"])
-    if value["item_type"] == _MESSAGE:
+    if not isinstance(value.get("payload"), dict):  # another clone may have written it
+        raise UsageError(f"{candidate.item_id} says nothing that could be accepted", safe="Nothing was written.",
+                         mend=f"Put it away: periplus inbox refuse {candidate.item_id}")  # fmt: skip
+    kind = item_type or str(value.get("item_type", ""))
+    if value.get("item_type") == _MESSAGE:
         if text or kind != _MESSAGE:
             raise UsageError("a message is taken as it is", safe="Nothing was written.",
                              mend="Leave out --text and --type; what it teaches is remembered by `periplus remember`.")  # fmt: skip
@@ -168,7 +171,7 @@ def _delivered(journal: Journal, candidate: Entity, writer: Writer) -> Accepted:
     foreign = candidate.value["payload"]
     assert isinstance(foreign, dict)
     item_id = new_id(MEMORY_TYPES[_MESSAGE].prefix)
-    payload = taken_over(foreign, str(candidate.value["source_store"]), item_id, journal.clock.now_ms())
+    payload = taken_over(foreign, str(candidate.value.get("source_store", "")), item_id, journal.clock.now_ms())
     journal.types[_MESSAGE].admit(payload)
 
     def write(transaction: Transaction) -> None:
@@ -267,8 +270,8 @@ def _adopted(journal: Journal, value: dict[str, JSONValue], writer: Writer) -> d
     payload["updated"] = format_ms(journal.clock.now_ms())
     payload["provenance"] = {
         "kind": "other_project",
-        "name": str(value["source_store"]),
-        "source": f"{value['source_lineage']} {value['item_id']}",
+        "name": str(value.get("source_store", "")),
+        "source": f"{value.get('source_lineage', '')} {value.get('item_id', '')}",
     }
     payload.setdefault("author", writer.name)
     return payload

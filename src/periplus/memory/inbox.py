@@ -123,7 +123,7 @@ def taken_over(message: Mapping[str, JSONValue], store: str, item_id: str, creat
     """A message of another project as one of ours: its sender is named with his store, where no answer of ours reaches him."""
     sender = str(message.get("sender", ""))[: NAME_CHARACTERS_MAX - len(store) - 1]
     return {
-        "v": 1, "state": "sent", "sender": f"{sender}@{store}", "recipient": message["recipient"], "text": message["text"],
+        "v": 1, "state": "sent", "sender": f"{sender}@{store}", "recipient": message.get("recipient"), "text": message.get("text"),
         "thread": item_id, "needs_answer": False, "created": format_ms(created_ms),
     }  # fmt: skip
 

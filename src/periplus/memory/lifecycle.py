@@ -501,7 +501,8 @@ def _successor(
         value.pop(name, None)
     if writer.session:
         value["session"] = writer.session
-    if row.default_state and value.get("state") in row.ended_states:
+    state = value.get("state")
+    if row.default_state and isinstance(state, str) and state in row.ended_states:
         value["state"] = row.default_state
     return value
 
@@ -600,7 +601,8 @@ def _refuse_others_work(
                 continue
         elif one.item_type == "plan" and state in MEMORY_TYPES["plan"].ended_states:
             steps = {step.item_id for step in linked(journal, "step", "plan", one.item_id)}
-            claims = [claim for claim in linked(journal, "claim", "state", "held") if claim.value.get("step") in steps]
+            held = linked(journal, "claim", "state", "held")
+            claims = [claim for claim in held if str(claim.value.get("step", "")) in steps]
         for claim in claims:
             if is_live(journal, claim, now_ms) and not holds(writer, claim):
                 what = (
