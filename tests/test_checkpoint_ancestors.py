@@ -258,6 +258,20 @@ def test_another_record_of_a_common_ancestor_does_not_hide_the_way_around_it(his
     assert kept == {base.version: (old.version,), aside.version: ()}
 
 
+def test_who_reads_everything_anew_begins_with_nothing(history):
+    base = history.made(A, {"n": 0})
+    history.made(A, {"n": 1}, base)
+    history.made(B, {"n": 2}, base)
+    index = history.carried(history.index())
+    take(index, [history.made(C, {"n": 3}, base)])
+    index.add_kept_keys([("k", A, 1, base.version, "")])
+    index.clear()
+    names = ("watermarks", "records", "edges", "heads", "ancestors", "floors", "kept_keys")
+    assert {name: index.db.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0] for name in names} == dict.fromkeys(
+        names, 0
+    )  # noqa: S608
+
+
 def test_the_past_is_asked_for_where_a_change_was_made_from_what_is_not_kept(history):
     first = history.made(A, {"n": 0})
     base = history.made(A, {"n": 1}, first)
@@ -365,3 +379,13 @@ def test_the_ancestry_ends_at_the_nearest_common_ancestors():
     assert not ancestry({"h": nodes["h"], "i": nodes["i"]}, nodes.get).is_whole
     del nodes["o"]
     assert ancestry({"i": nodes["i"], "b": nodes["b"]}, nodes.get).is_whole, "what lies below does not matter"
+
+
+def test_of_several_nearest_ones_that_one_names_what_is_below_which_descends_from_it():
+    nodes = {
+        "old": Node((), 1), "other": Node((), 1), "left": Node(("other",), 2), "right": Node(("old",), 2), "aside": Node(("old",), 2),
+    }  # fmt: skip
+    heads = {"one": Node(("aside", "left", "right"), 3), "two": Node(("left", "right"), 3)}
+    found = ancestry(heads, nodes.get, is_for_keeping=True)
+    assert found.nearest == ["left", "right"]
+    assert found.below == {"right": ["old"]}

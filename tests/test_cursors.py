@@ -192,6 +192,32 @@ def test_a_cursor_beyond_the_end_is_loud(journal):
         Reader(journal, "me").look()
 
 
+def test_who_was_told_where_to_look_on_goes_back_behind_nobody_from_then_on(journal):
+    write(journal, 1, 2, 3)
+    reader = Reader(journal, "me")
+    reader.move({journal.lineage: 0})
+    reader.advance(reader.look(limit=1))
+    write_cursor(journal, "me", {journal.lineage: 3})
+    reader.advance(reader.look(limit=1))
+    assert read_cursor(journal.layout, "me").last_seq == {journal.lineage: 3}
+
+
+def test_where_the_journal_is_damaged_a_cursor_behind_what_is_sound_is_not_called_ahead(journal, root):
+    write(journal, 1, 2)
+    write(journal, 3)
+    reader = Reader(journal, "me")
+    reader.advance(reader.look())
+    path = segment_path(journal)
+    journal.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"seq":3', b'"seq":4')]))
+    os.unlink(os.path.join(root, "index.sqlite"))  # what it knows is not read again
+    with open_journal(root) as journal:
+        assert journal.damage is not None
+        assert journal.end().next_seq == 3
+        assert Reader(journal, "me").look().records == []
+
+
 def test_who_is_told_where_to_look_on_in_one_lineage_stays_where_he_is_in_others(journal):
     write(journal, 1)
     write_cursor(journal, "me", {"lin_0000000000000000": 7})

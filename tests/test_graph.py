@@ -122,6 +122,9 @@ def test_versions_that_are_each_others_parents_are_all_heads_until_one_names_the
         assert [(head.version, head.rev) for head in overlay.heads_of("decision", item(1))] == [(above.version, 3)]
         index.apply([(above.entry, above)], LINEAGES[1], 1)
         assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == [(above.version, 3)]
+        assert index.circular() == {("decision", item(1))}
+        index.clear()
+        assert index.circular() == set()
         index.close()
 
 
@@ -201,3 +204,29 @@ def test_what_comes_the_wrong_way_round_is_settled_as_a_whole():
         index.apply([(above.entry, above)], LINEAGES[1], 1)
         assert [(head.version, head.rev) for head in index.heads("decision", item(1))] == [(above.version, 601)]
         index.close()
+
+
+def test_what_rises_is_handed_on_in_the_order_of_ranks_whatever_the_versions_are_called():
+    """By a short way and by a long one: taken up before what it comes after, a version would look as if it were in a circle."""
+    count = 0
+
+    def made(*parents):
+        nonlocal count
+        count += 1
+        return change(LINEAGES[0], count, item(1), tuple(sorted(one.version for one in parents)), b'{"n":%d}' % count)
+
+    for _ in range(40):
+        before = [made()]
+        for _ in range(8):
+            before.append(made(before[-1]))
+        top = made(before[-1])
+        first = made(top)
+        second = made(first)
+        both = made(top, second)
+        last = made(both)
+        growth = Growth(_Nothing())
+        for one in (*before, first, second, both, last, top):
+            growth.add(one)
+        found = growth.entities["decision", item(1)]
+        assert not found.is_circular
+        assert [found.revs[one.version] for one in (top, first, second, both, last)] == [10, 11, 12, 13, 14]

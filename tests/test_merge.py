@@ -217,6 +217,9 @@ def test_in_a_conflict_the_head_with_the_highest_rev_and_version_is_shown(heads,
     for order in itertools.permutations(made):
         found = entity_of(order, RULES, NothingHeld())
         assert found.value == {"text": shown}
+        assert found.rev == 1 + max(rev for _, rev, _ in heads), (
+            "as a write over all of them would have, deleted ones too"
+        )
         (of_text,) = [one for one in found.conflicts if one.path == ("text",)]
         assert {orjson.loads(one.value) for one in of_text.values} == {
             digit for digit, _, deleted in heads if not deleted
