@@ -322,6 +322,30 @@ def test_nothing_is_kept_of_versions_that_are_stated_to_come_after_others(histor
         history.carried(index)
 
 
+def test_nothing_is_kept_where_a_version_on_the_way_does_not_say_what_it_is_called(history):
+    """Were the others kept, who begins there would merge over a part of what there was."""
+    base = history.made(A, {"n": 0})
+    between = history.made(A, {"n": 1}, base)
+    history.made(A, {"n": 2}, between)
+    history.made(B, {"m": 0}, base)
+    index = history.index()
+    heads = index.heads("decision", item(1))
+    assert len(kept_of(index, heads)) == 2
+    sound = index.view.payload_at
+    index.view = View(RULES, lambda record: b'{"n":7}' if record.version == between.version else sound(record))
+    assert kept_of(index, heads) == []
+
+
+def test_versions_of_before_a_checkpoint_that_are_stated_to_come_after_each_other_need_the_history(history):
+    base = history.made(A, {"n": 0})
+    one, other = history.made(A, {"n": 1}, base), history.made(B, {"n": 2}, base)
+    history.made(C, {"n": 1}, base, after=[other])
+    history.made(C, {"n": 2}, base, after=[one])
+    index = history.carried(history.index(history.changes[:3]))
+    with pytest.raises(HistoryNeededError):
+        take(index, history.changes[3:])
+
+
 @pytest.mark.parametrize(
     ("count", "size", "is_kept"), [(900, 10, True), (1_001, 10, False), (5, 60_000, False), (3, 60_000, True)]
 )
