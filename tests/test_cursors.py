@@ -212,10 +212,10 @@ def test_where_the_journal_is_damaged_a_cursor_behind_what_is_sound_is_not_calle
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b'"seq":3', b'"seq":4')]))
     os.unlink(os.path.join(root, "index.sqlite"))  # what it knows is not read again
-    with open_journal(root) as journal:
-        assert journal.damage is not None
-        assert journal.end().next_seq == 3
-        assert Reader(journal, "me").look().records == []
+    with open_journal(root) as again:
+        assert again.damage is not None
+        assert again.end().next_seq == 3
+        assert Reader(again, "me").look().records == []
 
 
 def test_who_is_told_where_to_look_on_in_one_lineage_stays_where_he_is_in_others(journal):

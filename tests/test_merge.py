@@ -558,6 +558,30 @@ def test_damage_to_what_a_merge_needs_is_reported_and_nothing_is_written_on_it(c
     assert projected(ours) == files
 
 
+def test_a_file_says_nothing_that_was_merged_while_what_it_is_merged_over_could_not_be_read(clones):
+    """The index gave back what it had taken, but the file that was to be written again was there already, for people and git to see."""
+    ours, theirs = clones
+    for store, fields in zip(clones, ({"text": "a", "tags": ["a"]}, {"text": "t", "tags": []}), strict=True):
+        with open_journal(store) as journal:
+            journal.mutate(put(1, **fields), WRITER)
+    exchange(ours, theirs)
+    projected(ours)
+    with open_journal(ours) as journal:
+        path = Path(journal.layout.entity_file("decision", item(1)))
+        whole = path.read_bytes()
+        path.unlink()
+        segment = Path(journal.reader(journal.lineage).path_of(1))
+        data = segment.read_bytes()
+        segment.write_bytes(data.replace(b'"state":"open"', b'"state":"oPen"', 1))
+        assert not journal.project(rewrite=[("decision", item(1))])
+        assert journal.damage is not None
+        assert not path.exists()
+        segment.write_bytes(data)
+    with open_journal(ours) as journal:
+        assert journal.project(rewrite=[("decision", item(1))])
+        assert path.read_bytes() == whole
+
+
 def test_the_view_of_several_heads_is_named_like_a_write_of_it(clones):
     ours, theirs = clones
     for store, text in zip(clones, ("a", "b"), strict=True):

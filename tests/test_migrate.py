@@ -660,9 +660,8 @@ def test_who_has_the_log_open_while_it_is_parked_loses_no_line_wherever_that_is_
 
     with log.open("ab", buffering=0) as program:
         files = Writing(program)
-        with opened(store, files) as project:
-            with pytest.raises(Stop):
-                migrate(project, "primary")
+        with opened(store, files) as project, pytest.raises(Stop):
+            migrate(project, "primary")
         program.write(b"last\n")
     to(store, "primary")
     parked = Path(store, "archive", "v1-log", "events.jsonl")

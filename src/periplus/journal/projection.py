@@ -388,9 +388,13 @@ class Projector:
         return is_written
 
     def _write_file(self, item_type: str, item_id: str, boot: str) -> bool:
-        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see. Raises EnvironmentFailure, OSError."""
+        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see.
+
+        Raises EnvironmentFailure, OSError, DamageError where what the entity is merged over cannot be read.
+        """
         journal, index = self._journal, self._journal.index
         entity = index.entity(item_type, item_id)
+        self._refuse_damage()  # one that no record touched is merged here first
         path = journal.layout.entity_file(item_type, item_id)
         wanted = render_entity(entity) if entity is not None and not entity.deleted else None
         try:
