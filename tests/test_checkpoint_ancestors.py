@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import event, given, settings
@@ -18,7 +19,7 @@ from periplus.journal.index import HistoryNeededError, Index, View
 from periplus.journal.index_file import NullIndexer
 from periplus.journal.merge import Node, ancestry
 from periplus.journal.overlay import Overlay
-from periplus.journal.record import LINE_BYTES_MAX
+from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, seal_line
 from periplus.journal.state import MergeRules
 from support import item
 
@@ -372,6 +373,33 @@ def test_lines_in_another_order_are_not_what_was_written(history):
     assert len(list(decode_checkpoint([header, head, first, second, *end], no_object))) == 3
     with pytest.raises(FormatError, match="digest"):
         list(decode_checkpoint([header, head, second, first, *end], no_object))
+
+
+def test_what_is_not_as_it_is_written_is_no_checkpoint(history):
+    first = history.made(A, {"n": 1})
+    history.made(B, {"n": 2})
+    heads = list(heads_to_keep(history.index()))
+    assert len(heads) == 2
+    keys = [KeyLine("a", [(A, 1, first.version, "")])]
+
+    def lines(header=HEADER, heads=heads):
+        return list(encode_checkpoint(header, heads, keys, no_object))
+
+    def refused(found, why, *, is_known=False):
+        with pytest.raises(FormatError, match=why):
+            list(decode_checkpoint(found, no_object, is_known=is_known))
+
+    whole = lines()
+    end = seal_line(whole[-1][: -SUM_TRAILER_BYTES - 1].replace(b'"keys":1', b'"keys":2'))[0]
+    assert len(list(decode_checkpoint(whole, no_object))) == 3
+    refused(lines(heads=heads[::-1]), "out of its order")
+    refused([*whole[:-1], end], "counts")
+    refused([*whole, whole[-2]], "after the end")
+    refused([whole[0], *whole], "second header", is_known=True)
+    refused(whole[:-1], "cut short")
+    refused([*whole[:-1], whole[-1][:-1]], "cut short")
+    refused(lines(msgspec.structs.replace(HEADER, checkpoint=2)), "not the header")
+    refused([whole[0], whole[1].replace(b'"n":1', b'"n":3').replace(b'"n":2', b'"n":3'), *whole[2:]], "checksum")
 
 
 def test_a_forged_ancestor_is_not_read(history):
