@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import orjson
@@ -580,6 +582,26 @@ def test_a_file_says_nothing_that_was_merged_while_what_it_is_merged_over_could_
     with open_journal(ours) as journal:
         assert journal.project(rewrite=[("decision", item(1))])
         assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_nothing_is_indexed_that_was_merged_while_what_it_is_merged_over_could_not_be_read(clones, has_files):
+    ours, theirs = clones
+    for store, fields in zip(clones, ({"text": "a", "tags": ["a"]}, {"text": "t", "tags": []}), strict=True):
+        with open_journal(store) as journal:
+            journal.mutate(put(1, **fields), WRITER)
+            added = journal.lineage
+    shutil.copytree(theirs / "journal" / added, ours / "journal" / added)
+    types = {"decision": TYPES["decision"]._replace(is_projected=has_files)}
+    with Journal(os.fspath(ours), types) as journal:
+        segment = Path(journal.reader(journal.lineage).path_of(1))
+        data = segment.read_bytes()
+        segment.write_bytes(data.replace(b'"state":"open"', b'"state":"oPen"', 1))
+        assert not journal.project()
+        assert journal.damage is not None
+    segment.write_bytes(data)
+    with contextlib.closing(sqlite3.connect(ours / "index.sqlite")) as db:
+        assert added not in {row[0] for row in db.execute("SELECT lineage FROM watermarks")}
 
 
 def test_the_view_of_several_heads_is_named_like_a_write_of_it(clones):

@@ -225,8 +225,6 @@ class Projector:
                 index.begin_write()
                 touched = self._take_in(limits, salvage=salvage, is_whole=is_whole)
             index.finish(touched, self._progress)
-            if not salvage:
-                self._refuse_damage()  # before a file says it, too
             self._write_files({*touched, *rewrite}, looked.settled if looked is not None else {})
             if looked is not None:
                 index.set_looked_at(looked.linked)
@@ -394,7 +392,7 @@ class Projector:
         """
         journal, index = self._journal, self._journal.index
         entity = index.entity(item_type, item_id)
-        self._refuse_damage()  # one that no record touched is merged here first
+        self._refuse_damage()  # before a file says it; one that no record touched is merged here first
         path = journal.layout.entity_file(item_type, item_id)
         wanted = render_entity(entity) if entity is not None and not entity.deleted else None
         try:
