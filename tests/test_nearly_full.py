@@ -120,8 +120,8 @@ def test_every_command_answers_on_a_full_disk_that_writes_elsewhere(disk, tmp_pa
     for number in range(3):
         shell("remember", f"Before the flood {number}")
     if is_killed:  # SQLite's log stays beside the index
-        code = f"import os, sys; sys.path[:0] = {[os.fspath(Path(__file__).parent)]!r}; from support import *\n"
-        code += f"j = open_journal({os.fspath(disk / '.periplus')!r}); j.mutate(lambda t: t.put('note', item(1, 'not'), {{'text': 'x'}}), WRITER)"
+        code = "import os; from periplus.journal import Writer; from periplus.memory import Memory; from periplus.project import Project\n"
+        code += f"project = Project.open({os.fspath(disk)!r}, Writer('ada', 'who_0000000000000000', '', 1)); project.remember(Memory('note', 'x'))"
         subprocess.run([sys.executable, "-c", code + "; os.kill(os.getpid(), 9)"], check=False)
         assert (disk / ".periplus" / "index.sqlite-wal").exists()
     fill(disk)
