@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -130,6 +131,25 @@ def test_one_process_looks_at_a_time(shell):
         with Lock(os.fspath(folder / "checkup.lock")).holding(0.0):
             assert check_up_if_due(project) is None
         assert check_up_if_due(project) is not None
+
+
+@pytest.mark.rig
+def test_a_store_that_may_only_be_read_is_left_alone(shell, tmp_path, monkeypatch):
+    """At each end of a session it would be noted anew that nothing can be kept there."""
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path / "state"))
+    here = os.fspath(shell.folder)
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "--bind", here, here], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs root, and to be allowed to mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", here], check=True)
+        settle(root_of(shell), has_time=True)
+    finally:
+        subprocess.run(["umount", here], check=True)
+    assert last_checkup(root_of(shell)) is None
+    assert not (tmp_path / "state").exists()
 
 
 def test_who_is_waited_for_does_not_look(shell):

@@ -371,7 +371,7 @@ def _settle(root: str, *, has_time: bool) -> None:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
         seal_left(project, project.hooks.note)
         project.journal.project()
-        if has_time:
+        if has_time and os.access(root, os.W_OK):
             _make_checkpoint(project.journal, writer)
             from periplus.project.checkup import check_up_if_due
 
