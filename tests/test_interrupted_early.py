@@ -56,14 +56,17 @@ def test_json_before_there_is_a_command(module, tmp_path):
 
 def test_json_within_a_command(tmp_path):
     assert main(["init", str(tmp_path)]) == 0
-    process = interrupted_at("periplus.journal.record", "recall", "x", "--json", cwd=tmp_path)
-    out, err = process.communicate()
-    assert (err, process.returncode, is_told_of(out.removesuffix(b"loaded"))) == (SAID, 130, True)
+    process = interrupted_at("periplus.journal.record", "trail", "record", "--agent", "ada/1", "--json", cwd=tmp_path)
+    said = process.stderr.readline() + process.stderr.readline()  # the command would wait for the steps of a run
+    out, rest = process.communicate()
+    assert (said + rest, process.returncode, is_told_of(out.removesuffix(b"loaded"))) == (SAID, 130, True)
 
 
 def test_nobody_reads_that_a_command_was_interrupted(tmp_path):
     assert main(["init", str(tmp_path)]) == 0
-    with interrupted_at("periplus.journal.record", "recall", "x", "--json", cwd=tmp_path) as process:
+    with interrupted_at(
+        "periplus.journal.record", "trail", "record", "--agent", "ada/1", "--json", cwd=tmp_path
+    ) as process:
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (SAID, 130)
 
