@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +184,46 @@ def test_no_file_is_longer_than_the_house_allows():
     long = {str(path.relative_to(SOURCE)): count for path in SOURCE.rglob("*.py")
             if (count := path.read_text().count("\n")) > 750}  # fmt: skip
     assert long == {}
+
+
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)(?:[+*?]\+|\{[0-9]*,?[0-9]*\}\+)")
+
+
+def possessive_groups(source):
+    """Where a text of ``source`` repeats a group possessively."""
+    for node in ast.walk(ast.parse(source)):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        texts = [part.value if isinstance(part, ast.Constant) else "(?:)" for part in parts]
+        text = "".join(one.decode("latin-1") if isinstance(one, bytes) else str(one) for one in texts)
+        if _REPEATED_GROUP.search(text) and ("(?" in text or text.startswith(")")):
+            yield node.lineno
+
+
+def test_no_group_is_repeated_possessively():
+    """Python below 3.11.5 does it in a wrong way (cpython#106052, cpython#100061): an atomic group around a greedy repetition it does
+    right. One character may be repeated possessively.
+    """
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in SOURCE.rglob("*.py")
+        for line in possessive_groups(path.read_text())
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "r'(?:ab?c|d)*+'",
+        "rb'(?:ab)++'",
+        "rf'(?:a{x}b){{0,3}}+'",
+        "rf'(?:a){x}?+'",
+        "r'a(?:b' r'c)?+'",
+        "r'(?:' + x + r')*+'",
+    ],
+)
+def test_a_group_that_is_repeated_possessively_would_be_found(source):
+    assert list(possessive_groups(f"x = ''\nmatch = {source}")) == [2]
 
 
 def test_only_faces_read_the_environment():

@@ -92,6 +92,20 @@ def test_any_bytes_end_in_a_verdict(data, size):
     assert b"".join(one.data for one in elements) in re.sub(rb"[ ,:]", b"", data) or elements
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
+@pytest.mark.parametrize("wrap", ["%s", "[%s]", "[[[%s]]]", "[[[[[%s]]]]]", '{"a":{"b":[%s,1]}}'])
+def test_texts_and_lists_longer_than_one_match_goes(monkeypatch, wrap, size):
+    monkeypatch.setattr(JsonWalker, "_quick_end", lambda walker: 0)
+    long = json.dumps('\\"\n' * 900 + "ends")
+    many = ",".join(["[1]", '"]"', "2"] * 900)
+    elements = [wrap % long, wrap % f"[{many}]", wrap % f"{long},[[{many},{long}]],{long}" if wrap != "%s" else "3"]
+    found, broken = walk(f"[{', '.join(elements)}]".encode(), size=size)
+    assert (broken, [element.data.decode() for element in found]) == (None, elements)
+    found, broken = walk(f"[{elements[0]}, {elements[1][:-1]}".encode(), size=size)
+    assert [element.data.decode() for element in found] == elements[:1]
+    assert broken.reason == "the file ends within the document"
+
+
 def test_the_quick_way_is_taken_and_agrees():
     """The decoder's message names the place behind a value; a release that words it otherwise makes this slow only."""
     for text in (b'{"a": [1]} , 2', b'"te\\nxt":', b"[1]]", b"[[]]", b'{"a": 1}\n'):

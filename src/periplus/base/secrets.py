@@ -104,10 +104,10 @@ _KEBAB_KINDS: Final = frozenset({"anthropic_key", "openai_key", "slack_token", "
 _PEM_BODY: Final = r"[A-Za-z0-9+/=\s\\:,.\"']*+"
 _PEM: Final = (
     r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----"
-    rf"({_PEM_BODY}(?:-(?!-){_PEM_BODY})*+)"
-    r"(-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----)?+"
+    rf"({_PEM_BODY}(?>(?:-(?!-){_PEM_BODY})*))"
+    r"(?>(-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----)?)"
 )
-_PEM_CUT_OFF: Final = r"(?:(?:\s|\\[nrt])*+[A-Za-z0-9+/=]{16,}+)++"
+_PEM_CUT_OFF: Final = r"(?>(?:(?>(?:\s|\\[nrt])*)[A-Za-z0-9+/=]{16,}+)+)"
 _BEARER: Final = r"bearer\s{1,8}+([A-Za-z0-9._~+/-]{20,}+={0,2}+)"
 
 
@@ -142,10 +142,10 @@ _WORDS: Final = {
     "passphrase": _Word("password", r"passphrase(?![a-z0-9_])"),
     "_pass": _Word("password", r"_pass(?![a-z0-9_])"),  # DB_PASS, SMTP_PASS
     "pwd": _Word("password", r"pwd(?![a-z0-9_])"),
-    "secret": _Word("secret", r"secret(?:_?value)?+(?![a-z0-9_])"),
-    "token": _Word("token", r"token(?:_?value)?+(?![a-z0-9_])"),
-    "key": _Word("key", r"key(?:_?base64)?+(?![a-z0-9_])"),
-    "auth": _Word("auth", r"auth(?:orization)?+(?![a-z0-9_])"),
+    "secret": _Word("secret", r"secret(?>(?:_?value)?)(?![a-z0-9_])"),
+    "token": _Word("token", r"token(?>(?:_?value)?)(?![a-z0-9_])"),
+    "key": _Word("key", r"key(?>(?:_?base64)?)(?![a-z0-9_])"),
+    "auth": _Word("auth", r"auth(?>(?:orization)?)(?![a-z0-9_])"),
     "credential": _Word("credential", r"credentials?+(?![a-z0-9_])"),
 }
 _KEY_OWNERS: Final = (
@@ -172,11 +172,11 @@ _LENIENT_KINDS: Final = frozenset({"password", "secret"})
 
 # From the end of a key word to the value: a closing quote or bracket, then = or : or => (with a type between).
 _ASSIGNED: Final = (
-    r"""(?:\\{0,4}+["'`])?+\]?+[ \t]{0,8}+"""
+    r"""(?>(?:\\{0,4}+["'`])?)\]?+[ \t]{0,8}+"""
     r"""(?::[ \t]{0,4}+[A-Za-z][\w.\[\]| ]{0,40}+=(?=[ \t]{0,8}+[^\s=,;])|:=|=>|={1,3}+|:)[ \t]{0,8}+"""
 )
 _VALUE: Final = (
-    r"""(?:[bfru]{1,2}(?=["']))?+(\\{0,4}+["'`])?+(?:(?:[Bb]asic|[Bb]earer|[Tt]oken) {1,4}+)?+"""
+    r"""(?>(?:[bfru]{1,2}(?=["']))?)(?>(\\{0,4}+["'`])?)(?>(?:(?:[Bb]asic|[Bb]earer|[Tt]oken) {1,4}+)?)"""
     r"""(?:(?(1)([^\s"'`\\]{8,4096}+)(?=\\{0,4}+["'`])|([A-Za-z0-9+/_.~!@#$%^*-]{8,4096}+={0,2}+)(?![\w(\[{<>=])))"""
 )
 _CHARS_MIN: Final = 9  # the shortest URL with a password
@@ -355,8 +355,8 @@ def _find_bearers(text: str, lower: str, found: list[Secret]) -> None:
 # ---- words of commands
 
 _COMMAND_CHARACTERS_MAX: Final = 2_000
-_COMMAND_END: Final = r"""(?:[^\n|;&"'\\]|\\(?:.|\n)|"(?:[^"\n\\]|\\.){0,1000}+"?|'[^'\n]{0,1000}+'?)*+"""
-_COMMAND_WORD: Final = r"""(?:[^\s"'\\]|\\.|"(?:[^"\n\\]|\\.)*+"?|'[^'\n]*+'?)++"""
+_COMMAND_END: Final = r"""(?>(?:[^\n|;&"'\\]|\\(?:.|\n)|"(?>(?:[^"\n\\]|\\.){0,1000})"?|'[^'\n]{0,1000}+'?)*)"""
+_COMMAND_WORD: Final = r"""(?>(?:[^\s"'\\]|\\.|"(?>(?:[^"\n\\]|\\.)*)"?|'[^'\n]*+'?)+)"""
 _NOT_JOINED: Final = frozenset({"rint", "rint0", "rune", "ath", "erm", "arents", "ort", "ipe", "rotocol", "assword"})
 _NO_PASSWORDS: Final = frozenset(
     {"pass", "password", "passwd", "pwd", "secret", "token", "pw", "x-oauth-basic", "x-oauth-token", ""}
@@ -486,7 +486,7 @@ def _flag_value(text: str, word: int, after: int) -> int:
 
 
 def _is_bare_secret(value: str, kind: str, *, is_code: bool, is_environment: bool) -> bool:
-    if _compiled(r"[A-Za-z_$][\w$]*+(?:\.[A-Za-z_$][\w$]*+)++").fullmatch(value):
+    if _compiled(r"[A-Za-z_$][\w$]*+(?>(?:\.[A-Za-z_$][\w$]*+)+)").fullmatch(value):
         return False  # an attribute of something
     if _is_random(value):
         return True

@@ -29,13 +29,21 @@ _NAMES_MAX: Final = 256
 # Names of members and places in lists, from the root.
 Path: TypeAlias = tuple["str | int", ...]
 
-# All of these match possessively: what has been read is never read again with another meaning.
-_STRING_TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_LEVEL_0: Final = rb'(?:[^"{}\[\]]++|' + _STRING_TEXT + rb")*+"
-_LEVEL_1: Final = rb'(?:[^"{}\[\]]++|' + _STRING_TEXT + rb"|[{\[]" + _LEVEL_0 + rb"[}\]])*+"
-_LEVEL_2: Final = rb'(?:[^"{}\[\]]++|' + _STRING_TEXT + rb"|[{\[]" + _LEVEL_1 + rb"[}\]])*+"
-_STRING: Final = re.compile(_STRING_TEXT, re.DOTALL)
-_BALANCED: Final = re.compile(_LEVEL_2, re.DOTALL)  # all but a bracket that closes, or opens something deep
+# What has been read is never read again with another meaning. A repeated group is an atomic group and bounded: Python below 3.11.5
+# repeats groups possessively in a wrong way, and each repetition within an atomic group is kept in memory until its end.
+_REPEATS_MAX: Final = 1000
+_TIMES: Final = b"{0,%d}" % _REPEATS_MAX
+_TEXT: Final = rb'(?>[^"\\]*+(?:\\.[^"\\]*+)' + _TIMES + rb")"
+_TOKEN: Final = rb'[^"{}\[\]]++|"' + _TEXT + rb'"'
+_LEVEL_0: Final = rb"(?>(?:" + _TOKEN + rb")" + _TIMES + rb")"
+_LEVEL_1: Final = rb"(?>(?:" + _TOKEN + rb"|[{\[]" + _LEVEL_0 + rb"[}\]])" + _TIMES + rb")"
+_LEVEL_2: Final = rb"(?>(?:" + _TOKEN + rb"|[{\[]" + _LEVEL_1 + rb"[}\]])" + _TIMES + rb")"
+_INSIDE: Final = re.compile(
+    _TEXT, re.DOTALL
+)  # of a text: up to what closes it, the buffer's end, or farther than one match goes
+_BALANCED: Final = re.compile(
+    _LEVEL_2, re.DOTALL
+)  # all but what closes, is deep or long, or is farther than one match goes
 _OPENING: Final = (b"{", b"[")
 _NO_VALUE: Final = (b"", b",", b":", b"]", b"}")
 _skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
@@ -179,11 +187,7 @@ class JsonWalker:
             if end:
                 return end
         if first == b'"':
-            while True:
-                match = _STRING.match(self._buffer, self._at)
-                if match is not None:
-                    return match.end()
-                self._need()
+            return self._end_of_text(self._at)
         if first in _OPENING:
             return self._end_of_container()
         while True:
@@ -213,8 +217,11 @@ class JsonWalker:
     def _end_of_container(self) -> int:
         at, depth = self._at + 1, 1
         while True:
+            begin = at
             at = _BALANCED.match(self._buffer, at).end()  # type: ignore[union-attr]  # it matches nothing as well
             found = self._buffer[at : at + 1]
+            if at > begin and found:
+                continue
             if found in (b"}", b"]"):
                 at += 1
                 depth -= 1
@@ -225,10 +232,26 @@ class JsonWalker:
                 depth += 1
                 if depth > DEPTH_MAX:
                     raise _End(self._base + at, "nested too deep")
-            else:  # the buffer ends, maybe within a text
+            elif found == b'"':  # long, or the buffer ends within it
+                at = self._end_of_text(at)
+            else:
                 before = self._base + at
                 self._need()
                 at = before - self._base
+
+    def _end_of_text(self, at: int) -> int:
+        """The place in the buffer behind the text that begins at ``at``, once all of it is there."""
+        at += 1
+        while True:
+            end = _INSIDE.match(self._buffer, at).end()  # type: ignore[union-attr]  # it matches nothing as well
+            if self._buffer[end : end + 1] == b'"':
+                return end + 1
+            if len(self._buffer) - end > 1:  # a backslash that is not the last byte: the match was bounded
+                at = end
+                continue
+            before = self._base + end
+            self._need()
+            at = before - self._base
 
     # The window on the file
 

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 NAME_CHARS_MAX: Final = 128
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*+)*+")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+(?>(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*+)*)")
 _ALIKE: Final = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "5": "s", "-": "", "_": "", ".": "", "/": ""})
 
 

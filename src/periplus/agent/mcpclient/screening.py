@@ -34,11 +34,11 @@ ABOUT_CHARS_MAX: Final = 4_000
 _LOOKED_AT_MAX: Final = 200_000
 _DEPTH_MAX: Final = 24
 _TAKEN_OUT: Final = "⟨left out: it reads like an order to the model⟩"
-# One expression for all that is not seen. Each repetition is possessive: the time is linear in the text.
+# One expression for all that is not seen. Each repetition is possessive or atomic: the time is linear in the text.
 _UNSEEN: Final = re.compile(
-    r"(?:\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # codes of terminals
+    r"(?>(?:\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # codes of terminals
     r"|\x1b\][^\x07\x1b\n]{0,2048}+(?:\x07|\x1b\\)"
-    rf"|[{UNSEEN}\r]|{JOINERS_ASTRAY})++"
+    rf"|[{UNSEEN}\r]|{JOINERS_ASTRAY})+)"
 )
 _FRAME: Final = re.compile(
     r"<\|(?=[a-z_]{2,32}+\|>)|<(?=/?(?:system|assistant|user|tool_result|data|context)\b)", re.IGNORECASE

@@ -18,7 +18,7 @@ _OPEN: Final = re.compile(r"<(?=[a-zA-Z/!?])")
 _TAG_NAME: Final = re.compile(r"[a-zA-Z][^\t\n\r\f />]*+")
 _ATTRIBUTE: Final = re.compile(
     r"[\t\n\r\f /]*+([^\t\n\r\f />][^\t\n\r\f />=]*+)"
-    r"""(?:[\t\n\r\f ]*+=[\t\n\r\f ]*+(?:"([^"]*+)"|'([^']*+)'|(?!["'])([^\t\n\r\f >]*+)))?+"""
+    r"""(?>(?:[\t\n\r\f ]*+=[\t\n\r\f ]*+(?:"([^"]*+)"|'([^']*+)'|(?!["'])([^\t\n\r\f >]*+)))?)"""
 )
 _UNCLOSED_VALUE: Final = re.compile(r"""[\t\n\r\f ]*+=[\t\n\r\f ]*+["']""")
 _BEHIND_ATTRIBUTES: Final = re.compile(r"[\t\n\r\f /]*+")

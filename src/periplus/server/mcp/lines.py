@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 MESSAGE_BYTES_MAX: Final = 4 << 20
 _CHUNK: Final = 1 << 16
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"|[{}\[\]]')
 _SCALAR: Final = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.){0,200}"|-?\d{1,18})\s*[,}]')
 
 
