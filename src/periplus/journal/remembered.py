@@ -20,6 +20,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -154,16 +155,18 @@ class Remembered:
 
     def _look_in_checkpoints(self, held: Collection[int], heads: dict[int, Head]) -> None:
         own = self._journal.lineage
-        for line in _checkpointed(self._journal):
-            if isinstance(line, Head):
-                if line.lineage == own and not line.is_stub and line.seq not in held:
+        for key, lines in groupby(_checkpointed(self._journal), key=lambda line: getattr(line, "key", None)):
+            said: dict[int, tuple[str, str]] = {}  # of all lines of the key: a large batch has several
+            for line in lines:
+                if isinstance(line, KeyLine):
+                    said |= {seq: (version, ts) for lineage, seq, version, ts in line.records if lineage == own}
+                elif line.lineage == own and not line.is_stub and line.seq not in held:
                     heads[line.seq] = line
-                continue
-            batch = sorted((one for one in line.records if one[0] == own), key=lambda one: one[1])
-            for number, (_, seq, version, ts) in enumerate(batch, 1):
+            for number, seq in enumerate(sorted(said), 1):
                 if seq not in held:
-                    txn = (number, len(batch)) if len(batch) > 1 else None
-                    self._keys[seq] = _Keyed(line.key, version if is_digest_text(version) else "", ts, txn)
+                    version, ts = said[seq]
+                    txn = (number, len(said)) if len(said) > 1 else None
+                    self._keys[seq] = _Keyed(key or "", version if is_digest_text(version) else "", ts, txn)
 
     def version(self, seq: int) -> _Named | None:
         """Which version record ``seq`` was, as the records after it or the entity's file leave no other place for it."""
