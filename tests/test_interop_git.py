@@ -68,7 +68,9 @@ def test_a_history_with_odd_names_renames_and_a_merge(repository):
     repository.commit("on the side", lantern="side\n2\n3\n4\nsix\n")
     repository.git("checkout", "-q", "main")
     repository.commit("on main", other="y", lantern="main\n2\n3\n4\nsix\n")
-    subprocess.run(["git", "merge", "-q", "side"], cwd=repository.path, check=False, capture_output=True)
+    with pytest.raises(subprocess.CalledProcessError) as stopped:
+        repository.git("merge", "-q", "side")
+    assert "CONFLICT" in stopped.value.stdout
     (repository.path / "lantern").write_text("both\n2\n3\n4\nsix\n")
     merge = repository.commit("merged")
     for name in names:
