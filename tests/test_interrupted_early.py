@@ -59,7 +59,9 @@ def test_json_within_a_command(tmp_path):
     process = interrupted_at("periplus.journal.record", "trail", "record", "--agent", "ada/1", "--json", cwd=tmp_path)
     said = process.stderr.readline() + process.stderr.readline()  # the command would wait for the steps of a run
     out, rest = process.communicate()
-    assert (said + rest, process.returncode, is_told_of(out.removesuffix(b"loaded"))) == (SAID, 130, True)
+    [*begun, told] = out.removesuffix(b"loaded").splitlines(keepends=True)
+    assert (said + rest, process.returncode, is_told_of(told)) == (SAID, 130, True)
+    assert all(line.startswith(b'{"run":"run_') for line in begun), "where the import was over late, the run had begun"
 
 
 def test_nobody_reads_that_a_command_was_interrupted(tmp_path):
