@@ -101,13 +101,14 @@ _LONELY_TRIGGERS: Final = (
 _TRIGGER_ORDER: Final = {trigger: place for place, trigger in enumerate(_SHAPES)}
 _KEBAB_KINDS: Final = frozenset({"anthropic_key", "openai_key", "slack_token", "gitlab_token", "pypi_token"})
 
+# A group that is repeated is an atomic group and bounded: each repetition is kept in memory until the group's end.
 _PEM_BODY: Final = r"[A-Za-z0-9+/=\s\\:,.\"']*+"
 _PEM: Final = (
     r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----"
-    rf"({_PEM_BODY}(?>(?:-(?!-){_PEM_BODY})*))"
+    rf"({_PEM_BODY}(?>(?:-(?!-){_PEM_BODY}){{0,1000}}))"
     r"(?>(-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----)?)"
 )
-_PEM_CUT_OFF: Final = r"(?>(?:(?>(?:\s|\\[nrt])*)[A-Za-z0-9+/=]{16,}+)+)"
+_PEM_CUT_OFF: Final = r"(?>(?:(?>(?:\s++|\\[nrt]){0,1000})[A-Za-z0-9+/=]{16,}+){1,10000})"
 _BEARER: Final = r"bearer\s{1,8}+([A-Za-z0-9._~+/-]{20,}+={0,2}+)"
 
 

@@ -24,7 +24,7 @@ __all__ = [
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from periplus.agent.mcpclient.names import NAME_CHARS_MAX
@@ -34,11 +34,12 @@ ABOUT_CHARS_MAX: Final = 4_000
 _LOOKED_AT_MAX: Final = 200_000
 _DEPTH_MAX: Final = 24
 _TAKEN_OUT: Final = "⟨left out: it reads like an order to the model⟩"
-# One expression for all that is not seen. Each repetition is possessive or atomic: the time is linear in the text.
+# One expression for all that is not seen. Each repetition is possessive, or atomic and bounded: the time is linear in the text, and the
+# memory does not grow with what stands in a row.
 _UNSEEN: Final = re.compile(
     r"(?>(?:\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # codes of terminals
     r"|\x1b\][^\x07\x1b\n]{0,2048}+(?:\x07|\x1b\\)"
-    rf"|[{UNSEEN}\r]|{JOINERS_ASTRAY})+)"
+    rf"|[{UNSEEN}\r]|{JOINERS_ASTRAY}){{1,1000}})"
 )
 _FRAME: Final = re.compile(
     r"<\|(?=[a-z_]{2,32}+\|>)|<(?=/?(?:system|assistant|user|tool_result|data|context)\b)", re.IGNORECASE
@@ -57,18 +58,28 @@ class Screened(NamedTuple):
 
 def clean(text: str) -> tuple[str, int]:
     """``text`` without what is not seen, a mark where several stood, and how many they were."""
-    count = 0
+    parts, count, at = [], 0, 0
+    for begin, end in _unseen_runs(text):
+        parts.append(text[at:begin])
+        if text[begin:end].strip("\r"):  # else ends of lines as others write them
+            count += end - begin
+            parts.append(f"⟨{end - begin:,} unseen character{'s' * (end - begin != 1)}⟩")
+        at = end
+    parts.append(text[at:])
+    return _FRAME.sub(lambda match: match[0][0] + " " + match[0][1:], "".join(parts)), count
 
-    def mark(match: re.Match[str]) -> str:
-        nonlocal count
-        found = match[0]
-        if found.strip("\r") == "":
-            return ""  # ends of lines as others write them
-        count += len(found)
-        return f"⟨{len(found):,} unseen character{'s' * (len(found) != 1)}⟩"
 
-    cleaned = _UNSEEN.sub(mark, text)
-    return _FRAME.sub(lambda match: match[0][0] + " " + match[0][1:], cleaned), count
+def _unseen_runs(text: str) -> Iterator[tuple[int, int]]:
+    """Where what is not seen begins and ends, all that stands in a row together."""
+    begin = end = 0
+    for match in _UNSEEN.finditer(text):
+        if match.start() > end:
+            if end > begin:
+                yield begin, end
+            begin = match.start()
+        end = match.end()
+    if end > begin:
+        yield begin, end
 
 
 def kinds_of_orders(text: str) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ from typing import Final, NamedTuple
 
 MESSAGE_BYTES_MAX: Final = 4 << 20
 _CHUNK: Final = 1 << 16
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"|[{}\[\]]')
+_TOKEN: Final = re.compile(rb'["{}\[\]]')
+_INSIDE: Final = re.compile(
+    rb'(?>[^"\\]*+(?:\\.[^"\\]*+){0,1000})', re.DOTALL
+)  # of a text; bounded, for each repetition takes memory
 _SCALAR: Final = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.){0,200}"|-?\d{1,18})\s*[,}]')
 
 
@@ -65,15 +68,20 @@ def write_all(sink: int, data: bytes) -> None:
 
 def id_in(data: bytes) -> int | str | None:
     """The id of a request that cannot be decoded, found without going into its depth; None where none can be told."""
-    depth = 0
-    for found in _TOKEN.finditer(data):
-        token = found[0]
-        if token in (b"{", b"["):
+    depth = at = 0
+    while found := _TOKEN.search(data, at):
+        token, at = found[0], found.end()
+        if token in b"{[":
             depth += 1
-        elif token in (b"}", b"]"):
+            continue
+        if token in b"}]":
             depth -= 1
-        elif depth == 1 and token == b'"id"':
-            value = _SCALAR.match(data, found.end())
+            continue
+        begin, at = at, _end_of_text(data, at)
+        if at < 0:
+            return None
+        if depth == 1 and data[begin:at] == b'id"':
+            value = _SCALAR.match(data, at)
             if value is not None:
                 try:
                     told = json.loads(value[1])
@@ -81,6 +89,17 @@ def id_in(data: bytes) -> int | str | None:
                     return None
                 return told if isinstance(told, (int, str)) else None
     return None
+
+
+def _end_of_text(data: bytes, at: int) -> int:
+    """The place behind the quote that ends the text whose first byte is at ``at``; below 0 where none does."""
+    while True:
+        end = _INSIDE.match(data, at).end()  # type: ignore[union-attr]  # it matches nothing as well
+        if data[end : end + 1] == b'"':
+            return end + 1
+        if len(data) - end <= 1:
+            return -1
+        at = end
 
 
 def error_line(data: bytes, code: int, message: str) -> bytes:
