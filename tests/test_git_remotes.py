@@ -486,7 +486,7 @@ def wait_until_nobody_has(argument):
         listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         if argument not in listed:
             return
-        time.sleep(0.05)
+        time.sleep(0.05)  # it is a process of git's, not ours to wait for: some 10 s at most
     raise AssertionError(f"git has not ended what it began: {listed}")
 
 

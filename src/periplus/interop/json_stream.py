@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from periplus.base.errors import FormatError, environment_failure
+from periplus.base.json_text import CHARACTERS, end_of_characters
 from periplus.interop.lines import BLOCK_BYTES, LINE_BYTES_MAX, open_regular
 
 DEPTH_MAX: Final = 1000  # deeper than any decoder goes
@@ -31,19 +32,13 @@ Path: TypeAlias = tuple["str | int", ...]
 
 # What has been read is never read again with another meaning. A repeated group is an atomic group and bounded: Python below 3.11.5
 # repeats groups possessively in a wrong way, and each repetition within an atomic group is kept in memory until its end.
-_REPEATS_MAX: Final = 1000
-_TIMES: Final = b"{0,%d}" % _REPEATS_MAX
-_TEXT: Final = rb'(?>[^"\\]*+(?:\\.[^"\\]*+)' + _TIMES + rb")"
-_TOKEN: Final = rb'[^"{}\[\]]++|"' + _TEXT + rb'"'
+_TIMES: Final = b"{0,1000}"
+_TOKEN: Final = rb'[^"{}\[\]]++|"' + CHARACTERS + rb'"'
 _LEVEL_0: Final = rb"(?>(?:" + _TOKEN + rb")" + _TIMES + rb")"
 _LEVEL_1: Final = rb"(?>(?:" + _TOKEN + rb"|[{\[]" + _LEVEL_0 + rb"[}\]])" + _TIMES + rb")"
 _LEVEL_2: Final = rb"(?>(?:" + _TOKEN + rb"|[{\[]" + _LEVEL_1 + rb"[}\]])" + _TIMES + rb")"
-_INSIDE: Final = re.compile(
-    _TEXT, re.DOTALL
-)  # of a text: up to what closes it, the buffer's end, or farther than one match goes
-_BALANCED: Final = re.compile(
-    _LEVEL_2, re.DOTALL
-)  # all but what closes, is deep or long, or is farther than one match goes
+# All but what closes, is deep or long, or is farther than one match goes.
+_BALANCED: Final = re.compile(_LEVEL_2, re.DOTALL)
 _OPENING: Final = (b"{", b"[")
 _NO_VALUE: Final = (b"", b",", b":", b"]", b"}")
 _skip: Final = msgspec.json.Decoder(msgspec.Raw).decode
@@ -243,12 +238,9 @@ class JsonWalker:
         """The place in the buffer behind the text that begins at ``at``, once all of it is there."""
         at += 1
         while True:
-            end = _INSIDE.match(self._buffer, at).end()  # type: ignore[union-attr]  # it matches nothing as well
+            end = end_of_characters(self._buffer, at)
             if self._buffer[end : end + 1] == b'"':
                 return end + 1
-            if len(self._buffer) - end > 1:  # a backslash that is not the last byte: the match was bounded
-                at = end
-                continue
             before = self._base + end
             self._need()
             at = before - self._base

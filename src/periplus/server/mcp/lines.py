@@ -9,12 +9,11 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from periplus.base.json_text import end_of_characters
+
 MESSAGE_BYTES_MAX: Final = 4 << 20
 _CHUNK: Final = 1 << 16
 _TOKEN: Final = re.compile(rb'["{}\[\]]')
-_INSIDE: Final = re.compile(
-    rb'(?>[^"\\]*+(?:\\.[^"\\]*+){0,1000})', re.DOTALL
-)  # of a text; bounded, for each repetition takes memory
 _SCALAR: Final = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.){0,200}"|-?\d{1,18})\s*[,}]')
 
 
@@ -77,9 +76,7 @@ def id_in(data: bytes) -> int | str | None:
         if token in b"}]":
             depth -= 1
             continue
-        begin, at = at, _end_of_text(data, at)
-        if at < 0:
-            return None
+        begin, at = at, end_of_characters(data, at) + 1
         if depth == 1 and data[begin:at] == b'id"':
             value = _SCALAR.match(data, at)
             if value is not None:
@@ -89,17 +86,6 @@ def id_in(data: bytes) -> int | str | None:
                     return None
                 return told if isinstance(told, (int, str)) else None
     return None
-
-
-def _end_of_text(data: bytes, at: int) -> int:
-    """The place behind the quote that ends the text whose first byte is at ``at``; below 0 where none does."""
-    while True:
-        end = _INSIDE.match(data, at).end()  # type: ignore[union-attr]  # it matches nothing as well
-        if data[end : end + 1] == b'"':
-            return end + 1
-        if len(data) - end <= 1:
-            return -1
-        at = end
 
 
 def error_line(data: bytes, code: int, message: str) -> bytes:
