@@ -1,11 +1,12 @@
-# Periplus: `make run` shows it, `make test` proves it. Needs Python ≥ 3.11 and make; everything lands in .venv.
+# Periplus: `make run` shows it, `make test` tests it, `make test-all` runs every test there is. Needs Python ≥ 3.11 and make; everything lands in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 STAMP := $(VENV)/.installed
 NODE_STAMP := tests/node/node_modules/.installed
 
-.PHONY: run setup test node quick check bench native lock clean
+.PHONY: run setup test test-all test-ci node quick check bench native lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -20,8 +21,17 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
+# At most ten minutes on two cores. TEST takes further words for pytest.
 test: setup node
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(PYTEST) --tier test $(TEST)
+
+# All tests, with whole matrices.
+test-all: setup node
+	$(PYTEST) --tier all $(TEST)
+
+# `make test` and a third of the slow tests, chosen by the commit: three commits in a row run them all.
+test-ci: setup node
+	$(PYTEST) --tier ci $(TEST)
 
 # Programs of others that drive the MCP server in tests; without npm, or where it cannot fetch them, those tests are skipped.
 node: $(NODE_STAMP)
@@ -31,8 +41,9 @@ $(NODE_STAMP): tests/node/package-lock.json
 	elif (cd tests/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
 	else echo "npm could not install tests/node: tests that need it are skipped"; fi
 
+# About a minute.
 quick: setup
-	$(BIN)/python -m pytest -m "not slow and not rig"
+	$(PYTEST) --tier quick $(TEST)
 
 check: setup
 	$(BIN)/ruff check

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from command_runner import run_command
 from periplus.cli.reference import ALL_SCHEMAS
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
 
+_OWN_PROCESS = (("hook",), ("mcp",))  # they end their process themselves
+_PROCESS_NAME = re.compile("PYTHON|LD_|LC_|LANG")  # what is read when the interpreter starts
 PERIPLUS = os.fspath(Path(sys.executable).with_name("periplus"))
 SECRET = "AKIA" + "IOSFODNN7ABCDEFG"
 _TYPES = {str(schema.__struct_config__.tag): schema for schema in ALL_SCHEMAS.values()}
@@ -55,6 +63,8 @@ def age(path):
 class Shell:
     """Runs ``periplus`` in ``folder`` with an environment of its own, in which nobody's home is found."""
 
+    is_process = False  # True: every command is a process
+
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder = folder
         self.home = home
@@ -68,14 +78,23 @@ class Shell:
             [PERIPLUS, *map(os.fspath, words)], cwd=cwd or self.folder, env=self.environment(**env or {}), **how
         )
 
-    def __call__(self, *words, code=0, stdin=None, cwd=None, env=None) -> Done:
-        """Run, and check the exit code and that no traceback was shown."""
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        process = self.start(
-            *words, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        out, err = process.communicate(data or b"", timeout=120)
-        done = Done(process.returncode, out.decode(), err.decode())
+    def __call__(self, *words, code=0, stdin=None, cwd=None, env=None, is_process=False) -> Done:
+        """Run, and check the exit code and that no traceback was shown.
+
+        Within this process, but for hooks, for what the interpreter reads when it starts, and where a process is asked for.
+        """
+        data = (stdin.encode() if isinstance(stdin, str) else stdin) or b""
+        if is_process or self.is_process or words[:1] in _OWN_PROCESS or any(map(_PROCESS_NAME.match, env or ())):
+            process = self.start(
+                *words, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            out, err = process.communicate(data, timeout=120)
+            code_found = process.returncode
+        else:
+            code_found, out, err = run_command(
+                words, stdin=data, environment=self.environment(**env or {}), cwd=cwd or self.folder
+            )
+        done = Done(code_found, out.decode(), err.decode())
         assert "Traceback" not in done.err, done.err
         assert "defect" not in done.err, done.err
         assert done.code == code, done
@@ -136,8 +155,16 @@ def git(folder, *words):
 
 
 def make_repository(folder, commits=2):
-    folder.mkdir(parents=True, exist_ok=True)
-    git(folder, "init", "-q", "-b", "main")
+    """Make ``folder`` a repository with ``commits``: a copy of one that was made once, for git takes four processes a commit."""
+    shutil.copytree(_made_repository(commits), folder, dirs_exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _made_repository(commits):
+    folder = Path(tempfile.mkdtemp(prefix="periplus-repository-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    git(folder, "init", "-q", "--template=", "-b", "main")
     for number in range(commits):
         (folder / "engine.py").write_text(f"revision = {number}\n")
         git(folder, "add", "-A")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import collections
 import os
 import signal
 import sys
@@ -10,7 +11,10 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from sampling import is_in_third, seed, third_of_commit
 from support import make_store, open_journal
+
+seed()  # before the processes of pytest-xdist begin: they take it over
 
 # How long one example takes, or the making of many, says more of what else this machine does than of us. The suite tries the same
 # examples each time; PERIPLUS_EXHAUSTIVE looks for new ones.
@@ -34,8 +38,55 @@ def journal(root):
         yield journal
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--tier",
+        choices=("quick", "test", "ci", "all"),
+        default="all",
+        help="quick: about a minute; test: all but slow tests; ci: test and a third of the slow ones, by commit; all (default)",
+    )
+
+
+def pytest_report_header(config):
+    return f"tier: {config.getoption('tier')}; seed of samples: {seed()} (PERIPLUS_SEED repeats it)"
+
+
+def pytest_collection_modifyitems(config, items):
+    tier = config.getoption("tier")
+    if tier == "all":
+        return
+    third = third_of_commit() if tier == "ci" else None
+    kept, left = [], []
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            is_wanted = third is not None and is_in_third(item.nodeid, third)
+        else:
+            is_wanted = tier != "quick" or item.get_closest_marker("quick") is not None
+        (kept if is_wanted else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many tests were skipped, by reason: a test that did not run protects nothing."""
+    reasons = collections.Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    if reasons:
+        terminalreporter.write_line(f"{sum(reasons.values())} skipped:")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"  {count} × {reason}")
+
+
+def _reason(report):
+    return report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else str(report.longrepr)
+
+
 def pytest_configure():
-    # A shell starts what runs in its background with interruptions ignored, and children inherit that; in tests
-    # programs are interrupted as at a terminal.
+    # A shell starts what runs in its background with interruptions ignored, and nohup does so with hang-ups; children inherit
+    # both. In tests programs are interrupted and hung up as at a terminal. A handler of Python's is not inherited: this process
+    # survives a hang-up, its children have the system's default.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or "PERIPLUS_NOHUP" in os.environ:
+        os.environ["PERIPLUS_NOHUP"] = "1"  # for the processes of pytest-xdist
+        signal.signal(signal.SIGHUP, lambda *_: None)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli_support import PERIPLUS
+from command_runner import run_command
 from faulty_files import Fault, FaultyFiles
 from independent_reader.objects import load_object
 from independent_reader.store import Store
@@ -278,13 +278,11 @@ class Team:
         return done
 
     def process(self, clone: Clone, *words: str, codes: frozenset[int] = USUAL) -> Done:
-        """Run it as a person does, with the system's clock."""
+        """Run the command line as a person does, with the system's clock."""
         kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "COVERAGE_PROCESS_START")}
         environment = {**kept, "HOME": os.fspath(self.home), "LOGNAME": clone.name, "GIT_CONFIG_NOSYSTEM": "1"}
-        ran = subprocess.run(
-            [PERIPLUS, *words, "--json"], cwd=clone.folder, env=environment, capture_output=True, text=True, timeout=120
-        )
-        done = Done(words, ran.returncode, ran.stdout, ran.stderr)
+        code, out, err = run_command([*words, "--json"], environment=environment, cwd=clone.folder)
+        done = Done(words, code, out.decode(), err.decode())
         self.check_code(clone, done, codes)
         return done
 

@@ -280,6 +280,7 @@ def _begin(tmp_path, files):
     return work, ChangeLog(str(tmp_path / "state"), Confined(str(work), files=files), files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_change_of_several_files_is_whole_wherever_it_is_stopped(tmp_path, share):
     counting = StoppingFiles(-1)

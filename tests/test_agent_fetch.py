@@ -476,6 +476,7 @@ def test_a_page_with_mistakes_is_read_as_the_standard_says(page, text):
     assert text_of_html(page, "http://a.example/")[1] == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

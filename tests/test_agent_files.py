@@ -278,6 +278,7 @@ PATTERN = st.lists(
 LINES = st.binary(max_size=40) | st.text(st.sampled_from("abAé _-.1\n\r\t"), max_size=60).map(str.encode)
 
 
+@pytest.mark.slow
 @needs_ripgrep
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -966,6 +966,7 @@ def table_of(place, mode="plain", name="s", **environment):
     return f"[servers.{name}]\ncommand = {command}\nenvironment = {{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in environment.items())} }}\n"
 
 
+@pytest.mark.slow
 def test_servers_are_listed_and_checked(shell, tmp_path):
     assert "There is no server" in shell.run("servers", "list", code=1)
     about = tmp_path / "about"

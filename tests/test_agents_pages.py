@@ -67,6 +67,7 @@ class Shop:
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_page_is_real(page, tmp_path):
     shop = Shop(tmp_path)

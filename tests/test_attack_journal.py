@@ -443,6 +443,7 @@ def test_what_voids_torn_bytes_is_written_once_more_without_them(tmp_path, is_fi
         assert [one for one in examine(journal).problems if one.severity == "error"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [0, 3])
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_a_stop_at_every_call_of_leaving_a_poisoned_segment(tmp_path, repeats, is_marked):

@@ -110,6 +110,7 @@ def survivors(root, state, done, key):
     return revs
 
 
+@pytest.mark.slow
 def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, children, places):
     """Every call that changes the disk, and one in eight of those that do not (with PERIPLUS_EXHAUSTIVE all of them)."""
     cases = 0
@@ -129,6 +130,7 @@ def test_kill_9_at_every_system_call_of_a_mutation(tmp_path, children, places):
     assert cases > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", sorted(ERRORS))
 def test_an_error_of_every_system_call_of_a_mutation(tmp_path, children, places, call):
     """Each place that changes the disk with one of its errors in turn, of the others some; with PERIPLUS_EXHAUSTIVE all."""
@@ -217,6 +219,7 @@ def check_case(operation, made, place, done, where):
         check_sound(journal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATED)
 def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, children, name):
     (operation,) = (one for one in OPERATIONS if one.name == name)
@@ -234,6 +237,7 @@ def test_kill_9_at_system_calls_of_other_operations(tmp_path_factory, children, 
     assert killed >= len(places) - 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATED)
 def test_errors_of_system_calls_of_other_operations(tmp_path_factory, children, name):
     (operation,) = (one for one in OPERATIONS if one.name == name)

@@ -310,6 +310,7 @@ def test_one_that_was_never_announced_does_not_count(tmp_path):
         assert journal.damage is None
 
 
+@pytest.mark.slow
 def test_a_stop_at_any_call_leaves_a_store_that_goes_on(tmp_path):
     base = tmp_path / "base"
     root = filled(base, count=4)

@@ -110,6 +110,7 @@ def clones(draw):
     return history.changes
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.one_of(histories(), stated_histories()),
@@ -123,6 +124,7 @@ def test_what_is_shown_is_what_the_whole_history_shows_or_the_history_is_asked_f
     check_that_nothing_is_shown_otherwise(changes, order, *sorted((first, second)))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(clones(), st.integers(0, 14), st.integers(0, 14))
 def test_what_clones_show_is_what_the_whole_history_shows(changes, first, second):

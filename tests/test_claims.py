@@ -82,6 +82,7 @@ def test_an_exclusive_claim_shuts_others_out_and_says_who_holds_it(ada, bob, clo
     assert bob.work.claim(asked("src/authors", "docs")).is_new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "is_had"),
     [
@@ -135,6 +136,7 @@ def test_two_sessions_of_one_name_are_two_holders(ada, clock):
     assert live_claims(ada.journal, clock.now_ms())[0].value.get("session", "") in ("", session_id("one"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -339,6 +341,7 @@ def test_check_tells_rules_about_lines_of_a_file(ada, tmp_path):
     assert ada.work.check(["a.py2", "b.py"]).rules == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ["", ":3-6", ":second"])
 def test_check_tells_rules_about_what_moved_where_it_is_now(ada, tmp_path, inside):
     first = "def first(old, new):\n    while old:\n        old -= new\n    return old\n\n\n"
@@ -424,6 +427,7 @@ def test_scopes_are_typed_from_where_one_stands(ada, tmp_path):
 # -- a crash in the middle --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_claim_is_there_whole_or_not_at_all_wherever_the_process_stops(tmp_path, clock):
     at = 0
     while True:
@@ -534,6 +538,7 @@ def test_who_gives_up_leaves_the_line(ada, bob, clock):
         bob.work.change_state([places[0].item_id], "held")
 
 
+@pytest.mark.slow
 def test_three_processes_are_served_in_their_order_and_a_killed_one_not_at_all(tmp_path):
     shell = Shell(tmp_path, tmp_path)
     shell("init")
@@ -562,6 +567,7 @@ def test_three_processes_are_served_in_their_order_and_a_killed_one_not_at_all(t
     assert ([claim.holder for claim in found.claims], found.waiting) == (["dan"], [])
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_standing_in_line_leaves_nobody_waiting_for_long(tmp_path, clock):
     stops = 0
     for number in range(1, 200):

@@ -70,6 +70,7 @@ def step(ada, bob, clock):
     return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["done", "dropped", "review"])
 def test_a_claim_of_a_step_that_was_ended_elsewhere_holds_nothing(ada, bob, step, state):
     taken = bob.work.take()
@@ -90,6 +91,7 @@ def test_a_claim_of_a_step_that_was_ended_elsewhere_holds_nothing(ada, bob, step
     assert as_seen(bob, step).value["state"] == state
 
 
+@pytest.mark.slow
 def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_path):
     bob.work.take()
     ada.work.change_state([step.item_id], "done")
@@ -102,6 +104,7 @@ def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_pa
     assert sh.json("plan", "done", step.item_id, "--as", "bob").notes == [said]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["done", "review"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_of_a_step_that_two_took_apart_each_may_say_that_it_is_done(ada, bob, state, is_first):
@@ -174,6 +177,7 @@ def expired(project, claim):
     assert as_seen(project, claim).value["state"] == "expired"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["ada", "bob"])
 @pytest.mark.parametrize(
     ("here", "there", "state"), [(released, expired, "released"), (expired, expired, "expired"), (released, released, "released")]
@@ -231,6 +235,7 @@ def test_a_claim_that_its_holder_kept_alive_in_two_clones_holds_until_the_later_
 # -- claims that exclude each other ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_claims_that_exclude_each_other_are_told_by_the_sync_that_brings_them(ada, bob, tmp_path):
     here, there = shell_of(ada, tmp_path), shell_of(bob, tmp_path)  # in the time of this machine
 

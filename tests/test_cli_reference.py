@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from cli_support import PERIPLUS
+from command_runner import run_command
 from periplus.agent.events import Event
 from periplus.cli.entity_reference import FIELDS, entity_reference
 from periplus.cli.event_reference import event_reference
@@ -112,13 +111,14 @@ def test_every_option_says_what_it_is_and_its_default(command):
 )
 def test_help_reads_well_at_eighty_columns(words, tmp_path):
     environment = {"PATH": os.environ["PATH"], "COLUMNS": "80"}
-    done = subprocess.run([PERIPLUS, *words, "--help"], env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"usage: {' '.join(['periplus', *words])}")
-    paragraph = done.stdout.split("\n\n")[1]
+    code, out, err = run_command([*words, "--help"], environment=environment, cwd=tmp_path)
+    text = out.decode()
+    assert (code, err) == (0, b"")
+    assert text.startswith(f"usage: {' '.join(['periplus', *words])}")
+    paragraph = text.split("\n\n")[1]
     assert paragraph[0].isupper()
     assert paragraph.endswith(".")
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert all(len(line) <= 80 for line in text.splitlines())
     assert os.listdir(tmp_path) == []
 
 

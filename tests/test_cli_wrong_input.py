@@ -26,6 +26,7 @@ from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
+from sampling import sampled
 from v1_samples import make_v1
 
 # What each command does when it is typed rightly: "reads" a store, "writes" to it, "makes" one, or needs "none".
@@ -841,6 +842,8 @@ WRONG = {
     ],
 }
 
+COMMANDS_SAMPLED = 20  # of each matrix over all commands, in `make test`
+
 ABSURD = [
     "--",
     "",
@@ -1070,13 +1073,13 @@ def test_no_command_is_left_out():
     assert sorted(RIGHT) == sorted(WRONG) == sorted(LEAVES)
 
 
-@pytest.mark.parametrize("name", sorted(WRONG))
+@pytest.mark.parametrize("name", sampled(sorted(WRONG), COMMANDS_SAMPLED))
 def test_wrong_arguments(place, name):
     for words, code, wrong in WRONG[name]:
         place.fails([*name.split(), *place.fill(words)], code, wrong.format(**place.words) if "{" in wrong else wrong)
 
 
-@pytest.mark.parametrize("name", sorted(LEAVES))
+@pytest.mark.parametrize("name", sampled(sorted(LEAVES), COMMANDS_SAMPLED))
 def test_wrong_options_of_all_commands(place, name):
     right = right_words(place, name)
     place.fails([*right, "--frobnicate"], 2, "--frobnicate")
@@ -1091,8 +1094,7 @@ def test_wrong_options_of_all_commands(place, name):
                 place.fails([*right, "--store", os.fspath(wrong)], 2, "store")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(LEAVES) - {"tour"}))
+@pytest.mark.parametrize("name", sampled(sorted(set(LEAVES) - {"tour"}), 5))
 def test_absurd_values_of_every_argument(place, name):
     """Where it is no error, it is answered; where it is one, nothing was changed; a defect it is never."""
     right = right_words(place, name)
@@ -1114,7 +1116,7 @@ def test_absurd_values_of_every_argument(place, name):
                 assert place.snapshot() == before, told
 
 
-@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+@pytest.mark.parametrize("name", sampled(with_effect("reads", "writes"), COMMANDS_SAMPLED))
 def test_where_there_is_no_store(place, name, tmp_path):
     os.chdir(tmp_path)
     place.fails(right_words(place, name), 2, "no store in")
@@ -1128,7 +1130,7 @@ def apart(snapshot):
     }
 
 
-@pytest.mark.parametrize("name", ["init", *with_effect("reads", "writes")])
+@pytest.mark.parametrize("name", sampled(["init", *with_effect("reads", "writes")], COMMANDS_SAMPLED))
 def test_a_store_of_a_newer_format(place, name):
     config = place.project / ".periplus/config.toml"
     text = config.read_text()
@@ -1139,7 +1141,7 @@ def test_a_store_of_a_newer_format(place, name):
         config.write_text(text)
 
 
-@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+@pytest.mark.parametrize("name", sampled(with_effect("reads", "writes"), COMMANDS_SAMPLED))
 def test_a_damaged_store_is_not_written_to(place, name):
     (segment,) = (place.project / ".periplus/journal").glob("lin_*/0*.jsonl")
     before = place.snapshot()
@@ -1179,7 +1181,7 @@ def here(snapshot):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", with_effect("reads", "writes"))
+@pytest.mark.parametrize("name", sampled(with_effect("reads", "writes"), COMMANDS_SAMPLED))
 def test_a_lock_that_is_held(place, name, monkeypatch):
     """Who reads is answered; who writes is told by whom the store is written, and nothing was changed."""
     holding = Lock.holding
@@ -1261,7 +1263,7 @@ def as_nobody(place, words):
     return json.loads(text)
 
 
-@pytest.mark.parametrize("name", ["init", *with_effect("reads", "writes")])
+@pytest.mark.parametrize("name", sampled(["init", *with_effect("reads", "writes")], COMMANDS_SAMPLED))
 def test_a_store_that_may_not_be_written(public, name):
     before = public.snapshot()
     words = right_words(public, name)

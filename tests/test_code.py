@@ -100,6 +100,7 @@ def test_languages_are_told_by_the_name_of_the_file():
     assert {row.name for row in LANGUAGES.values()} == {"python", "javascript", "typescript", "go", "rust", "java"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "data"),
     [

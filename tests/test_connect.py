@@ -581,6 +581,7 @@ def plain(snapshot):
     return {path: data for path, data in snapshot.items() if not Path(path).name.startswith(".periplus-write.")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5])
 @pytest.mark.parametrize("what", ["connect", "disconnect"])
 def test_stopped_at_every_call(tmp_path, what, share):
@@ -720,6 +721,7 @@ def test_a_receipt_that_says_something_else_counts_as_none(place, change):
     assert (place.base / ".mcp.json").read_text() == SERVERS, "cut out, which comes to the same here"
 
 
+@pytest.mark.slow
 def test_a_receipt_with_any_byte_changed_loses_nothing(tmp_path):
     """Our part goes, and what was there before is there: its bytes, or what is left when ours is cut out."""
     chance = random.Random(5)

@@ -243,6 +243,7 @@ def judge_chain(store, head: bytes, deltas: int) -> None:
     assert (header.depth, header.live) == (deltas - 1, len(live))
 
 
+@pytest.mark.slow
 def test_a_long_chain_expands_with_what_is_kept_and_without(tmp_path):
     store = MemoryStore()
     head = grow(store, DELTAS)

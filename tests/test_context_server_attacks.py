@@ -163,6 +163,7 @@ BEGINNINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beginning", BEGINNINGS, ids=["nothing", "preface", "no hello", "half a hello", "half of v1"])
 def test_a_handshake_that_never_ends_is_ended(tmp_path, beginning):
     head = fill(tmp_path / "served", 10, 0)

@@ -7,6 +7,8 @@ import re
 import shlex
 import subprocess
 
+import pytest
+
 from test_readme import PROGRAM, ROOT, commands_of
 
 PAGE = (ROOT / "docs" / "contexts.md").read_text()
@@ -42,6 +44,7 @@ def run_page(page, folder, check):
         check(command, done.stdout.replace(str(folder), "/home/ada"), shown)
 
 
+@pytest.mark.slow
 def test_the_page_is_real(tmp_path):
     def check(command, out, shown):
         assert plain(out) == plain("".join(f"{one}\n" for one in shown)), command

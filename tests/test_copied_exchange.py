@@ -90,6 +90,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("redacts", [False, True])
 def test_what_the_original_wrote_since_reaches_a_copy_that_has_not_written(ada, carol, copied, way, redacts):
@@ -268,6 +269,7 @@ def test_who_has_a_copy_open_sees_what_comes_before_and_after_its_first_write(ad
     assert is_sound(copied) == []
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_giving_to_a_copy(ada, carol, tmp_path):
     source = copy(ada, tmp_path / "source")
     old = lineage_of(ada)

@@ -302,6 +302,7 @@ print(peak_bytes())
 """
 
 
+@pytest.mark.slow
 def test_examining_does_not_hold_the_payloads(tmp_path):
     """Two stores of as many records and entities, one with fifteen times the content: the peaks differ by far less than that."""
     peaks, sizes = [], []

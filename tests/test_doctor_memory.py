@@ -9,6 +9,8 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from periplus.journal.doctor import examine
 from periplus.journal.rebuilding import rebuilding
 from support import PEAK, WRITER, item, make_store, open_journal
@@ -40,6 +42,7 @@ def peak(root):
             tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_an_examination_holds_little_of_each_entity(tmp_path):
     """Every entity was held twice, with its payload and what the records say of it: 8 KB each."""
     few, many = (peak(filled(tmp_path / str(count), count, "x" * 2_000)) for count in (500, 2_500))
@@ -72,6 +75,7 @@ print(peak_bytes())
 """
 
 
+@pytest.mark.slow
 def test_a_rebuild_takes_memory_by_the_entities_and_not_by_their_history(tmp_path):
     """As many entities of as many bytes, one store with twenty times the versions of the other."""
     peaks, sizes = [], []

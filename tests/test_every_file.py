@@ -444,6 +444,7 @@ def run_all(arena: Arena, before: Before, chosen: list[Case]) -> list[str]:
     return [one for case in chosen for one in run(arena, before, case)]
 
 
+@pytest.mark.slow
 def test_a_sample_of_changes(arena, before):
     chance = random.Random(20260101)
     by_kind: dict[tuple[str, str], list[Case]] = {}
@@ -462,6 +463,7 @@ def test_settings_of_a_later_version(arena, before):
     assert run_all(arena, before, chosen) == []
 
 
+@pytest.mark.slow
 def test_changed_bytes_of_the_index(arena, before):
     """All in it is derived, and SQLite keeps no checksums: what is wrong in it is found where it is read, or by doctor."""
     chance = random.Random(20260102)

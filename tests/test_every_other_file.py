@@ -277,6 +277,7 @@ def clone(folder, config=None):
     return folder
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_a_git_remote_is_made_anew_where_it_is_broken(tmp_path):
     git(tmp_path, "init", "-q", "--bare", "hub.git")
     ada = clone(tmp_path / "ada")

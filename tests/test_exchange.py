@@ -293,6 +293,7 @@ def converge(medium, roots, dice, steps):
         assert all(held(root) == held(roots[0]) for root in roots)
 
 
+@pytest.mark.slow
 def test_the_clones_converge_whatever_they_do_in_whatever_order(medium, ada, tmp_path):
     roots = [ada, *(clone(ada, tmp_path / name) for name in ("bob", "cleo"))]
     converge(medium, roots, random.Random(20260131), 40)
@@ -624,6 +625,7 @@ def stopped_at_every_call(make, run, check):
     pytest.fail("there is no end to the calls")
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_taking(exchange_folder, ada, bob, tmp_path):
     exchange_folder.exchange(ada)
     whole = records(ada)
@@ -675,6 +677,7 @@ def test_a_stop_at_every_call_of_giving(ada, bob, tmp_path):
     assert stopped_at_every_call(make, run, check) > 15
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_giving_to_a_store(ada, bob, tmp_path):
     whole = records(ada)
     theirs = records(bob)
@@ -700,6 +703,7 @@ def test_a_stop_at_every_call_of_giving_to_a_store(ada, bob, tmp_path):
     assert stopped_at_every_call(make, run, check) > 15
 
 
+@pytest.mark.slow
 def test_hard_stops_in_a_redaction_that_arrives_are_finished_by_the_next_sync(exchange_folder, ada, bob, tmp_path):
     secret = "correct horse battery staple"
     with open_journal(ada) as journal:

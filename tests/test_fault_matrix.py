@@ -48,6 +48,7 @@ from periplus.journal.unpacking import import_store
 from periplus.project import Project
 from periplus.project.migrate import migrate
 from same_states import digest, steady
+from sampling import sampled
 from support import TYPES, WRITER, Stop, item, settle
 
 SECRET = "correct horse battery staple"
@@ -605,7 +606,7 @@ def memory(factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", sampled(OPERATIONS, 8), ids=lambda operation: operation.name)
 def test_some_faults_of_every_operation(operation, tmp_path_factory):
     made = known(operation, tmp_path_factory)
     assert len(made.calls) >= 3, made.calls

@@ -102,6 +102,7 @@ def shown(journal):
     return {one.item_id: one.version for one in journal.entities()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "step"),
     [

@@ -54,6 +54,7 @@ def memory(tmp_path):
         yield Path(folder)
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_a_segment_is_found(memory):
     root = make_store(memory)
     path, _ = acknowledged(root)
@@ -130,6 +131,7 @@ def test_where_nobody_syncs_what_two_killed_writers_left_is_no_damage(tmp_path, 
     assert path.read_bytes().startswith(before)
 
 
+@pytest.mark.slow
 def test_every_truncation_of_a_segment_is_found(memory):
     root = make_store(memory)
     path, _ = acknowledged(root)
@@ -267,6 +269,7 @@ def reset_durable(root, data):
     os.close(fd)
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_a_mutation_with_three_records(tmp_path):
     calls = 0
     seen = set()

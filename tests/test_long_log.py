@@ -48,6 +48,7 @@ def peak_kb(folder, *words):
     return int(peak) // (1024 if sys.platform == "darwin" else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--json"], ["--since-seq", "0", "--json"]], ids=["back", "on"])
 def test_memory_does_not_grow_with_what_is_told(tmp_path, words):
     peaks = []
@@ -60,6 +61,7 @@ def test_memory_does_not_grow_with_what_is_told(tmp_path, words):
     assert peaks[1] - peaks[0] < 3 * LONG, "less than a kilobyte for each record more"
 
 
+@pytest.mark.slow
 def test_pages_are_the_whole(tmp_path):
     store = long_store(tmp_path, 2 * PAGE_RECORDS + 300)
     lineages = [store.lineage]
@@ -89,6 +91,7 @@ def _same_on(journal, wanted, lineages, seen, limit):
     assert tuple(gap for page in pages for gap in page.gaps) == whole.gaps
 
 
+@pytest.mark.slow
 def test_pages_of_what_is_left(tmp_path):
     """Gaps at the ends of pages, each told once."""
     store = long_store(tmp_path, 2 * PAGE_RECORDS + 300)

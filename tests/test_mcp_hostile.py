@@ -199,6 +199,7 @@ def test_what_was_asked_is_answered_before_the_end(served):
         assert len(list(project.journal.entities("note"))) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
 @pytest.mark.parametrize("when", ["at once", "after the handshake", "after a call"])
 def test_a_signal_ends_it_cleanly(served, when, number):
@@ -286,6 +287,7 @@ def test_a_locked_store_is_said(served):
         assert raw.call(5, "remember", {"text": "Meanwhile"})["isError"] is False
 
 
+@pytest.mark.slow
 def test_many_servers_beside_the_command_line(served):
     """Three servers and four commands write at once: nothing is lost, and no step is taken twice."""
     with served.project() as project:

@@ -104,6 +104,7 @@ def inspect(served, *words):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_inspector_lists_and_calls(served):
     names = [tool["name"] for tool in inspect(served, "--method", "tools/list")["tools"]]
     assert names[:4] == ["brief", "recall", "show", "remember"]

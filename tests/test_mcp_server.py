@@ -174,6 +174,7 @@ def test_a_session_over_stdio(served, mode, tmp_path):
         assert mail.value["recipient"] == "ada"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_session_over_http(served, mode):
     async def talk(url):

@@ -139,6 +139,7 @@ def test_the_same_content_goes_on_where_it_was_interrupted(old, store):
     assert told(store) == (0, [])
 
 
+@pytest.mark.slow
 def test_stopped_at_every_call_there_is_nothing_to_repair(old, store, tmp_path):
     at, is_done = 0, False
     while not is_done:

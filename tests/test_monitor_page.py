@@ -480,6 +480,7 @@ def test_hostile_texts_are_texts(tmp_path, place):
         assert page.run("return window.ran === undefined")
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.parametrize(
     ("width", "dark"), [(1280, False), (1280, True), (360, False)], ids=["light", "dark", "narrow"]
@@ -577,6 +578,7 @@ def test_what_happens_is_followed_as_it_happens_and_the_end_is_told(tmp_path, pl
         assert "It is oiled." in page.text("#detail"), "what was loaded stays"
 
 
+@pytest.mark.slow
 @browser
 def test_two_thousand_steps_and_a_text_of_megabytes_are_shown(tmp_path, place):
     long_session(place, 2000, 50)

@@ -100,6 +100,7 @@ def test_who_wrote_of_what_had_ended_did_not_end_it(alone):
 # -- what is lost, or is called by a name of before ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_version_whose_other_record_was_redacted_does_not_come_back(tmp_path):
     """Ada's record of it is lost, Bob had taken it in from its file and redacted it, and Carol has it still."""
     people = shared_project(tmp_path, "bob", "carol")
@@ -124,6 +125,7 @@ def test_a_version_whose_other_record_was_redacted_does_not_come_back(tmp_path):
     assert TEXTS[0] not in said(ada, "lin_*")
 
 
+@pytest.mark.slow
 def test_what_was_written_again_is_not_told_as_lost(tmp_path):
     people = shared_project(tmp_path, "bob")
     ada, bob = people.values()

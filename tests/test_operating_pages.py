@@ -175,6 +175,7 @@ class Run:
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_is_real(page, tmp_path):
     run = Run(page, tmp_path)
