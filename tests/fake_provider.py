@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,14 @@ from periplus.agent.contracts import AssistantMessage
 
 
 @dataclass
+class Server(ThreadingHTTPServer):
+    """Says nothing of clients that go away: they run in this process at times, whose standard error is looked at."""
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Failure:
     """An answer of HTTP that is no message."""
 
@@ -132,7 +141,7 @@ class FakeProvider:
                     self.wfile.flush()
                     self.close_connection = True
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 

@@ -17,6 +17,7 @@ from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.record import seal_line, version_id
 from periplus.journal.versions import entity_at
+from sampling import sampled
 from support import WRITER, item, make_store, open_journal, segment_path
 from test_hostile_records import body, drop_index
 from test_independent_reader import agrees_with_the_library
@@ -107,7 +108,7 @@ def check(root, name):
     agrees_with_the_library(root)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", sampled(SHOWN, 2))
 @pytest.mark.parametrize("is_indexed", [True, False], ids=["index", "no index"])
 def test_of_the_own_lineage_it_is_shown_and_written_on(tmp_path, name, is_indexed):
     root = make_store(tmp_path)
@@ -130,7 +131,7 @@ def test_of_the_own_lineage_it_is_shown_and_written_on(tmp_path, name, is_indexe
     assert agrees_with_the_library(root).entities[PLACE].payload == {"text": "on top"}
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", sampled(SHOWN, 2))
 @pytest.mark.parametrize("is_begun", [True, False], ids=["index", "no index"])
 def test_of_another_lineage_it_is_shown(tmp_path, name, is_begun):
     root = make_store(tmp_path / "ada")

@@ -169,6 +169,7 @@ def test_whoever_stops_reading_a_stream_has_seen_enough(shell):
     assert [(one.chunk, one.start) for one in rest] == [(1, 64)]
 
 
+@pytest.mark.slow
 def test_it_fits_a_narrow_terminal_and_has_no_colour_where_none_is_wanted(shell):
     shell("context", "commit", "-", "-m", "why " * 40, stdin=lines("short", source="src/" + "deep/" * 30, tags=["tag"]))
     for words in (["log"], ["refs"], ["show"], ["expand"], ["log", "--ref-moves"]):

@@ -120,6 +120,7 @@ def texts(shell, **how):
 # -- a folder that may not be read or written ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_index", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_read_only_store_is_read_and_never_written(public, with_index):
     if not with_index:
@@ -138,6 +139,7 @@ def test_a_read_only_store_is_read_and_never_written(public, with_index):
     assert snapshot(public.folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_indexed", [True, False])
 def test_an_edited_file_of_a_store_that_may_not_be_written_is_told(public, is_indexed):
     public("remember", "Steam comes first", "--type", "decision")
@@ -208,6 +210,7 @@ def test_settings_that_this_user_may_not_read_are_not_made_anew(public):
     assert config.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
     """A store is one user's. Who may read it, or even write there, is told what he may not read, and mends nothing."""
     if os.getuid() != 0:
@@ -636,6 +639,7 @@ def test_a_line_of_a_hundred_megabytes_takes_little_memory(store, tmp_path):
 # -- the reader goes away, the person interrupts, somebody else writes --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(store, tmp_path):
     store("trail", "import", claude_session(tmp_path / "long.jsonl", steps=1500))
     script = f'"{PERIPLUS}" trail show trl_ | head -n 1; "{PERIPLUS}" trail show trl_ --json | head -c 10'
@@ -829,6 +833,7 @@ def test_the_same_command_with_the_key_finds_out(tmp_path, monkeypatch, capsys, 
     assert main(["doctor"]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_buffered", [True, False])
 def test_what_a_command_found_is_its_exit_code_though_nobody_reads_it(store, is_buffered):
     """As in a script with ``set -o pipefail``: `periplus doctor | head -1`."""

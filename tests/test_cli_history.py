@@ -139,6 +139,7 @@ def test_filters(sh):
     assert (one.rev, one.conflict, one.lineage) == (1, False, grace.lineage)
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_and_a_wide_one(sh):
     sh("remember", "歯車は三百枚あります " * 20, "--type", "decision")
     for width in (20, 40, 59, 60, 80, 95, 96, 100):

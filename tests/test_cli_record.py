@@ -66,6 +66,7 @@ def test_an_acknowledgement_comes_before_the_next_step_is_sent(shell):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_wrong_step_is_told_by_line_and_key_and_the_run_goes_on(shell):
     wrong = [
         ({"op": "FILE_EDIT", "path": "a", "old": "x"}, "new: required"),

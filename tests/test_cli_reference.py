@@ -23,6 +23,7 @@ from periplus.memory.types import TYPES
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 
 
+@pytest.mark.slow
 def test_the_reference_is_current(tmp_path):
     write_reference(os.fspath(tmp_path))
     for name in ("cli.md", "json.md", "entities.md", "python.md", "events.md", "events.schema.json"):
@@ -71,6 +72,7 @@ def test_every_method_of_the_python_api_says_what_it_does_in_the_reference(part)
             assert f".{name}\n" in text
 
 
+@pytest.mark.slow
 def test_the_reference_names_every_command_option_and_schema():
     text = cli_reference()
     for command in COMMANDS:

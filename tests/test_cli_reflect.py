@@ -269,6 +269,7 @@ def test_a_crash_anywhere_leaves_candidates_whole_and_the_next_run_ends_the_work
     assert stops > 3
 
 
+@pytest.mark.slow
 def test_the_page_is_real(tmp_path):
     """Each command of docs/reflection.md, in its order, with what it shows."""
     folder = tmp_path / "engine"

@@ -269,6 +269,7 @@ def a_history_of_everything(folder):
     subprocess.run(["sh", "-ec", script], cwd=folder, env=found | who, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(IS_OPEN, reason="the network cannot be kept from commands here")
 def test_a_history_of_everything_is_replayed_to_each_of_its_trees(shell, tmp_path):
     """Links were written as files, bits and submodules were lost, and each commit of a second branch differed."""
@@ -306,6 +307,7 @@ def test_a_history_of_everything_is_shown_by_its_commits(shell, tmp_path):
     }  # those of the store
 
 
+@pytest.mark.slow
 def test_a_history_is_paused_and_gone_on_with_where_links_are_noted(shell, tmp_path):
     a_history_of_everything(shell.folder)
     name = shell.json("trail", "import", "--git").trails[0].id

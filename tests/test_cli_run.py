@@ -156,6 +156,7 @@ def test_a_provider_that_asks_for_an_hour_is_quoted_with_the_command_that_goes_o
         assert "Later it is." in shell(*shlex.split(command.replace("…", "go on"))).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_was_stopped_says_what_goes_on_with_it(shell, number):
     waiting = Hanging()
@@ -182,6 +183,7 @@ def test_a_run_that_was_stopped_says_what_goes_on_with_it(shell, number):
         assert "go on" in heard
 
 
+@pytest.mark.slow
 def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     first, second = Hanging(), Hanging()
     with FakeProvider(says("I look.", READS), first) as fake:
@@ -217,6 +219,7 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "code", "told"),
     [
@@ -245,6 +248,7 @@ def test_who_is_asked_at_a_terminal_answers_or_stops_the_turn(shell, typed, code
     assert told in shown.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_run_whose_store_cannot_be_written_says_what_goes_on_with_it(shell, form):
     """The error says to repeat the command; that would begin another session."""
@@ -266,6 +270,7 @@ def test_a_run_whose_store_cannot_be_written_says_what_goes_on_with_it(shell, fo
         assert "— done" in shell("run", "--resume", "night").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_task_that_is_not_begun_behind_a_turn_that_was_cut_off_is_told(shell, form):
     hanging = Hanging()
@@ -297,6 +302,7 @@ os.execv(sys.executable, [sys.executable, "-m", "periplus", *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 def test_what_a_run_would_be_refused_for_is_told_without_running_it(shell):
     def run(*words):
         done = subprocess.run(
@@ -447,6 +453,7 @@ def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
     assert "Nothing to do." in said
 
 
+@pytest.mark.slow
 def test_sessions_that_a_list_leaves_out_are_counted(shell):
     with Project.open(os.fspath(shell.folder), Writer("agent", "agt_test", "")) as project:
         for number in range(25):
@@ -492,6 +499,7 @@ def test_the_page_names_every_setting_and_who_may_say_it():
     assert msgspec.convert(provider, Provider).needs_key is False
 
 
+@pytest.mark.slow
 def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
     with FakeProvider(says("", CHECKS, MENDS), *[says("No.")] * 5) as fake:
         use(shell, fake)
@@ -570,6 +578,7 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
     assert "periplus models list --ask fake" in shell("models", "list", "--ask", "fake", code=3).err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_run_whose_reader_goes_away_is_stopped_and_parked(shell, form):
     begun = Hanging()
@@ -624,6 +633,7 @@ def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
         assert "a budget of 7 cents cannot be kept" in shell("run", "look").err
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_check_as_well(shell):
     with FakeProvider(says("It adds."), *[says("Yes.")] * 5) as fake:
         use(shell, fake)

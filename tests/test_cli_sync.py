@@ -212,6 +212,7 @@ def test_conflicts_are_named(people):
     assert ada.json("sync", "--with", "origin").conflicts == [f"decision/{item}"]
 
 
+@pytest.mark.slow
 def test_of_very_many_conflicts_and_candidates_some_are_told_and_the_rest_counted(people):
     ada, bob, eve = people["ada"], people["bob"], people["eve"]
 
@@ -615,6 +616,7 @@ def test_the_secret_of_trails_is_made_anew_where_nobody_has_it(people, tmp_path)
     ada("trail", "import", session)
 
 
+@pytest.mark.slow
 def test_syncs_with_a_git_remote_at_once_take_turns(people):
     ada, bob = people["ada"], people["bob"]
     running = []

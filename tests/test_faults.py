@@ -154,6 +154,7 @@ def test_a_hole_that_no_sync_covered_takes_all_behind_it(root, torn):
 # -- 13: a sector that cannot be read --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.rig
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_a_segment_that_the_disk_does_not_give_is_named(many):

@@ -153,6 +153,7 @@ plain_steps = st.sampled_from(sorted(plain.STEPS)).flatmap(
 begins = st.tuples(texts, texts, st.integers(0, 2**32 - 1))
 
 
+@pytest.mark.slow
 @given(begins, st.lists(plain_steps, max_size=12), st.sampled_from(FLUX_STATUSES))
 @example(("ada", "ada", 0), [("COMMENT", "ada")], "success")
 @example(
@@ -242,6 +243,7 @@ def test_a_time_that_32_bits_do_not_hold_is_refused(ts):
         write_flux(made([], ("ada", "run-1", ts)))
 
 
+@pytest.mark.slow
 def test_as_many_steps_as_the_format_counts_and_not_one_more():
     steps = [("NOP",)] * 65_533
     assert FluxReader(write_flux(made(steps)).data).is_sound
@@ -249,6 +251,7 @@ def test_as_many_steps_as_the_format_counts_and_not_one_more():
         write_flux(made([*steps, ("NOP",)]))
 
 
+@pytest.mark.slow
 def test_as_many_texts_as_the_format_counts_and_not_one_more():
     """Colliding keys are all but certain among so many texts: those are left out."""
     seen, steps = set(), []
@@ -416,6 +419,7 @@ def test_damage_of_the_string_table_is_reported():
     assert kinds_of(with_table(data, sorted([*strings, (key, raw)]))) == ["text"]
 
 
+@pytest.mark.slow
 def test_totals_and_counts_that_wrapped_are_reported():
     data = plain.encode(("ada", "t", 0), [("NOP",)] * 65_540, 0)
     assert kinds_of(data) == ["wrapped"]
@@ -550,6 +554,7 @@ def test_hostile_bytes_are_read_or_refused(garbage):
     bounded(b"\xa0" + bytes(9) + b"\xa1\x02\x00\x00\xb0" + garbage)
 
 
+@pytest.mark.slow
 def test_every_truncation_and_every_changed_bit_is_reported_or_another_trail():
     data = sound()
     for end in range(10, len(data)):
@@ -587,6 +592,7 @@ def mutated(data, random):
     return bytes(out)
 
 
+@pytest.mark.slow
 def test_whatever_becomes_of_a_file_it_is_refused_or_converted():
     random = Random(4)
     for _ in range(MUTATIONS):
@@ -600,6 +606,7 @@ def test_whatever_becomes_of_a_file_it_is_refused_or_converted():
             assert write_flux(program_of_flux(reader)).data == data
 
 
+@pytest.mark.slow
 def test_a_file_of_nops_or_of_wrapped_lengths_costs_little():
     nops = b"\xa0" + bytes(9) + b"\x9f" * 200_000
     wrong = b"\xa0" + bytes(9) + b"\xa1\x02\x00\x00\xb0\xff\xff" + b"\x01\x00\x02\x00\x00" * 20_000

@@ -131,6 +131,7 @@ def dumped(index):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_folding_gives_the_rows_and_heads_that_taking_in_one_by_one_gives(steps):
@@ -139,6 +140,7 @@ def test_folding_gives_the_rows_and_heads_that_taking_in_one_by_one_gives(steps)
         assert loaded(found, order) == one_by_one(found, order)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.integers(1, 5))
 def test_heads_may_be_taken_at_any_time(steps, often):

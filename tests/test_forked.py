@@ -78,6 +78,7 @@ def check_sound(root, count):
         assert len(found) == count
 
 
+@pytest.mark.slow
 def test_a_child_that_opens_its_own_keeps_the_index_sound_whatever_its_parent_does(tmp_path):
     root = make_store(tmp_path)
     total = 0

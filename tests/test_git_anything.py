@@ -272,6 +272,7 @@ def run(folder: Path, seed: str, *, is_tracked: bool) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_tracked", [True, False], ids=["tracked", "not tracked"])
 def test_whatever_git_does_no_edit_is_invented_and_nothing_lost(tmp_path, is_tracked):
     run(tmp_path, f"{SEED}", is_tracked=is_tracked)

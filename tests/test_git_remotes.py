@@ -262,6 +262,7 @@ def test_who_writes_under_our_name_with_another_key_is_told_to_us_as_that(people
     bob("sync", "--with", "origin")
 
 
+@pytest.mark.slow
 def test_a_tree_that_unfolds_without_end_is_told_with_its_ref(people, tmp_path):
     hub, bob = tmp_path / "hub.git", people["bob"]
 
@@ -527,6 +528,7 @@ def test_a_dry_run_changes_no_byte_of_the_store_and_no_ref(people, tmp_path):
     assert all_bytes() == before
 
 
+@pytest.mark.slow
 def test_clones_that_push_at_one_instant_all_arrive(people, tmp_path):
     clones = []
     for number in range(4):

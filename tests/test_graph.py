@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def shown(heads_of) -> dict[str, dict[str, tuple[int, str, int]]]:
     return {item_id: heads for item_id, heads in found.items() if heads}
 
 
+@pytest.mark.slow
 @given(
     st.one_of(histories(), stated_histories()), st.randoms(use_true_random=False), st.integers(0, 14), st.integers(1, 5)
 )
@@ -183,6 +185,7 @@ def test_what_comes_the_wrong_way_round_is_not_handed_on_without_end():
     assert base.calls < 3 * RAISED_MAX
 
 
+@pytest.mark.slow
 def test_what_comes_the_wrong_way_round_is_settled_as_a_whole():
     """In the index, in chunks, and in the overlay; and what comes behind it is added as ever."""
     changes = reversed_chain(600)

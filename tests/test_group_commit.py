@@ -231,6 +231,7 @@ def unsynced(root):
     return Path(root, "journal", "flush")
 
 
+@pytest.mark.slow
 def test_a_byte_of_the_map_changed_at_rest_acknowledges_nothing_and_loses_nothing(root):
     path = unsynced(root)
     whole = path.read_bytes()

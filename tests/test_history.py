@@ -614,6 +614,7 @@ def test_of_fields_that_are_one_value_none_goes_back_where_another_changed_one()
     assert take_out({**made, "state": "done"}, only_text, before, rules) == {**made, "state": "done", "text": "a"}
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, max_size=6), st.lists(STEP, min_size=1, max_size=6))
 def test_undoing_the_last_session_restores_what_was_and_undoing_that_brings_it_back(before, last):

@@ -52,6 +52,7 @@ def end(folder, tmp_path, *words):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.slow
 def test_the_process_behind_a_session_makes_it(folder, tmp_path):
     with opened(folder) as project:
         assert work_due(project.journal) > WORK_BYTES_MAX

@@ -161,6 +161,7 @@ def test_a_name_in_the_spool_that_only_looks_like_a_number_is_none_of_ours(tmp_p
     assert len(spool.waiting()) == 2
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_takes_each_event_in_once(tmp_path):
     at = count = 0
     while at <= count:

@@ -232,6 +232,7 @@ FIELDS = st.sampled_from(["session_id", "conversation_id", "tool_name", "tool_in
 NAMES = st.sampled_from(sorted({one[1] for one in EVENTS} | {"PreToolUse", "BeforeTool", "preToolUse"}))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(AGENTS)), NAMES, st.dictionaries(FIELDS, ANYTHING))
 def test_whatever_is_sent_it_is_an_event_or_refused_by_name(agent, name, document):
     try:

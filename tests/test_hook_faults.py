@@ -212,6 +212,7 @@ def test_without_an_index_nothing_is_said_and_it_is_built_later(place, tmp_path)
     assert b"argon2" in run(place, tmp_path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["all of it", "a page in the middle"])
 def test_a_damaged_index_is_made_anew_by_who_has_time(place, tmp_path, spoil):
     with opened(place) as project:
@@ -403,6 +404,7 @@ def test_a_call_that_is_told_twice_counts_once(place, tmp_path):
         assert steps(project) == 2
 
 
+@pytest.mark.slow
 def test_twenty_at_once(place, tmp_path):
     """Each event is in the journal once, in the order of their times, whoever takes them in at the same time."""
     processes = []
@@ -446,6 +448,7 @@ def test_a_hook_that_is_killed_leaves_an_event_or_none(place, tmp_path, after_s)
         assert project.examine().exit_code == 0
 
 
+@pytest.mark.slow
 def test_taking_in_that_is_stopped_anywhere_takes_each_event_in_once(tmp_path):
     """At every call that writes: what was not done then is done by the next, and nothing is done twice."""
     from periplus.interop.hook_events import encode_event, read_event
@@ -554,6 +557,7 @@ hook_entry.run_hook(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart", "PreToolUse", "PostToolUse"])
 def test_time_may_be_up_at_any_moment(place, tmp_path, event):
     """Wherever the clock strikes, also within SQLite: exit 0, no half of an answer, and what the agent did is in the spool."""

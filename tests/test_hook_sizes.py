@@ -47,6 +47,7 @@ def test_three_megabytes_of_cyrillic_are_kept_whole(tmp_path):
     assert isinstance(step[1][1], Digest)
 
 
+@pytest.mark.slow
 def test_of_what_is_too_large_all_but_the_long_text_is_kept(tmp_path):
     failed = {"tool_use_id": "t-2", "error": "no room"}
     one, other = steps(tmp_path, call("x" * 9_000_000), ("PostToolUseFailure", {**call("y" * 9_000_000)[1], **failed}))
@@ -55,6 +56,7 @@ def test_of_what_is_too_large_all_but_the_long_text_is_kept(tmp_path):
         assert json.loads(step[1][2]) == {"file_path": "/w/a.txt", "content": {"left_out": "9,000,000 characters"}}
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_too_large_says_what_it_lacks(tmp_path):
     (step,) = steps(tmp_path, ("UserPromptSubmit", {"prompt": "\u0436" * 6_000_000}))
     assert step[0] == "PROMPT"
@@ -91,6 +93,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(prompt=st.text(st.characters(exclude_categories=())), arguments=VALUES, response=VALUES)
 @settings(deadline=None, max_examples=60)
 def test_an_event_fits_and_is_the_same_where_it_fits(prompt, arguments, response):

@@ -86,6 +86,7 @@ def bare(step, *, result=True):
     return kept if result else kept._replace(result=None, result_size=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SESSIONS)
 def test_the_trail_of_the_hooks_is_that_of_the_import(place, tmp_path, source):
     needs_sessions()
@@ -107,6 +108,7 @@ def test_the_trail_of_the_hooks_is_that_of_the_import(place, tmp_path, source):
         assert project.hooks.notes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SESSIONS)
 def test_the_steps_of_a_session_that_goes_on_are_those_of_the_import(place, tmp_path, source):
     """Before any end: prompts and calls, with operands, notes, outcomes and errors as the import has them."""

@@ -130,6 +130,7 @@ def test_a_run_goes_on_in_another_process_and_beside_it(project, tmp_path):
         ("first",), ("second",), ("third",), ("fourth",)]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_four_processes_lose_and_double_nothing(project, tmp_path):
     run = project.record(checkpoints=False, pid=0)
     code = (
@@ -335,6 +336,7 @@ class Elsewhere(Files):
         return "another start"
 
 
+@pytest.mark.slow
 def test_a_run_that_its_process_left_is_sealed_as_partial(project, tmp_path):
     code = (
         "import os, signal, sys; sys.path[:0] = sys.argv[2:]\n"
@@ -433,6 +435,7 @@ def record_all(folder, files, acknowledged):
         acknowledged.append("sealed")
 
 
+@pytest.mark.slow
 def test_a_stop_at_any_call_loses_nothing_that_was_acknowledged(tmp_path):
     counting = StoppingFiles(-1)
     record_all(tmp_path / "whole", counting, [])
@@ -550,6 +553,7 @@ def shared(tmp_path_factory):
         yield project
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ANY_STEP, max_size=5))
 def test_recorded_steps_are_decoded_steps(shared, steps):

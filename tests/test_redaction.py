@@ -376,6 +376,7 @@ def test_a_record_shorter_than_its_stub_with_voided_bytes_behind_it(root):
         put(journal, 9, "goes on")
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_and_the_same_command_again(tmp_path):
     at, stops = 0, 0
     while True:

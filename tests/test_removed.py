@@ -131,6 +131,7 @@ def test_an_audit_record_of_which_half_was_seen_is_not_missed(tmp_path, reason, 
         assert other.is_more()
 
 
+@pytest.mark.slow
 def test_records_without_objects_are_exchanged_without_a_look_at_all_lineages_for_each(tmp_path):
     """A project of which every container was a clone has hundreds of lineages, and a new clone takes all of them."""
     root = make_store(tmp_path / "hub")

@@ -126,6 +126,7 @@ def test_others_have_an_index_all_the_while_and_what_they_write_is_there(root, i
     assert not os.path.exists(f"{root}/index.sqlite{NEXT_SUFFIX}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_who_is_stopped_anywhere_leaves_an_index_that_the_next_writer_builds_anew(root, tmp_path, step):
     """What was taken out of the records is not served from the index by whoever goes on behind a stop."""
@@ -256,6 +257,7 @@ def fill(disk, leave=0):
             file.write(bytes(512))
 
 
+@pytest.mark.slow
 @pytest.mark.rig
 @pytest.mark.parametrize("is_known", [True, False], ids=["known before", "met on the way"])
 def test_where_the_disk_has_no_room_for_two_a_repair_leaves_the_one_in_use_and_says_so(tmp_path, is_known):
@@ -291,6 +293,7 @@ def test_where_the_disk_has_no_room_for_two_a_repair_leaves_the_one_in_use_and_s
         assert os.stat(index).st_ino != before
 
 
+@pytest.mark.slow
 @pytest.mark.rig
 def test_where_the_disk_has_no_room_for_two_nothing_redacted_stays_in_the_index(tmp_path):
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=48m", "tmpfs") as disk:

@@ -67,6 +67,7 @@ def said(root):
         return {entity.item_id: entity.value["text"].split(" long")[0] for entity in journal.entities()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2, 100])
 def test_what_others_write_while_a_segment_is_prepared_is_not_lost(root, times):
     """The lock was held for as long as all records of a store and of its copies take to read; nobody could write meanwhile."""

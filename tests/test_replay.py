@@ -848,6 +848,7 @@ def test_one_replay_at_a_time_in_a_folder(tmp_path):
 # Whatever a trail says
 
 
+@pytest.mark.slow
 @given(st.lists(trail_steps(), max_size=8), headers)
 @settings(max_examples=60, deadline=None)
 def test_any_trail_replays_in_every_world_without_files(recorded, header):

@@ -89,6 +89,7 @@ def test_the_straight_run(straight):
     assert [one.at for one in report.differences] == [2, 11]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 4), max_size=5))
 @settings(max_examples=12, deadline=None)
 def test_pauses_change_nothing(straight, tmp_path_factory, pauses):
@@ -104,6 +105,7 @@ def test_pauses_change_nothing(straight, tmp_path_factory, pauses):
     assert (found, files_in(place / "files"), committed(place)) == straight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.6])
 def test_a_stop_at_every_call_and_going_on_is_the_straight_run(straight, tmp_path, share):
     taped = a_run()

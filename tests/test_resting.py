@@ -190,6 +190,7 @@ def test_who_follows_rests_while_he_waits(root, two):
     assert (held, told) == ([False] * 3, [2])
 
 
+@pytest.mark.slow
 def test_a_server_that_waits_for_its_next_call_holds_nothing(tmp_path):
     served = Served(tmp_path)
     with Raw(served) as raw:

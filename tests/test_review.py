@@ -123,6 +123,7 @@ def test_what_another_wrote_meanwhile_is_not_overwritten(project, tmp_path):
     assert project.show(entity.item_id).value["tags"] == ["late"]
 
 
+@pytest.mark.slow
 def test_confirming_that_stops_anywhere_has_happened_or_not(tmp_path):
     write_to = tmp_path / "one"
     (write_to / "src").mkdir(parents=True)

@@ -238,6 +238,7 @@ def parsed(glob):
         return None
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(GLOB, GLOB, st.lists(PATH, min_size=1, max_size=20), st.sampled_from(["a", "a.b", "b", "a.b.c"]))
 @example("**/1*", "*/?2", ["2/12"], "a")

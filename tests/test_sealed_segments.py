@@ -45,6 +45,7 @@ def looked(journal, pages):
     return newest(journal, EVERYTHING, lineages=lineages, before=before, limit=100).records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", [False, True], ids=["at once", "by pages"])
 @pytest.mark.parametrize("bit", [0x01, 0x80])
 def test_any_byte_of_it_is_found_and_who_reads_the_record_is_told(sealed, tmp_path, bit, pages):

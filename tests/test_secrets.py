@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from periplus.base import secrets
 from periplus.base.secrets import Secret, find_secrets, mask_secrets
+from sampling import sampled
 
 MIXED = "q7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy5Mp"
 LONG = MIXED + MIXED[::-1] + MIXED
@@ -363,7 +364,7 @@ def assert_linear(text):
     assert time.process_time() - begin < 30
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sampled(SEEDS, 12))
 def test_a_megabyte_of_hostile_text_is_read_in_linear_time(seed):
     assert_linear((seed * (1_000_000 // len(seed) + 1))[:1_000_000])
 

@@ -109,6 +109,7 @@ def echoes(count):
     return [f"echo {number}" for number in range(count)]
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_in_another_file(session, tmp_path):
     for number in range(3):
         session.call(number)
@@ -126,6 +127,7 @@ def test_a_session_goes_on_in_another_file(session, tmp_path):
     assert session.sound()
 
 
+@pytest.mark.slow
 def test_the_record_ends_before_what_hooks_told(session):
     for number in range(3):
         session.call(number, is_recorded=False)
@@ -145,6 +147,7 @@ def test_the_record_ends_before_what_hooks_told(session):
         assert trail.value["source_sha256"]
 
 
+@pytest.mark.slow
 def test_the_record_is_gone_when_the_session_goes_on(session):
     for number in range(3):
         session.call(number)
@@ -159,6 +162,7 @@ def test_the_record_is_gone_when_the_session_goes_on(session):
     assert session.sound()
 
 
+@pytest.mark.slow
 def test_the_record_that_says_as_much_counts(session):
     """Hooks tell of a call when it is over, and of prompts that the record has not: no reason to do without the model's words."""
     for number in range(3):

@@ -75,6 +75,7 @@ def clones(tmp_path, monkeypatch):
     return folders
 
 
+@pytest.mark.slow
 def test_the_command_that_is_named_settles_the_conflict_of_any_field(clones, monkeypatch, capsys):
     wanted, clock = list(cases()), FixedClock(step_ms=1)
     made = [new_id(MEMORY_TYPES[item_type].prefix) for item_type, *_ in wanted]

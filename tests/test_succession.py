@@ -314,6 +314,7 @@ def test_a_secret_is_refused_with_its_place_unless_one_insists(tmp_path):
 # ---- a stop in the middle
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_leaves_one_standing_for_both_or_neither(tmp_path, clock):
     stops = 0
     for number in range(1, 200):

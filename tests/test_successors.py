@@ -170,6 +170,7 @@ def test_what_stands_at_the_ends_of_the_chains_is_apart(team):
     assert all(not hit.rivals for hit in ada.json("recall", "engine").hits)
 
 
+@pytest.mark.slow
 def test_chains_that_go_in_circles_and_wide_ones_end(team):
     ada, bob, _, rivals = team
     ada("sync", "--with", bob.folder)
