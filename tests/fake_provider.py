@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from periplus.agent.contracts import AssistantMessage
 
 
-@dataclass
 class Server(ThreadingHTTPServer):
     """Says nothing of clients that go away: they run in this process at times, whose standard error is looked at."""
 
@@ -22,6 +21,7 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+@dataclass
 class Failure:
     """An answer of HTTP that is no message."""
 

@@ -68,6 +68,7 @@ def test_the_archive_is_elsewhere(shell):
     assert "a checkpoint stands for them" in shell("verify", "seen.head").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_no_rev_is_counted_from_what_is_not_here(shell, is_index_there):
     """Of a version that a checkpoint knows it is what it was, of others it is not told: each began with 1 again."""

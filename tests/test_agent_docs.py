@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from agent_hook_contract import check_hook
 from agent_support import Bench
 from periplus.agent.contracts import StopReason
@@ -38,6 +40,7 @@ def test_the_session_of_ten_lines(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "work" / "oil.txt").read_text() == "oil\n"
 
 
+@pytest.mark.slow
 def test_the_hook_of_the_page(tmp_path):
     values = {}
     exec(compile(block(HOOKS), "docs/agent/hooks.md", "exec"), values)

@@ -275,6 +275,7 @@ def test_git_is_asked_how_things_stand_without_running_a_filter(trap):
     assert "by-git" in os.listdir(trap.owned)
 
 
+@pytest.mark.slow
 def test_a_hostile_model_gets_at_nothing_outside_with_any_tool(trap):
     trap.lay()
     with FakeProvider() as fake:
@@ -334,6 +335,7 @@ def test_a_store_that_came_with_the_repository_leads_nowhere_else(trap):
     trap.check(out.decode(), err.decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_environment_says_for_one_provider_goes_to_no_other(trap, kind):
     with FakeProvider(*[says("Done.")] * 5) as fake:
@@ -395,6 +397,7 @@ def test_who_has_to_decide_is_shown_all_of_a_command_line_by_line(monkeypatch):
     assert not {"\x1b", "\x9b", "\x07", "\r", "\u202e"} & set(out.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["40", "200"])
 def test_nothing_that_a_terminal_obeys_is_written(trap, columns):
     trap.lay()
@@ -416,6 +419,7 @@ def test_nothing_that_a_terminal_obeys_is_written(trap, columns):
     assert os.listdir(trap.owned) == []
 
 
+@pytest.mark.slow
 def test_a_request_to_end_parks_the_turn_and_two_runs_of_a_session_are_refused(trap):
     first, second = Hanging(), Hanging()
     with FakeProvider(says("I look.", ("read", {"path": "calc.py"})), first) as fake:
@@ -448,6 +452,7 @@ def test_a_request_to_end_parks_the_turn_and_two_runs_of_a_session_are_refused(t
         assert other["messages"][: len(one["messages"])] == one["messages"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_a_full_disk_ends_a_run_and_leaves_a_store_that_goes_on(tmp_path):
     place = tmp_path / "small"

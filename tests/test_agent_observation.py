@@ -121,6 +121,7 @@ def test_sums_of_turns_are_the_sum_of_all(turns):
     assert all(len(one.request) <= 200 for one in ledger.turns)
 
 
+@pytest.mark.slow
 def test_a_run_tells_what_it_cost_as_a_table_and_as_json(shell):  # noqa: F811 - the fixture
     pytest.importorskip("openai")
     with FakeProvider(says("I look.", READS), says("Wrong.", MENDS), says("", CHECKS), says("It adds now.")) as fake:

@@ -441,6 +441,7 @@ EVENTS = [
 ]
 
 
+@pytest.mark.slow
 def test_every_event_is_a_line_of_the_documented_schema():
     assert {type(event) for event in EVENTS} == set(events.Event.__args__)
     schema = events.event_schema()

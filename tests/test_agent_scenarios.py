@@ -63,6 +63,7 @@ def test_what_is_counted():
     assert {row.run.__module__ for row in OWN} == {table.__name__ for table in TABLES}
 
 
+@pytest.mark.slow
 def test_what_is_shown_elsewhere_is_there_and_is_run():
     pointed = sorted({row.test for row in SCENARIOS.values() if row.test})
     assert pointed

@@ -184,6 +184,7 @@ class Collector:
         ]
 
 
+@pytest.mark.slow
 def test_a_run_sends_its_spans_where_the_user_says_and_only_when_asked(shell):  # noqa: F811 - the fixture
     pytest.importorskip("openai")
     with Collector() as collector:

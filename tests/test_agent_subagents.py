@@ -725,6 +725,7 @@ def by_whom(body, own, theirs):
     return own.pop(0)
 
 
+@pytest.mark.slow
 def test_a_run_shows_its_subagents_and_the_wire_has_one_front(shell):
     own = [says("I ask.", SPAWNS, SPAWNS), *ends()]
     theirs = [says("", READS), says("a - b, in calc.py line 2.")]
@@ -754,6 +755,7 @@ def test_a_run_shows_its_subagents_and_the_wire_has_one_front(shell):
     assert "--resume s" in refused.err
 
 
+@pytest.mark.slow
 def test_lines_of_json_say_whose_they_are(shell):
     own, theirs = [says("I ask.", SPAWNS), *ends()], [says("", READS), says("a - b.")]
     with FakeProvider(*[lambda body: by_whom(body, own, theirs)] * 6) as fake:
@@ -772,6 +774,7 @@ def test_lines_of_json_say_whose_they_are(shell):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
     hangs = Hanging()
     own, theirs = [says("I ask.", SPAWNS)], [says("", READS), hangs]
@@ -843,6 +846,7 @@ def test_the_page_names_every_argument():
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "first", "step"), [(1, 0, 1), (2, 0, 1)] if EXHAUSTIVE else [(1, 3, 17), (2, 11, 41)]
 )

@@ -197,6 +197,7 @@ def test_base_and_later_patches_are_the_file(turns):
         assert digest(driver.files.read(path)) == known
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(TURNS)
 def test_a_fold_that_is_taken_back_leaves_what_was_there(turns):
@@ -230,6 +231,7 @@ def test_rules_and_what_is_open_stand_word_for_word_after_every_fold(turns):
         assert f"- [{'x' if done else ' '}] {text}" in seen
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(TURNS)
 def test_the_tape_stays_within_what_was_given_to_it(turns):

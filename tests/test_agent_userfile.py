@@ -41,6 +41,7 @@ for at in range(ROUNDS):
 """.replace("ROUNDS", str(ROUNDS))
 
 
+@pytest.mark.slow
 def test_of_processes_that_write_at_once_none_loses_anything(tmp_path):
     folder, root = tmp_path / "config", tmp_path / "root"
     root.mkdir()

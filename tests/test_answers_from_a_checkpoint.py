@@ -141,6 +141,7 @@ def test_what_was_changed_late_is_told(tmp_path):
     assert bob.json("sync", "--with", ada.folder).changed_late != []
 
 
+@pytest.mark.slow
 def test_a_brief_does_without_the_archive(alone):
     config = alone.folder / ".periplus" / "config.toml"
     config.write_text(config.read_text() + "segment_bytes = 600\nlive_segments = 1\n")
@@ -227,6 +228,7 @@ def test_an_edited_file_refuses_nobody_who_does_without_the_archive(committed):
     shell("remember", "Rule 3", "--type", "note")
 
 
+@pytest.mark.slow
 def test_a_file_of_whose_version_nobody_knows_is_left_alone_until_the_archive_is_back(committed):
     shell, file, old = committed
     away, archive = archive_away(shell)
@@ -242,6 +244,7 @@ def test_a_file_of_whose_version_nobody_knows_is_left_alone_until_the_archive_is
     assert shell.json("log", "--action", "external_edit").records == []
 
 
+@pytest.mark.slow
 def test_a_file_of_the_version_that_the_newest_was_made_from_is_known_to_be_older(committed):
     shell, file, _ = committed
     before = file.read_text()
@@ -262,6 +265,7 @@ def test_what_cannot_be_read_in_a_file_refuses_nobody_either(committed):
     assert "Indent by tabs" in shell("show", file.stem).out
 
 
+@pytest.mark.slow
 def test_a_sync_without_the_archive_is_refused_before_anything_has_come(committed):
     """What came was merged over versions that are elsewhere, and everything was refused then, reading too."""
     shell, file, _ = committed

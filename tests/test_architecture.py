@@ -199,6 +199,7 @@ def possessive_groups(source):
             yield node.lineno
 
 
+@pytest.mark.slow
 def test_no_group_is_repeated_possessively():
     """Python below 3.11.5 does it in a wrong way (cpython#106052, cpython#100061): an atomic group around a greedy repetition it does
     right. One character may be repeated possessively.
@@ -226,6 +227,7 @@ def test_a_group_that_is_repeated_possessively_would_be_found(source):
     assert list(possessive_groups(f"x = ''\nmatch = {source}")) == [2]
 
 
+@pytest.mark.slow
 def test_only_faces_read_the_environment():
     """Libraries receive values: os.environ, getcwd, argv and the home folder are the command line's business."""
     readers = []

@@ -239,6 +239,7 @@ def all_said(ada):
     ).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_index_there):
     ada, one, texts, archive, away = history
@@ -258,6 +259,7 @@ def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_inde
     assert not list(ada.folder.glob(".periplus/journal/lin_*/*.parked"))
 
 
+@pytest.mark.slow
 def test_a_part_of_the_archive_may_be_elsewhere(history):
     """A hole in the middle: the same as where the beginning is missing."""
     ada, one, texts, archive, away = history
@@ -279,6 +281,7 @@ def test_a_part_of_the_archive_may_be_elsewhere(history):
     assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["put back", "--from"])
 def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history, way):
     ada, one, texts, archive, away = history
@@ -304,6 +307,7 @@ def test_what_was_given_up_as_lost_comes_back_when_the_archive_turns_up(history,
     assert "mended" not in ada("doctor", "--repair", "--from", os.fspath(away) if way == "--from" else ".").out
 
 
+@pytest.mark.slow
 def test_what_was_redacted_since_does_not_come_back(history):
     ada, _, texts, archive, away = history
     archive.rename(away)
@@ -323,6 +327,7 @@ def checkpoints(ada):
     return sorted(path.name for path in (ada.folder / ".periplus" / "journal" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_redact_does_not_remove_what_stands_for_it(history, is_index_there):
     """It removed the checkpoints first, and then said that nothing was changed: nothing was served any more until the archive was back."""
@@ -368,6 +373,7 @@ def test_a_redaction_from_elsewhere_waits_until_it_is_back(place, who):
     ada("doctor")
 
 
+@pytest.mark.slow
 def test_redact_does_not_remove_what_stands_for_damage_in_the_archive(history):
     ada, one, texts, archive, _ = history
     path = min(archive.iterdir())
@@ -384,6 +390,7 @@ def test_redact_does_not_remove_what_stands_for_damage_in_the_archive(history):
     ada("doctor")
 
 
+@pytest.mark.slow
 def test_a_repair_keeps_what_only_the_index_says(history):
     """With the checkpoints damaged, too. It made the index anew of what was left: what had been served was gone."""
     ada, one, texts, archive, away = history
@@ -403,6 +410,7 @@ def test_a_repair_keeps_what_only_the_index_says(history):
     assert "What nobody has said since" in ada("recall", "nobody has said since").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_folder_there", [True, False])
 def test_all_records_of_a_lineage_are_gone(history, is_folder_there):
     """With its folder, nothing was restored by a repair, not from a copy either; without, the index was made anew of what was left."""
@@ -456,6 +464,7 @@ def parked(ada):
     return [path.name for path in found if path.read_text() == "somebody's"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["journal", "journal/keys", "journal/{}"])
 def test_a_file_in_place_of_a_folder_of_the_journal_is_told_and_parked(history, name):
     """It was told as 'Not a directory', and no repair did anything about it."""
@@ -473,6 +482,7 @@ def test_a_file_in_place_of_a_folder_of_the_journal_is_told_and_parked(history, 
     ada("set", one, "text=The boiler is green")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["entities", "entities/decision", "objects"])
 def test_a_file_in_place_of_a_folder_keeps_nobody_from_reading_and_is_parked(history, name):
     ada, one, texts, _, away = history
@@ -505,6 +515,7 @@ def test_a_repair_that_finds_nothing_of_anothers_records_leaves_them_to_the_inde
     bob("doctor")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(tmp_path):
     """It was called damaged, and to be removed: what only it said was lost then."""
     ada = shared_project(tmp_path)["ada"]
@@ -549,6 +560,7 @@ def test_a_sync_that_finds_a_hole_names_who_has_it(tmp_path, who):
     bob("doctor")
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_copied_over_what_was_given_up(history):
     """After a checkpoint that was made without it: what doctor advises helps."""
     ada, one, texts, archive, away = history

@@ -152,6 +152,7 @@ def test_a_temporary_file_that_goes_while_it_is_parked_is_no_failure(ada):
     assert problems(ada) == (0, [])
 
 
+@pytest.mark.slow
 def test_stops_in_the_making_of_a_lineage_leave_nothing_behind(ada, tmp_path):
     at = 0
     while True:
@@ -194,6 +195,7 @@ def test_who_forwards_waits_for_a_head_that_covers_the_redaction(ada, tmp_path):
     assert problems(ada) == problems(bob) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_redaction_that_arrives_and_is_stopped_is_told_as_that(ada, tmp_path):
     """Wherever it stops: nothing acknowledged counts as damaged, what is left is named, and the next sync ends it."""
     bob = clone(ada, tmp_path / "bob")

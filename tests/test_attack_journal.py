@@ -302,6 +302,7 @@ def test_half_a_character_is_refused_with_one_error(journal, what):
         journal.find(half)
 
 
+@pytest.mark.slow
 def test_a_segment_full_of_damage_is_read_in_one_pass(patience):
     """Of every two lines one is broken: what is looked up for each damage must not be the whole rest of the file."""
     lines = []
@@ -694,6 +695,7 @@ def test_a_stopped_holder_of_the_lock_is_waited_for_and_never_robbed(tmp_path):
     os.close(says)
 
 
+@pytest.mark.slow
 def test_writers_killed_at_any_moment_beside_one_that_stays_open(tmp_path):
     root = make_store(tmp_path)
     acknowledged(root)

@@ -130,6 +130,7 @@ def test_calls_that_all_have_one_id(tmp_path):
     assert imported.counts["tools"] == 3000
 
 
+@pytest.mark.slow
 def test_many_waiting_calls_with_one_id_and_as_many_interruptions(tmp_path):
     path = tmp_path / "s.jsonl"
     opened = call("Read", {"file_path": "a"}, "x", 1)[0]

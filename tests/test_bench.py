@@ -202,6 +202,7 @@ def kept(folder):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_quick_run_prints_every_row_with_its_ratio_and_keeps_the_result(tmp_path):
     done = run("--results", str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -227,6 +228,7 @@ def test_a_quick_run_prints_every_row_with_its_ratio_and_keeps_the_result(tmp_pa
     assert any("session" in note for note in result["notes"]), "which session was imported is said"
 
 
+@pytest.mark.slow
 def test_only_some_parts_as_json_or_markdown(tmp_path):
     done = run("--only", "merkle", "--json", "--results", str(tmp_path / "json"))
     assert done.returncode == 0, done.stderr

@@ -166,6 +166,7 @@ def test_a_key_from_before_the_checkpoint_is_known(tmp_path):
         assert journal.index.has_floors, "the checkpoint knew it"
 
 
+@pytest.mark.slow
 def test_a_mutation_of_thousands_of_records_does_not_keep_checkpoints_from_being_made(tmp_path):
     root, count = filled(tmp_path), 4_500
 
@@ -234,6 +235,7 @@ def test_a_branch_from_before_the_checkpoint_brings_the_history_back(tmp_path):
         assert state(journal) == loaded
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_a_checkpoint_is_harmless(tmp_path):
     root = filled(tmp_path, count=3, entities=2)
     with open_journal(root) as journal:
@@ -377,6 +379,7 @@ class LyingFiles(Files):
         return super().write(fd, data)
 
 
+@pytest.mark.slow
 def test_what_the_disk_kept_otherwise_is_found_before_it_counts(tmp_path):
     """It is read back whole before it has its name, and before a record speaks of it."""
     base = filled(tmp_path / "base", count=4)
@@ -393,6 +396,7 @@ def test_what_the_disk_kept_otherwise_is_found_before_it_counts(tmp_path):
         assert make_checkpoint(journal, WRITER) is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from("ppppdc")), max_size=25))
 def test_from_a_checkpoint_and_from_zero_is_one_state(tmp_path_factory, steps):

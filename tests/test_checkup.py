@@ -78,6 +78,7 @@ def started(shell):
     return hook("SessionStart", event, cwd=shell.folder, words=()).stdout.decode()
 
 
+@pytest.mark.slow
 def test_damage_behind_the_index_is_found_and_told_until_it_is_mended(shell, tmp_path):
     end(shell)
     sound = looked_at(shell, after=0)
@@ -169,6 +170,7 @@ def test_it_is_due_once_a_week(shell):
         assert check_up_if_due(project) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"v":2}', b"\xff" * 100, b"x" * 100_000,
                                   json.dumps({"v": 9, "at_ms": 1, "at": "2026", "errors": 1, "told": ["x"]}).encode()])  # fmt: skip
 def test_a_note_that_is_none_is_as_if_there_were_none(shell, text):

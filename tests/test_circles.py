@@ -108,6 +108,7 @@ def check(root, name):
     agrees_with_the_library(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(SHOWN, 2))
 @pytest.mark.parametrize("is_indexed", [True, False], ids=["index", "no index"])
 def test_of_the_own_lineage_it_is_shown_and_written_on(tmp_path, name, is_indexed):
@@ -131,6 +132,7 @@ def test_of_the_own_lineage_it_is_shown_and_written_on(tmp_path, name, is_indexe
     assert agrees_with_the_library(root).entities[PLACE].payload == {"text": "on top"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(SHOWN, 2))
 @pytest.mark.parametrize("is_begun", [True, False], ids=["index", "no index"])
 def test_of_another_lineage_it_is_shown(tmp_path, name, is_begun):
@@ -147,6 +149,7 @@ def test_of_another_lineage_it_is_shown(tmp_path, name, is_begun):
     check(other, name)
 
 
+@pytest.mark.slow
 def test_git_that_went_forward_and_back_between_two_clones_leaves_both_versions(tmp_path):
     """One clone saw a version come after another, the other saw it the other way; neither holds what was between."""
     ada = make_store(tmp_path / "ada")

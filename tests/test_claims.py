@@ -268,6 +268,7 @@ def test_who_waits_gets_it_when_it_is_let_go(ada, bob, clock):
     assert looks, "it did not wait at all"
 
 
+@pytest.mark.slow
 def test_who_waits_gets_it_when_it_is_over_and_otherwise_is_told(ada, bob, clock):
     ada.work.claim(asked("src", ttl_s=10))
     told = []
@@ -293,6 +294,7 @@ def test_who_waits_gets_it_when_it_is_over_and_otherwise_is_told(ada, bob, clock
 # -- check ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_tells_claims_constraints_and_traps_of_a_path(ada, bob, tmp_path):
     (tmp_path / "src/auth").mkdir(parents=True)
     (tmp_path / "src/auth/x.py").write_text("x = 1\n")
@@ -372,6 +374,7 @@ def test_check_tells_rules_about_what_moved_where_it_is_now(ada, tmp_path, insid
     assert told() == []
 
 
+@pytest.mark.slow
 def test_a_path_outside_keeps_no_rule_about_the_others_back(ada, tmp_path):
     rule = ada.remember(Memory("trap", "read twice", about=("a.py",))).entity
     shell = Shell(tmp_path, tmp_path)

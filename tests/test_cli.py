@@ -106,6 +106,7 @@ def test_a_folder_that_is_gone_is_no_place_to_work_in(sh, tmp_path):
 # -- init ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_remembered_about_a_place_that_is_none_is_told(sh, tmp_path):
     (sh.folder / "auth.py").write_text("argon\n")
     (tmp_path / "other.txt").write_text("x\n")
@@ -132,6 +133,7 @@ def test_init_makes_a_store_once(sh):
     assert again.store in before.decode()
 
 
+@pytest.mark.slow
 def test_init_says_which_agents_have_sessions_of_this_project(sh):
     (sh.home / ".claude" / "projects" / "p").mkdir(parents=True)
     (sh.home / ".codex").mkdir()

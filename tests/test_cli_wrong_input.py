@@ -1094,6 +1094,7 @@ def test_wrong_options_of_all_commands(place, name):
                 place.fails([*right, "--store", os.fspath(wrong)], 2, "store")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(sorted(set(LEAVES) - {"tour"}), 5))
 def test_absurd_values_of_every_argument(place, name):
     """Where it is no error, it is answered; where it is one, nothing was changed; a defect it is never."""

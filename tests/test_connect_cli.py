@@ -340,6 +340,7 @@ def test_it_keeps_to_its_budget(project):
     assert f"{120 - shown} more: `periplus recall" in text
 
 
+@pytest.mark.slow
 def test_of_very_many_only_those_are_tried_that_may_have_room(project, monkeypatch):
     """A session's end writes this: with each of 20,000 rules tried it took a minute and more."""
     tried = []

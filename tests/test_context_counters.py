@@ -93,6 +93,7 @@ _PIECES = ["word", "Word", "fooBar", "HTTPServer", "ABC", "A", "x" * 25, "X" * 9
            "=" * 5 + "#", " ", "  ", "\n        ", "\x1d", "\x00", "é", "日本", "🎉"]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(_PIECES), max_size=30), st.sampled_from([1, 1, 1, 97, 1_500]))
 @settings(max_examples=300, deadline=None)
 def test_all_pieces_at_once_count_as_one_by_one(pieces, times):

@@ -225,6 +225,7 @@ def race_once(folder: str, number: int, barrier, results) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_set_a_ref_one_wins(tmp_path):
     start = multiprocessing.get_context("spawn")
     folder = str(tmp_path / "store")

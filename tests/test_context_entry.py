@@ -107,6 +107,7 @@ def test_identities_that_are_not_those_of_the_atoms_are_found(store):
     assert store.refs() == {}
 
 
+@pytest.mark.slow
 def test_a_large_lie_is_found_in_parts(tmp_path):
     store = DiskStore(str(tmp_path / "store"))
     atoms = tuple(plain(number, number % 1000) for number in range(66_000))

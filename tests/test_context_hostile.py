@@ -213,6 +213,7 @@ def test_a_stream_cannot_go_on_for_ever_with_chunks_that_bring_nothing():
     store.close()
 
 
+@pytest.mark.slow
 def test_many_long_contents_in_many_small_deltas_are_not_held_together(tmp_path):
     """What a push brings is checked delta by delta; folded on the way, contents lie in files and not in memory."""
     count, size = 560, 64 << 10
@@ -344,6 +345,7 @@ def test_who_finds_no_room_is_told_so(tmp_path):
     server.stop()
 
 
+@pytest.mark.slow
 def test_long_histories_are_walked_with_rests(tmp_path):
     store = DiskStore(str(tmp_path))
     head = None

@@ -25,6 +25,7 @@ def plain_hits(question, text):
     return tuple(sorted(found.items()))
 
 
+@pytest.mark.slow
 @given(TEXTS, st.lists(TEXTS, max_size=6))
 @settings(max_examples=600, deadline=None)
 def test_the_quick_search_finds_what_cutting_every_text_finds(asked, texts):

@@ -576,6 +576,7 @@ def test_the_doctor_finds_a_context_that_lies(tmp_path):
         assert "live" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5] if os.environ.get("PERIPLUS_EXHAUSTIVE") else [0.5])
 def test_a_stop_at_any_call_of_a_commit_leaves_a_ref_that_stands(tmp_path, share):
     with made(tmp_path / "before") as project:

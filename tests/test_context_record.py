@@ -675,6 +675,7 @@ def test_counts_that_lie_are_found_where_they_are_read():
         children_of(frame(What.ATOM_PAGES, bytes(109)))
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_refused_before_it_is_looked_at():
     with pytest.raises(FormatError, match="a page over 67,108,864 bytes"):
         decode_atoms(bytes(PAGE_BYTES_MAX + 1))

@@ -202,6 +202,7 @@ def run(code: str, folder: Path, *more: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_any_number_of_atoms_is_kept_and_gone_on_from_in_bounded_memory(tmp_path):
     folder = tmp_path / "store"
     kept = run(KEEP, folder)

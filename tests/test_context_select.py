@@ -75,6 +75,7 @@ def with_molecules(draw):
     return entries, [Molecule(tuple(group)) for group in groups]
 
 
+@pytest.mark.slow
 @given(with_molecules(), COUNTERS, QUERIES, st.integers(0, 200), st.integers(0, 3), st.sampled_from([0.0, 0.3, 1.0]))
 @settings(max_examples=150, deadline=None)
 def test_no_budget_is_exceeded_and_every_atom_is_accounted_for(
@@ -434,6 +435,7 @@ def test_entries_read_again_are_the_same_or_refused():
             query(Again(lambda: iter(next(readings))), asked, now_ms=NOW)
 
 
+@pytest.mark.slow
 def test_a_search_in_a_stream_that_can_be_read_again_holds_what_it_gives():
     import tracemalloc
 

@@ -91,6 +91,7 @@ def test_a_hundred_slow_readers_cost_one_window_each(tmp_path):
         assert server.errors == ""
 
 
+@pytest.mark.slow
 def test_readers_that_died_without_a_word_cost_nothing_after_the_timeout(tmp_path):
     head = fill(tmp_path / "served", 8_000, 0, size=600)
     with ServerProcess(tmp_path / "served", wire={"idle_ms": 5_000}) as server:
@@ -111,6 +112,7 @@ def test_readers_that_died_without_a_word_cost_nothing_after_the_timeout(tmp_pat
         assert server.errors == ""
 
 
+@pytest.mark.slow
 def test_a_flood_is_answered_with_refusals_and_starves_nobody(tmp_path):
     head = fill(tmp_path / "served", 3_000, 0, size=200)
     policy = {"request_burst": 100}
@@ -185,6 +187,7 @@ def test_a_handshake_that_never_ends_is_ended(tmp_path, beginning):
         assert server.errors == ""
 
 
+@pytest.mark.slow
 def test_a_handshake_of_tls_that_never_ends_is_ended(tmp_path):
     files = make_certificate(tmp_path)
     head = fill(tmp_path / "served", 10, 0)

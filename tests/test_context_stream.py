@@ -33,6 +33,7 @@ LIMITS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     shape=SHAPES,
@@ -162,6 +163,7 @@ def test_long_contents_are_opened_for_the_atoms_that_are_read():
     assert store.counted.opened <= 40, "one block of contents, not all of the page"
 
 
+@pytest.mark.slow
 def test_ten_thousand_small_deltas_on_a_large_root_cost_one_chunk():
     store = CountingStore()
     chosen = random.Random(9)

@@ -124,6 +124,7 @@ def test_a_text_is_the_print_of_what_it_parses_to_or_an_error_with_its_place(tex
         assert found == text
 
 
+@pytest.mark.slow
 @given(relatives())
 @settings(max_examples=400, deadline=None)
 def test_the_laws_of_unification(three):

@@ -7,6 +7,8 @@ import re
 import shlex
 import subprocess
 
+import pytest
+
 from test_readme import PROGRAM, ROOT, commands_of
 
 PAGE = (ROOT / "docs" / "coordination.md").read_text()
@@ -24,6 +26,7 @@ def plain(text):
     return ID.sub("ID", re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d", "TIME", text))
 
 
+@pytest.mark.slow
 def test_the_page_is_real(tmp_path):
     folder = tmp_path / "ada" / "shop"
     (folder / "src").mkdir(parents=True)

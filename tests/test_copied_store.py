@@ -280,6 +280,7 @@ def test_a_copy_taken_while_it_was_written_is_a_valid_prefix(tmp_path, original,
         assert "error" not in {problem.severity for problem in examine(journal).problems}
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_a_copys_first_write(tmp_path, original):
     for at in range(100):
         root = copy(original, tmp_path / f"copy{at}")

@@ -402,6 +402,7 @@ def test_the_page_is_real(tmp_path):
 # ---- as a person types it, and stops in the middle
 
 
+@pytest.mark.slow
 def test_as_a_person_types_it(tmp_path):
     shell = Shell(tmp_path, tmp_path)
     shell("init")

@@ -49,6 +49,7 @@ def test_an_examination_holds_little_of_each_entity(tmp_path):
     assert (many - few) / 2_000 < BYTES_AN_ENTITY
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_for_the_rebuild_keeps_nobody_from_looking(tmp_path):
     root = filled(tmp_path, 300, "x" * 60_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

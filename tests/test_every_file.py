@@ -137,6 +137,7 @@ def look_before(arena: Arena) -> Before:
     return Before(found, told, versions)
 
 
+@pytest.mark.slow
 def test_every_kind_has_a_row_and_every_row_a_file(arena):
     put_back(arena)
     kinds = {kind_of(path).name for path in files_of(arena.store)}
@@ -455,6 +456,7 @@ def test_a_sample_of_changes(arena, before):
     assert run_all(arena, before, chosen) == []
 
 
+@pytest.mark.slow
 def test_settings_of_a_later_version(arena, before):
     """The number of the format made another by one bit."""
     (kind,) = (one for one in KINDS if one.name == "settings")

@@ -198,6 +198,7 @@ def test_a_note_is_told_as_it_was_written_or_as_one_that_is_not(tmp_path):
 # -- turns of sessions -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_turns_of_sessions_are_served_as_they_are_whatever_byte_of_their_file_changes(tmp_path):
     """Whether a word leads to a turn is SQLite's to know: which turns are found may differ where doctor tells of the file, what is
     found in them may not.

@@ -459,6 +459,7 @@ def test_a_head_that_nobody_signed_is_refused(exchange_folder, ada, bob):
     assert len(records(bob)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flip", "cut"])
 def test_a_damaged_copy_is_refused_at_every_sampled_byte(exchange_folder, ada, bob, how):
     exchange_folder.exchange(ada)
@@ -653,6 +654,7 @@ def test_a_stop_at_every_call_of_taking(exchange_folder, ada, bob, tmp_path):
     assert stopped_at_every_call(make, run, check) > 25
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_of_giving(ada, bob, tmp_path):
     whole = records(ada)
 

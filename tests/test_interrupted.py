@@ -205,6 +205,7 @@ def test_a_map_that_was_being_opened_or_closed_has_all_of_its_parts(tmp_path):
     assert at > 10
 
 
+@pytest.mark.slow
 def test_a_close_that_is_interrupted_anywhere_is_finished_by_the_next(tmp_path):
     root = make_store(tmp_path)
     at, is_raised = 1, True

@@ -93,6 +93,7 @@ def settle_by(how, shell):
     return shell.json("init", "--join")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["join", "theirs"])
 def test_two_stores_of_one_project_become_one_and_nothing_is_lost(tmp_path, how):
     people = two_stores(tmp_path)
@@ -134,6 +135,7 @@ def test_two_stores_of_one_project_become_one_and_nothing_is_lost(tmp_path, how)
     assert listing(third) == listing(bob)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["clone", "folder"])
 def test_what_waits_for_settings_is_told_on_both_sides(tmp_path, where):
     people = two_stores(tmp_path)
@@ -167,6 +169,7 @@ def listing(shell):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.json")}
 
 
+@pytest.mark.slow
 def test_settings_of_another_store_are_told_as_what_they_are(tmp_path):
     bob = two_stores(tmp_path)["bob"]
     git(bob.folder, "checkout", "--theirs", "--", bob.folder / ".periplus" / "config.toml")

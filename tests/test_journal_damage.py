@@ -80,6 +80,7 @@ def never(root):
     config.write_text(config.read_text().replace('sync = "mutation"', 'sync = "never"'))
 
 
+@pytest.mark.slow
 def test_where_nobody_syncs_a_changed_byte_before_the_last_line_is_found(tmp_path):
     """No mark says there what was acknowledged; what was written behind it does."""
     root = make_store(tmp_path)

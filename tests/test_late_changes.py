@@ -23,6 +23,7 @@ def settled(shell):
     return shell.json("review").due == []
 
 
+@pytest.mark.slow
 def test_it_is_told_until_somebody_settles_it(team):
     ada, bob, old = team
     new = ada.json("evolve", old, "Ports start at 9000").entities[0].id
@@ -80,6 +81,7 @@ def test_what_is_in_conflict_is_told_as_such_and_as_late(team):
     assert [(late.fields, late.writers) for late in said.changed_late] == [(["text"], ["bob"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["bob first", "carl first", "both"])
 def test_settling_what_came_late_in_conflict_does_not_settle_that_it_came_late(tmp_path, order):
     people = shared_project(tmp_path, "bob", "carl")
@@ -130,6 +132,7 @@ def test_what_comes_after_it_was_settled_is_told_anew(team, tmp_path):
     assert (due.changed_late, due.changed_by) == (["rationale"], ["dan"])
 
 
+@pytest.mark.slow
 def test_what_was_ended_and_not_replaced_is_not_told_as_superseded(team):
     ada, bob, _ = team
     made = [ada.json("handoff", "write", f"The shop opens, part {number}").handoff.id for number in range(6)]

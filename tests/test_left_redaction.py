@@ -425,6 +425,7 @@ def test_what_an_earlier_version_left_in_place_is_told(ada, eve, tmp_path):
     assert is_sound(cay)
 
 
+@pytest.mark.slow
 def test_what_a_stop_left_in_place_behind_the_audit_record_is_told(eve, tmp_path):
     """Wherever a redaction was stopped: what it said is taken out is, or doctor says that it is not."""
     silent, seen, at = [], 0, 0

@@ -113,6 +113,7 @@ def test_pages_of_what_is_left(tmp_path):
             _same_on(journal, RecordFilter(), [store.lineage], {}, limit)
 
 
+@pytest.mark.slow
 def test_a_long_answer_says_what_short_ones_say(tmp_path):
     store = long_store(tmp_path, LONG + 200)
 

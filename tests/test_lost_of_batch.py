@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from periplus.base.clock import SystemClock
 from periplus.journal.checkpoint import KEY_RECORDS_A_LINE
 from periplus.journal.checkpointing import make_checkpoint
@@ -15,6 +17,7 @@ from support import WRITER, item, make_store, open_journal
 COUNT = 2 * KEY_RECORDS_A_LINE + 7
 
 
+@pytest.mark.slow
 def test_a_record_behind_the_first_line_of_its_key_keeps_its_place(tmp_path):
     root = make_store(tmp_path / "store", SystemClock())
 

@@ -80,6 +80,7 @@ def check_whole(shells, lineage, *names):
         assert all(f'"text":"{text}"' in said(shells[name], lineage) for text in TEXTS), name
 
 
+@pytest.mark.slow
 def test_who_has_what_another_lost_keeps_it(team):
     shells, lineage, _ = team
     ada, bob, carol = shells.values()
@@ -96,6 +97,7 @@ def test_who_has_what_another_lost_keeps_it(team):
     assert files(ada) == files(bob) == files(carol)
 
 
+@pytest.mark.slow
 def test_who_lost_it_has_it_again_with_the_next_sync(team):
     shells, lineage, one = team
     ada, bob, carol = shells.values()
@@ -156,6 +158,7 @@ def test_a_repair_takes_it_from_another_clone(team):
     assert "written again" not in shells["ada"]("sync", "--with", "../bob").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["../shared", "origin"])
 def test_it_comes_back_from_where_all_exchange(team, place):
     shells, lineage, _ = team
@@ -169,6 +172,7 @@ def test_it_comes_back_from_where_all_exchange(team, place):
     assert files(ada) == files(bob) == files(carol)
 
 
+@pytest.mark.slow
 def test_what_is_redacted_on_purpose_goes_from_those_who_kept_it(team):
     shells, lineage, _ = team
     ada, bob, _ = shells.values()
@@ -202,6 +206,7 @@ def test_who_redacts_is_told_of_records_whose_content_nobody_here_knows(team, tm
     assert not any(TEXTS[1] in said(shells[name], lineage) for name in ("ada", "bob"))
 
 
+@pytest.mark.slow
 def test_what_came_back_and_was_redacted_then_does_not_come_again(team):
     shells, lineage, _ = team
     ada, bob, _ = shells.values()
@@ -245,6 +250,7 @@ def all_of(shell):
     return b"".join(path.read_bytes() for path in segments(shell, "lin_*")).decode()
 
 
+@pytest.mark.slow
 def test_what_was_redacted_does_not_come_back_when_its_stub_is_damaged(tmp_path):
     """The stub that a repair makes has other bytes than the redaction's: what was taken out is known by seq and leaf hash."""
     shells, lineage, _ = begun(tmp_path, "bob", "carol")
@@ -267,6 +273,7 @@ def test_what_was_redacted_does_not_come_back_when_its_stub_is_damaged(tmp_path)
             shell("doctor")
 
 
+@pytest.mark.slow
 def test_a_copy_that_redacts_what_its_original_lost_takes_it_out_everywhere(tmp_path):
     """Its stub and the one that says that the record was lost meet: the former counts, whoever goes on with the segment."""
     shells, lineage, _ = begun(tmp_path, "bob", "carol")
@@ -300,6 +307,7 @@ def test_a_copy_that_redacts_what_its_original_lost_takes_it_out_everywhere(tmp_
         shell("doctor")
 
 
+@pytest.mark.slow
 def test_what_came_back_and_is_lost_again_comes_back_again(team):
     shells, lineage, one = team
     ada, bob, _ = shells.values()
@@ -429,6 +437,7 @@ def test_what_lay_in_an_object_is_kept_and_comes_back_too(stores):
     assert None not in payloads(carol, lineage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["ada", "carol"])
 def test_a_stop_at_every_call_of_taking_it(stores, tmp_path, who):
     roots = dict(zip(("ada", "bob", "carol"), stores, strict=True))

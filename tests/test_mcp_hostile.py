@@ -94,6 +94,7 @@ def deep(count):
     return b'{"a":' * count + b"1" + b"}" * count
 
 
+@pytest.mark.slow
 def test_no_argument_harms_the_server(served):
     with Raw(served) as raw:
         raw.shake_hands()
@@ -117,6 +118,7 @@ def test_no_argument_harms_the_server(served):
         assert [one.seq for one in project.journal.entities("note")] == [1], "what was refused begins no session"
 
 
+@pytest.mark.slow
 def test_no_line_harms_the_server(served):
     def call(number, arguments):
         return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"recall","arguments":%s}}' % (
@@ -179,6 +181,7 @@ def test_an_unknown_revision_is_offered_one_that_is_known(served):
         assert raw.ask(1, "ping")["result"] == {}
 
 
+@pytest.mark.slow
 def test_what_was_asked_is_answered_before_the_end(served):
     with Raw(served) as raw:
         raw.send(
@@ -266,6 +269,7 @@ def test_nothing_else_gets_between_the_lines(served):
         assert raw.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_locked_store_is_said(served):
     with Raw(served) as raw:
         raw.shake_hands()
@@ -368,6 +372,7 @@ def test_http_is_for_this_machine_alone(served):
                 assert other.connect_ex((address, port)) != 0
 
 
+@pytest.mark.slow
 def test_http_with_a_token(served):
     token = "secret-of-this-test-0123456789"
     with served.listening(env={"PERIPLUS_MCP_TOKEN": token}) as (url, _):
@@ -400,6 +405,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.sampled_from(TOOLS).flatmap(
     lambda tool: st.tuples(st.just(tool), st.dictionaries(st.sampled_from([*tool.arguments.__struct_fields__, "else"]), JSON, max_size=4) | JSON)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli_support import PERIPLUS
 from mcp_support import PATIENCE_S, Raw, Served
 from periplus.cli.mcp_commands import PORT
@@ -22,6 +24,7 @@ def block(language):
     return re.search(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_the_page_shows(tmp_path):
     served = Served(tmp_path)
     path = os.pathsep.join((os.path.dirname(PERIPLUS), os.environ["PATH"]))

@@ -64,6 +64,7 @@ def conform(served, url, scenarios):
     }
 
 
+@pytest.mark.slow
 def test_the_server_conforms(served):
     with served.listening() as (url, _):
         conform(served, url, OFFERED)
@@ -82,6 +83,7 @@ def fixture_server(served):
         process.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_what_the_suite_names_conforms_over_the_same_server(served):
     with fixture_server(served) as url:
         conform(served, url, OFFERED | NAMED)

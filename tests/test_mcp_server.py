@@ -148,6 +148,7 @@ async def the_whole_story(client, mode):
     return proof
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_session_over_stdio(served, mode, tmp_path):
     async def talk():
@@ -190,6 +191,7 @@ def test_a_session_over_http(served, mode):
         assert session.value["state"] == "sealed"
 
 
+@pytest.mark.slow
 def test_a_session_that_its_client_ends_lets_go_at_once(served):
     async def talk(url):
         async with served.at(url, name="cursor-vscode") as other:
@@ -236,6 +238,7 @@ def test_what_is_taken_after_its_session_was_ended_is_let_go_of_too(served, mean
         assert {one.value["state"] for one in project.journal.entities("session")} == {"sealed"}
 
 
+@pytest.mark.slow
 def test_two_agents_are_kept_apart(served):
     async def talk():
         async with served.client(name="claude-code") as one, served.client("auto", name="cursor-vscode") as other:
@@ -276,6 +279,7 @@ def test_who_it_was_started_for_writes(served):
 BUDGETS = (100, 250, 1_000, 4_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES if os.environ.get("PERIPLUS_EXHAUSTIVE") else MODES[:1])
 def test_answers_keep_their_budget(served, mode):
     with served.project() as project:
@@ -341,6 +345,7 @@ def test_a_trail_is_shown_and_paged(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_resources_are_listed_page_by_page(served):
     with served.project() as project:
         for number in range(120):
@@ -438,6 +443,7 @@ def declare(served, text):
         file.write(f"\n{text}")
 
 
+@pytest.mark.slow
 def test_it_works_in_the_session_that_the_agents_hooks_tell_of(served):
     """Else its hook would refuse an edit because of the agent's own claim."""
 
@@ -469,6 +475,7 @@ def test_it_works_in_the_session_that_the_agents_hooks_tell_of(served):
         assert sorted(one["agent"] for one in sessions.values()) == ["claude-code", "codex"]
 
 
+@pytest.mark.slow
 def test_a_claim_that_may_be_its_own_refuses_no_session_of_the_agent(served):
     """With several sessions open nobody can say which of them a connection serves."""
 
@@ -534,6 +541,7 @@ async def all_there_is(client, **asked):
         asked = {name: json.loads(value) for name, value in re.findall(r'(\w+)=(\[.*?\]|".*?"|\d+)(?:, |$)', words)}
 
 
+@pytest.mark.slow
 def test_what_a_brief_leaves_out_is_shown_by_the_call_that_it_names(served):
     with served.project() as project:
         traps = {
@@ -587,6 +595,7 @@ def test_what_names_no_file_is_told(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_refusals_name_calls_of_these_tools(served):
     async def talk():
         async with served.client(name="claude-code") as client, served.client(name="codex") as other:
@@ -665,6 +674,7 @@ def test_a_rule_whose_code_moved_is_told_at_its_new_path(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_who_writes_to_a_name_that_nearly_somebody_has_is_told(served):
     async def talk():
         async with served.client(name="codex") as other, served.client(name="claude-code") as client:

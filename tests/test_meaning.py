@@ -140,6 +140,7 @@ def test_the_index_with_vectors_stays_as_it_is_when_it_is_opened_again(place, mo
         assert os.stat(path).st_ino == index
 
 
+@pytest.mark.slow
 def test_a_store_that_somebody_writes_in_is_asked_all_the_same(place, model):
     import sqlite3
 

@@ -338,6 +338,7 @@ def test_a_circle_of_ancestors_ends():
     assert nearest_common_ancestors({"a": nodes["a"], "d": nodes["d"]}, nodes.get) == ["c"]
 
 
+@pytest.mark.slow
 @given(histories(), st.randoms(use_true_random=False), st.lists(st.integers(0, 14), min_size=2, max_size=3))
 def test_the_same_records_show_the_same_whatever_the_clone_and_the_order(changes, random, splits):
     wanted = Fold(first_of_each_version(changes)).entities()
@@ -364,6 +365,7 @@ def test_the_same_records_show_the_same_whatever_the_clone_and_the_order(changes
         index.close()
 
 
+@pytest.mark.slow
 @given(histories())
 def test_writing_what_is_shown_makes_the_version_that_was_shown_and_ends_the_conflict(changes):
     for entity in Fold(first_of_each_version(changes)).entities().values():

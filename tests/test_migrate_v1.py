@@ -49,6 +49,7 @@ def read(data, path="decisions/x.json"):
     return read_entity(text, document, path, TYPES, allow_secrets=True)
 
 
+@pytest.mark.slow
 @given(
     DOCUMENTS,
     STYLES,
@@ -77,6 +78,7 @@ def test_what_is_carried_comes_back(value):
     assert uncarry(json.loads(canonical(carried))) == foreign
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, STYLES)
 @settings(max_examples=300, deadline=None)
 def test_what_is_written_again_means_the_same(document, style):
@@ -86,6 +88,7 @@ def test_what_is_written_again_means_the_same(document, style):
     assert parse_text(again) == value
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, STYLES, st.sampled_from(["decisions", "notes"]), st.text(min_size=1, max_size=20).filter(str.strip))
 @settings(max_examples=300, deadline=None)
 def test_a_change_of_ours_changes_one_field_of_theirs(document, style, folder, text):

@@ -453,6 +453,7 @@ def test_a_run_is_shown_while_the_model_is_asked_and_the_request_is_the_provider
 # -- a real browser ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @browser
 def test_hostile_texts_are_texts(tmp_path, place):
     bench = place.bench([answer(HOSTILE, call("write", path="<b>x</b>", content=HOSTILE)), HOSTILE])
@@ -538,6 +539,7 @@ return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 """
 
 
+@pytest.mark.slow
 @browser
 def test_what_happens_is_followed_as_it_happens_and_the_end_is_told(tmp_path, place):
     asked, go_on = threading.Event(), threading.Event()

@@ -110,6 +110,7 @@ def test_every_command_answers_on_a_full_disk_whose_blocks_are_smaller_than_a_pa
         shell("doctor")
 
 
+@pytest.mark.slow
 @pytest.mark.rig
 @pytest.mark.parametrize("disk", [128], indirect=True)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])

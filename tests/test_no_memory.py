@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+import pytest
+
 from periplus.base.clock import SystemClock
 from periplus.base.errors import PeriplusError
 from periplus.journal.doctor import examine
@@ -28,6 +30,7 @@ def told(journal):
     return {entity.item_id: entity.value["text"] for entity in journal.entities()}
 
 
+@pytest.mark.slow
 def test_no_memory_at_any_call(tmp_path):
     root = make_store(tmp_path / "first", SystemClock())
     with open_journal(root) as journal:

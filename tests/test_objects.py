@@ -359,6 +359,7 @@ def test_stray_files_are_ignored(store, tmp_path):
 # ---- limits
 
 
+@pytest.mark.slow
 def test_a_decompression_bomb_is_stopped_at_the_limit(tmp_path):
     script = """
 import sys

@@ -70,6 +70,7 @@ def test_a_hook_does_not_stop_to_read_what_is_long_ago(alone):
     assert not is_cut()
 
 
+@pytest.mark.slow
 def test_what_clones_put_apart_in_place_of_one_thing_is_told(tmp_path):
     people = shared_project(tmp_path, "bob")
     ada, bob = people["ada"], people["bob"]

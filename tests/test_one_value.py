@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cli_support import shared_project
 
 
+@pytest.mark.slow
 def test_a_state_is_shown_with_the_reason_that_was_given_for_it(tmp_path):
     people = shared_project(tmp_path, "bob")
     ada, bob = people["ada"], people["bob"]

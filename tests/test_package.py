@@ -436,6 +436,7 @@ def test_only_what_is_in_the_file_is_examined(shell):
         assert os.fspath(file) not in [one.path for one in project.examine(derived=False).problems]
 
 
+@pytest.mark.slow
 def test_a_dry_run_makes_no_files_of_entities_and_waits_for_no_disk(shell, tmp_path):
     shell("remember", "a decision with a file", "--type", "decision")
     shell("export", "store.zip")
@@ -507,6 +508,7 @@ def forged(source, target, files):
     return target
 
 
+@pytest.mark.slow
 def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(shell, tmp_path):
     """It said that every one was verified, and that of bytes that are not what their name stands for."""
     shell("export", "store.zip")
