@@ -57,8 +57,6 @@ setup(
         *mypycify([{config!r}, *{modules!r}], opt_level="3", debug_level="0", group_name="periplus"),
         Extension("periplus.base._speed", ["periplus/base/_speed.c"], extra_compile_args=["-O3"]),
         Extension("periplus.base._values", ["periplus/base/_values.c"], extra_compile_args=["-O3"]),
-        *[Extension("periplus.journal._append", ["periplus/journal/_append.c"], extra_compile_args=["-O3"])
-          for _ in range({is_linux!r})],
     ],
 )
 """
@@ -79,8 +77,7 @@ def compile_tree(folder: str) -> list[str]:
         setup = os.path.join(work, "setup.py")
         with open(setup, "w", encoding="utf-8") as file:
             config = f"--config-file={os.path.join(ROOT, 'pyproject.toml')}"
-            is_linux = sys.platform == "linux" and sys.byteorder == "little" and sys.maxsize > 2**32
-            file.write(_SETUP.format(config=config, modules=list(COMPILED), is_linux=int(is_linux)))
+            file.write(_SETUP.format(config=config, modules=list(COMPILED)))
         subprocess.run(
             [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
             cwd=work, check=True, capture_output=True, text=True, env={**os.environ, "MYPYPATH": work},

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 
 from faulty_files import Fault, FaultyFiles
 from periplus.base.canonical import DEPTH_MAX, INTEGER_MAX, check
-from periplus.base.errors import DamageError, OutcomeUnknownError, PeriplusError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, PeriplusError, UsageError
 from periplus.base.files import Files, FolderWatch
 from periplus.journal.doctor import examine
 from support import WRITER, item, make_store, open_journal, segment_path, settle
@@ -53,10 +55,6 @@ def warm(root):
 
 
 def is_short(journal):
-    if journal._quick is not None:  # the native build's own
-        added = journal._quick.native.enter(journal, 5.0, journal.end(), journal.durable_seq)
-        journal._quick.native.let_go(journal)
-        return added == b""
     with journal._lock.holding(5.0, None, journal._is_in_place) as is_in_place:
         return is_in_place and journal._writer.is_as_left(journal.end())
 
@@ -186,6 +184,47 @@ def test_a_segment_that_is_replaced_while_it_is_synced_is_not_acknowledged(root)
             journal.mutate(put(3), WRITER, project=False)
         files.is_on = False
         assert journal.mutate(put(3), WRITER, key=caught.value.key, project=False).repeated
+    check_sound(root, 4)
+
+
+def test_bytes_that_come_during_a_mutation_are_not_written_behind(warm, root):
+    """Of somebody who asks for no lock: nothing is acknowledged, and nothing stands behind them."""
+
+    def write(transaction):
+        put(4)(transaction)
+        with segment_path(warm).open("ab") as file:
+            file.write(b'{"v":2,"seq":4,"garbage')
+
+    with pytest.raises(DamageError, match="changed while the lock was held"):
+        warm.mutate(write, WRITER, project=False)
+    assert warm.mutate(put(5), WRITER, project=False).first_seq == 4
+    check_sound(root, 4)
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_map_that_is_cut_during_a_mutation_ends_no_process(warm, root, size):
+    def write(transaction):
+        put(4)(transaction)
+        os.truncate(Path(root, "journal", "flush"), size)
+
+    assert warm.mutate(write, WRITER, project=False).first_seq == 4
+    assert warm.mutate(put(5), WRITER, project=False).first_seq == 5
+    check_sound(root, 5)
+
+
+def test_a_file_that_may_not_grow_is_told_and_nothing_is_half_there(warm, root):
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (segment_path(warm).stat().st_size + 100, hard))
+        with pytest.raises(EnvironmentFailure, match="only 100 of"):
+            warm.mutate(put(4), WRITER, project=False)
+        with pytest.raises(EnvironmentFailure):
+            warm.mutate(put(4), WRITER, project=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert warm.mutate(put(5), WRITER, project=False).first_seq == 4
     check_sound(root, 4)
 
 

@@ -36,11 +36,6 @@ SAME_TESTS = (
     "test_trail_codec.py", "test_trail_builder.py", "test_merkle.py", "test_tiles.py", "test_multiproof.py", "test_attack_trail.py", "test_interop_claude.py",
     "test_interop_guards.py", "test_interop_commands.py", "test_interop_shell.py", "test_secrets.py",
 )  # fmt: skip
-JOURNAL_TESTS = (
-    "test_quick_way.py", "test_interrupted.py", "test_append_path.py", "test_journal.py", "test_journal_damage.py", "test_group_commit.py",
-    "test_golden_journal.py", "test_nearly_full.py", "test_two_writers.py", "test_lock.py", "test_storm.py", "test_attack_journal.py",
-)  # fmt: skip
-READING = ("test_every_truncation", "test_every_changed_byte")  # half a minute, of what the short way has no part in
 HOSTILE_ROUNDS = 3_000
 LENGTHS = (*range(200), 1_000, 4_096, 70_000)
 
@@ -125,21 +120,6 @@ def test_the_compiled_form_passes_the_same_tests(tree):
     )
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr
     assert " passed" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the short way of an append is Linux's")
-def test_the_short_way_of_an_append_passes_the_tests_of_the_journal(tree, tmp_path):
-    log = tmp_path / "log"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "quick_appends", "-k", f"not {' and not '.join(READING)}",
-         *(f"tests/{name}" for name in JOURNAL_TESTS)],
-        cwd=ROOT, capture_output=True, text=True, timeout=900, check=False,
-        env={**os.environ, "PYTHONPATH": f"{tree}:{ROOT / 'tests'}", "QUICK_APPENDS_LOG": str(log), "PERIPLUS_KILLS": "100"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr
-    assert "test_quick_way.py" not in done.stdout or shutil.which("strace") is None, done.stdout
-    assert log.stat().st_size > 1_000, "it was hardly taken"
 
 
 def test_both_forms_write_the_same_bytes(tree):

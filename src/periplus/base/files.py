@@ -265,10 +265,6 @@ class FolderWatch:
         self.close()  # another stands there now
         return None
 
-    def held(self) -> tuple[int, tuple[int, int, int, int]] | None:
-        """What ``sameness`` asks and compares with: the open folder's descriptor, its device, inode and times in ns."""
-        return None if self._stamp is None or self._fd < 0 else (self._fd, self._stamp)
-
     def names(self) -> list[str]:
         """The folder's names, in no order; not to be changed. The same list as long as it is relied on. Raises OSError."""
         stamp = _stamp_of(os.stat(self.path))

@@ -18,7 +18,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["HUNGRY_S", "LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "sign", "signature"]
+__all__ = ["HUNGRY_S", "LOCK_PATIENCE_S", "Holder", "Holding", "Lock", "holder_of", "sign"]
 
 import fcntl
 import functools
@@ -94,11 +94,6 @@ def _since_ms(text: str) -> int:
         return 0
 
 
-def signature() -> tuple[bytes, bytes]:
-    """What a holder says of itself before the time and behind it."""
-    return _who(os.getpid()), _command()
-
-
 def sign(fd: int) -> bytes:
     """Write into a lock that is held who holds it since now, for people; gives what was written."""
     since = format_ms(time.time_ns() // 1_000_000)
@@ -150,11 +145,6 @@ class Lock:
     @property
     def path(self) -> str:
         return self._path
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Device and inode of the lock's file, as it was when it was opened last."""
-        return self._place
 
     @property
     def is_held(self) -> bool:

@@ -120,16 +120,6 @@ class FlushMap:
         self._bells: list[Bell] = []  # of the writers' lock; of the syncs with an even and with an odd number
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
-    @property
-    def path(self) -> str:
-        return self._path
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Device and inode of the file that is mapped. Raises OSError."""
-        status = os.fstat(self._fd)
-        return status.st_dev, status.st_ino
-
     def close(self) -> None:
         self._lock.close()
         self._unmap()
@@ -455,10 +445,6 @@ class FlushMap:
         except OSError:
             return False
         return is_whole and self._room.is_enough()
-
-    def has_room(self) -> bool:
-        """Whether the disk has room for what is written to the map."""
-        return self._room.is_enough()
 
     def _open(self) -> bool:
         self._unmap()

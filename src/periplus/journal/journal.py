@@ -32,9 +32,8 @@ from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.connection import AtWorkError
 from periplus.journal.guard import guard
 from periplus.journal.index import HistoryNeededError
-from periplus.journal.lineage import START, Position
+from periplus.journal.lineage import START
 from periplus.journal.overlay import Added, UnmergedError, names_in
-from periplus.journal.quick import QuickWay, quick_way
 from periplus.journal.reader import JournalReader
 from periplus.journal.receipt import Pending, receipt_of, written_by
 from periplus.journal.settings import (
@@ -89,19 +88,13 @@ class Journal(JournalReader):
                 self._need_keys(key, key_ms)  # it may be older than the keys that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
-        way, receipt = self._quick, None
-        segment = way.segment if way is not None else self.end().segment
+        segment = self.end().segment
         if self._is_mutating:
             raise _within_itself()
         self._pass_over()
         try:
             self._is_mutating = True
-            if way is not None and durable:
-                receipt = self._mutate_quickly(way, fn, writer, key, patience_s)
-                if receipt is not None and not project and self._is_all_done(way):
-                    return receipt
-            if receipt is None:
-                receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
+            receipt = self._mutate(fn, writer, key, durable=durable, patience_s=patience_s)
         finally:
             self._is_mutating = False
         if receipt.repeated or not receipt.record_count:
@@ -221,8 +214,6 @@ class Journal(JournalReader):
             receipt, pending = self._write(fn, writer, key, durable=durable)
         if pending is not None:
             self._make_durable(pending, receipt, patience_s)
-        if self._quick is None or self._quick.token is not self._writer_of(self.lineage).settled_token:
-            self._find_quick_way()
         return receipt
 
     def _have_folder(self) -> None:
@@ -249,132 +240,9 @@ class Journal(JournalReader):
             self._make_durable(pending, receipt, LOCK_PATIENCE_S)
         return receipt
 
-    def close(self) -> None:
-        self.check_idle()
-        self._drop_quick_way()
-        super().close()
-
-    def _drop_quick_way(self) -> None:
-        if self._quick is not None:
-            self._quick.close()
-            self._quick = None
-
-    def _find_quick_way(self) -> None:
-        """The short way from here on, where there is one."""
-        self._drop_quick_way()
-        if self.syncs and self._writer is not None and self._writer.validated is not None:
-            self._quick = quick_way(self._lock, self._writer, self.files, self.settings.journal.segment_bytes)
-
-    def _mutate_quickly(
-        self, way: QuickWay, fn: Callable[[Transaction], object], writer: Writer, key: str, patience_s: float
-    ) -> Receipt | None:
-        """As ``_mutate`` where all is as usual; None where it is not: nothing was done then, and no lock is held."""
-        end = self._seen.get(way.lineage)
-        if end is None or not self._is_usual(way, writer):
-            return None
-        native, me, pending = way.native, object(), None
-        try:
-            added = native.enter(me, patience_s, end, self.durable_seq)
-            if added is None or self._seen.get(way.lineage) is not end:  # a signal's handler may have read or written
-                return None
-            if added:
-                end = self._step_over_added(way, end, added)
-            receipt = self._receipt_of(key) if key else None
-            if receipt is not None:
-                self._writer_of(way.lineage).took_epoch(native.epoch)
-                pending = self._unsettled(receipt.lineage, receipt.last_seq)
-            else:
-                transaction = Transaction(self.types, self._heads_to_write, self._shown, self.check_said)
-                fn(transaction)
-                self._owner.check()  # as in _write
-                receipt = self._append_quickly(way, end, transaction.drafts, writer, key)
-                if receipt is None:
-                    self._writer_of(way.lineage).took_epoch(native.epoch)
-                    receipt, pending = self._write_drafts(way.lineage, transaction.drafts, writer, key, durable=True)
-                else:
-                    pending = self._finish_quickly(way, receipt, me)
-        finally:
-            native.let_go(me)
-        if pending is not None:
-            self._make_durable(pending, receipt, patience_s)
-        return receipt
-
-    def _is_usual(self, way: QuickWay, writer: Writer) -> bool:
-        """Whether all is in order where the view ends."""
-        own, appender = self._own, self._writer
-        if own is None or own.lineage != way.lineage or appender is None or appender.known_writer is not writer:
-            return False
-        if self.is_stale or self.damage is not None or self._tail is not None or self._taken.has_floors:
-            return False
-        return way.has_room()
-
-    def _is_all_done(self, way: QuickWay) -> bool:
-        """Whether nothing follows from a mutation: no roll, no work for the index, nobody who is to be told."""
-        if self.after_mutation is not None or self._taken.record_count + self._added_count > OVERLAY_RECORDS_MAX:
-            return False
-        return self._seen.get(way.lineage, START).segment == way.segment
-
-    def _step_over_added(self, way: QuickWay, end: Position, added: bytes) -> Position:
-        """Have the view end behind the lines that others wrote, whole and checked; gives that end."""
-        native = way.native
-        now = Position(end.segment, native.end, native.next_seq, native.sum)
-        lines = Added(end.segment, end.offset, end.next_seq, now.next_seq - end.next_seq, added)
-        self._step_over(way.lineage, now, lines, names_in(added))
-        self.durable_seq = max(self.durable_seq, native.durable)
-        return now
-
-    def _append_quickly(
-        self, way: QuickWay, end: Position, drafts: list[Draft], writer: Writer, key: str
-    ) -> Receipt | None:
-        """Under the lock: write the one draft at ``end``; None where that takes the long way."""
-        if len(drafts) != 1 or self._seen.get(way.lineage) is not end or self.damage is not None:
-            return None  # what was read for it may have shown that all is not as usual
-        draft = drafts[0]
-        try:
-            made = way.append(draft, writer, key, self.random, self.clock)
-        except BaseException as error:  # as in _append
-            self._start_over(self._writer_of(way.lineage))
-            if isinstance(error, OSError):
-                raise self._writer_of(way.lineage).not_written(error, way.segment) from error
-            raise
-        if made is None:
-            return None
-        if isinstance(made, int):
-            self._start_over(self._writer_of(way.lineage))
-            raise self._writer_of(way.lineage).not_whole(made, way.segment)
-        added, end, receipt = made
-        self._step_over(way.lineage, end, added, (draft.item_id.encode(),))
-        self._sizes[way.lineage] = (end.segment, end.offset, way.inode)
-        return receipt
-
-    def _finish_quickly(self, way: QuickWay, receipt: Receipt, me: object) -> Pending | None:
-        """Give the lock back; when this returns, the record of ``receipt`` is on the disk, but for what it gives."""
-        native = way.native
-        try:
-            found: int = native.finish()
-        except BaseException:  # as in _make_durable
-            self._start_over(self._writer_of(way.lineage))
-            raise
-        if found > 0:
-            self.durable_seq = max(self.durable_seq, found)
-            return None
-        appender = self._writer_of(way.lineage)
-        if found < 0:
-            cause = OSError(-found - 1000, os.strerror(-found - 1000)) if found <= -1000 else None
-            told = appender.replaced(way.segment, receipt.key)
-            if cause is not None:
-                told = appender.not_synced(cause, way.segment, receipt.key)
-            native.let_go(me)  # the segment is marked: who leads now sees it
-            self._start_over(appender)
-            raise told from cause
-        from periplus.journal.flush import Written
-
-        return Pending(Written(way.segment, receipt.last_seq, native.epoch), self.end(), native.leaf)
-
     def _start_over(self, appender: SegmentWriter) -> None:
         """Whatever went wrong with a write: those descriptors are not used again, what lies there now is looked at anew."""
         appender.close()
-        self._drop_quick_way()
         self._forget()
         self._try_refresh()
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal.index import SEVERAL_MAX, HistoryNeededError, Index, IndexedRecord, node_of, payload_of
-from periplus.journal.native import APPEND
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, entity_of_head, is_sound_change
 
@@ -41,9 +40,6 @@ class Added(NamedTuple):
 
 def names_in(data: bytes) -> list[bytes] | None:
     """The id of each entity that records in the lines ``data`` are of, and perhaps others; None where it takes a closer look."""
-    if APPEND is not None:
-        named: list[bytes] | None = APPEND.names_in(data)
-        return named
     if b"\\" in data and b"\\u" in data:
         return None  # a name may be written in another way
     found = _NAMES.findall(data)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from periplus.journal.projection import Looked, Projector
-    from periplus.journal.quick import QuickWay
     from periplus.journal.transaction import Said, Writer
     from periplus.journal.writing import SegmentWriter
 
@@ -100,7 +99,6 @@ class JournalReader(Resting):
         self.durable_seq = 0  # of our own lineage: known to be on disk
         self._is_mutating = False  # this thread is within ``mutate``, up to where the records are durable
         self._writer: SegmentWriter | None = None
-        self._quick: QuickWay | None = None
         self._watches: dict[str, FolderWatch] = {}
         self._readers: dict[str, LineageReader] = {}
         self.kept_payloads: dict[str, bytes] = {}  # of versions whose records are elsewhere: see ``unmerged``

@@ -12,7 +12,6 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import derived_id, is_id
 from periplus.base.tuples import NamedTuple
-from periplus.journal.native import APPEND
 from periplus.journal.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state import Entity, EntityType, Head
 
@@ -141,12 +140,6 @@ class Transaction:
         if len(heads) > PARENTS_MAX:
             heads = self._joined(item_type, item_id, heads)
         parents = _versions(heads) if heads else ()
-        if APPEND is not None and len(parents) < 2 and type(payload) is dict:
-            draft: Draft | None = APPEND.draft(Draft, action, item_type, item_id, parents, payload, summary)
-            if draft is not None:
-                self.drafts.append(draft)
-                self._latest[item_type, item_id] = (draft, heads)
-                return draft.version
         return self._draft(heads, action, item_type, item_id, parents, canonical(payload), summary)
 
     def place(

@@ -6,12 +6,12 @@ fails before the sync has ended leaves bytes that count for nothing and that the
 
 from __future__ import annotations
 
-__all__ = ["Appended", "SegmentWriter", "Validated"]
+__all__ = ["Appended", "SegmentWriter"]
 
 import binascii
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -52,11 +52,7 @@ POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
 _ROOM_BYTES: Final = 256 * 1024
 _ADDED_BYTES_MAX: Final = 64 * 1024
-_QUICK_FROM: Final = 2  # a process that writes a batch or two and ends has no use for the short way
 _ROOM_FROM: Final = 16  # a process that writes a few batches and ends has no use for room
-
-
-FolderStamp: TypeAlias = tuple[int, tuple[int, int, int, int]]
 
 
 class Appended(NamedTuple):
@@ -66,22 +62,6 @@ class Appended(NamedTuple):
     end: Position
     inode: int
     batch: Written
-
-
-class Validated(NamedTuple):
-    """What was found in order under the lock; ``token`` is the same object as long as nothing was validated anew.
-
-    ``fd`` is that of the segment at ``path``, whose device and inode are ``place``; ``mark_fd`` that of the durable mark;
-    ``folders`` are the journal's and ours, as ``FolderWatch.held`` gives them.
-    """
-
-    token: object
-    segment: int
-    path: str
-    place: tuple[int, int]
-    fd: int
-    mark_fd: int
-    folders: tuple[FolderStamp, FolderStamp]
 
 
 class SegmentWriter:
@@ -100,10 +80,9 @@ class SegmentWriter:
         self._place = (0, 0)
         self._paths: tuple[int, str] = (0, "")
         self._mark_fd = -1
-        self.known_writer: Writer | None = None  # whose records were read back once
+        self._known_writer: Writer | None = None  # whose records were read back once
         self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
         self._settled: tuple[Callable[[], bool], Callable[[], bool]] | None = None  # see ``settle``
-        self._stamps: tuple[FolderStamp, FolderStamp] | None = None  # of the folders that ``_settled`` asks
         self._left: Position | None = None  # where we wrote up to
         self._batches = 0  # that this process wrote
         self._room = (0, 0)  # segment, and up to where room was asked for
@@ -140,28 +119,6 @@ class SegmentWriter:
         is_open = self._fd >= 0 and self._is_found(self._segment)
         is_settled = others is not None and mine is not None and is_open and lock.is_current()
         self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
-        held = (folder.held(), self._watch.held()) if self._settled is not None else (None, None)
-        self._stamps = (held[0], held[1]) if held[0] is not None and held[1] is not None else None
-
-    @property
-    def settled_token(self) -> object:
-        """Another object, or None, once something has to be validated anew, or was."""
-        return self._settled
-
-    @property
-    def validated(self) -> Validated | None:
-        """What ``settle`` found in order, once some batches were written; None where something changed since."""
-        if self._settled is None or self._stamps is None or self._batches < _QUICK_FROM or self._fd < 0:
-            return None
-        self._open_mark()
-        if self._mark_fd < 0:
-            return None
-        path = self._path(self._segment)
-        return Validated(self._settled, self._segment, path, self._place, self._fd, self._mark_fd, self._stamps)
-
-    def took_epoch(self, epoch: int) -> None:
-        """Go on in the flush map's ``epoch``, which somebody else of this process found in order under the lock."""
-        self._epoch = epoch
 
     def is_in_place(self) -> bool:
         """Whether the folders have the names that they had when all was validated.
@@ -295,11 +252,11 @@ class SegmentWriter:
                 salt, txn, summary, payload, ref, deleted, voids, durable,
             )  # fmt: skip
             line, leaf = encode_line(record)
-            if not version or writer is not self.known_writer:
+            if not version or writer is not self._known_writer:
                 # What a transaction makes of state is of the right types; what it passes through, and who writes, is
                 # read back once.
                 decode_line(line[:-1])
-                self.known_writer = writer
+                self._known_writer = writer
             if line.find(b"\n") != len(line) - 1:
                 raise AssertionError("a record of more than one line would have been written")
             lines.append(line)
@@ -336,20 +293,13 @@ class SegmentWriter:
         try:
             written = self._files.write(self._fd, buffer)
         except OSError as error:
-            raise self.not_written(error, segment) from error
+            raise environment_failure(error, "write to", self._path(segment)) from error
         if written != len(buffer):
-            raise self.not_whole(written, segment, of=len(buffer))
-
-    def not_written(self, error: OSError, segment: int) -> EnvironmentFailure:
-        return environment_failure(error, "write to", self._path(segment))
-
-    def not_whole(self, written: int, segment: int, of: int = 0) -> EnvironmentFailure:
-        """A write that ended after ``written`` bytes ``of`` so many, where that is known."""
-        return EnvironmentFailure(
-            f"only {written:,} {f'of {of:,} ' if of else ''}bytes could be written to {self._path(segment)}",
-            safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
-            mend="Free some space, then repeat the command.",
-        )
+            raise EnvironmentFailure(
+                f"only {written:,} of {len(buffer):,} bytes could be written to {self._path(segment)}",
+                safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
+                mend="Free some space, then repeat the command.",
+            )
 
     def settled(self, end: Position, last_seq: int) -> Written:
         """What is to wait for before records up to ``last_seq``, which somebody else may have written, are acknowledged.
@@ -390,18 +340,10 @@ class SegmentWriter:
         try:
             self._files.sync_data(self._fd)
         except OSError as error:
-            raise self.not_synced(error, segment, key) from error
+            self._poison(segment)
+            raise _unknown(self._path(segment), error.strerror or str(error), key) from error
         if not self._is_in_place(segment):
-            raise self.replaced(segment, key)
-
-    def not_synced(self, error: OSError, segment: int, key: str) -> OutcomeUnknownError:
-        """What is told of a sync that failed; nobody writes to ``segment`` again."""
-        self._poison(segment)
-        return _unknown(self._path(segment), error.strerror or str(error), key)
-
-    def replaced(self, segment: int, key: str) -> OutcomeUnknownError:
-        """What is told where the file that was synced is no longer the one that its name leads to."""
-        return _unknown(self._path(segment), "the file was replaced while it was written", key)
+            raise _unknown(self._path(segment), "the file was replaced while it was written", key)
 
     def _is_in_place(self, segment: int) -> bool:
         """Whether the file that we wrote to is still the one that the name leads to."""
