@@ -6,18 +6,21 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 STAMP := $(VENV)/.installed
 NODE_STAMP := tests/node/node_modules/.installed
 
-.PHONY: run setup test test-all test-ci node quick check bench native lock clean
+.PHONY: run setup test test-all test-ci node quick check bench lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+# Parts in C are built here as by any `pip install`: what they are made of is named, so that none is older than its source.
+$(STAMP): requirements.lock pyproject.toml setup.py $(wildcard src/periplus/base/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Periplus needs Python 3.11 or later; name one: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
+	rm -f src/periplus/base/*.so
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/periplus --version
 	$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
 
@@ -49,13 +52,7 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.14  # mypyc refuses there what can never run
 	$(BIN)/lint-imports
-
-# The codecs of trails, compiled: a tree for PYTHONPATH and a wheel for this machine. Needs a C compiler; nobody needs it.
-native: setup
-	$(BIN)/python hatch_build.py build/native
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)

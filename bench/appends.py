@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from bench.codec import forms
 from bench.measure import Bench, Row, figure, in_turn, pooled, row
 from bench.processes import environment
 from bench.samples import REPOSITORY
@@ -44,10 +43,9 @@ def measure(bench: Bench) -> Iterator[Row]:
     alone, crowd, whole = (_store(bench.folder, name) for name in ("alone", "crowd", "whole"))
     lines, rows, many_rows = (os.path.join(bench.folder, name) for name in ("lines", "one.sqlite", "many.sqlite"))
     each = max(count // 2, 5)
-    trees = {"" if form == "plain" else f", {form}": tree for form, tree in forms(bench)}
 
-    def side(kind: str, place: str, writers: int = 1, tree: str | None = None) -> Callable[[], Round]:
-        return lambda: run_writers(kind, place, lines, count if writers == 1 else each, writers, tree)
+    def side(kind: str, place: str, writers: int = 1) -> Callable[[], Round]:
+        return lambda: run_writers(kind, place, lines, count if writers == 1 else each, writers)
 
     side("journal", alone)()  # the bytes for the others
     keep_lines(alone, lines)
@@ -58,13 +56,12 @@ def measure(bench: Bench) -> Iterator[Row]:
         "T": side("bare", os.path.join(bench.folder, "bare")),
         "room": side("room", os.path.join(bench.folder, "room")),
         "T eight": side("bare", os.path.join(bench.folder, "bare eight"), PROCESSES),
+        "one": side("journal", alone),
+        "eight": side("journal", crowd, PROCESSES),
+        "whole": side("whole", whole),
+        "sqlite": side("sqlite", rows),
+        "sqlite eight": side("sqlite", many_rows, PROCESSES),
     }
-    for form, tree in trees.items():
-        sides[f"one{form}"] = side("journal", alone, 1, tree)
-        sides[f"eight{form}"] = side("journal", crowd, PROCESSES, tree)
-        sides[f"whole{form}"] = side("whole", whole, 1, tree)
-    sides["sqlite"] = side("sqlite", rows)
-    sides["sqlite eight"] = side("sqlite", many_rows, PROCESSES)
     bench.say(f"{rounds} rounds of {count} appends; {PROCESSES} processes of {each}")
     found = in_turn(rounds, sides, collect=False)
     flush_ms = pooled([one.waits_s for one in found["T"]], 0.5).value * 1e3
@@ -74,17 +71,11 @@ def measure(bench: Bench) -> Iterator[Row]:
         ("write into room + fdatasync", "room", "sqlite", "SQLite, WAL, FULL"),  # and any log that is written in place
         (f"write + fdatasync, {PROCESSES} processes", "T eight", "T", "one process"),
         (f"write + fdatasync, {PROCESSES} processes", "T eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
-    ]
-    compared += [
-        (f"{label}{form}", f"{ours}{form}", f"{theirs}{form}" if theirs == "one" else theirs, name)
-        for form in trees
-        for label, ours, theirs, name in (
-            ("one writer", "one", "T", "write + fdatasync"),
-            ("one writer", "one", "sqlite", "SQLite, WAL, FULL"),
-            (f"{PROCESSES} processes", "eight", "one", "one writer"),
-            (f"{PROCESSES} processes", "eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
-            ("one writer, with files and index", "whole", "T", "write + fdatasync"),
-        )
+        ("one writer", "one", "T", "write + fdatasync"),
+        ("one writer", "one", "sqlite", "SQLite, WAL, FULL"),
+        (f"{PROCESSES} processes", "eight", "one", "one writer"),
+        (f"{PROCESSES} processes", "eight", "sqlite eight", f"SQLite, {PROCESSES} processes"),
+        ("one writer, with files and index", "whole", "T", "write + fdatasync"),
     ]
     for label, ours, theirs, name in compared:
         rates = {key: figure([one.rate for one in found[key]]) for key in (ours, theirs)}
@@ -94,14 +85,14 @@ def measure(bench: Bench) -> Iterator[Row]:
             yield row("append", f"{label}, {words}", "ms", mine, name, other)
 
 
-def run_writers(kind: str, place: str, lines: str, count: int, writers: int, tree: str | None = None) -> Round:
+def run_writers(kind: str, place: str, lines: str, count: int, writers: int) -> Round:
     os.sync()  # nobody pays for what another side left unsynced
     argv = [sys.executable, "-m", "bench.appender", kind, place, lines, str(count)]
     running = [
         subprocess.Popen(
             [*argv, str(number)],
             cwd=REPOSITORY,
-            env=environment() if tree is None else {**environment(), "PYTHONPATH": tree},
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

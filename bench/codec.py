@@ -1,6 +1,6 @@
 """The codec beside version 1 written down plainly (``flux_plain``), on the same steps: encode, decode, verify, size.
 
-Each form of the codec, plain Python and the native build, is measured in a process of its own, in turn with the plain
+Each form of the codec, plain Python and native, is measured in a process of its own, in turn with the plain
 version 1 in that process; figures are processor time. Both sides go from values to the bytes of a whole file and
 back, every text resolved. Ours has times, outcomes, commitments, a tree and receipts on top, which version 1 has not.
 """
@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +23,8 @@ from typing import Any, Final, NamedTuple
 from bench import flux_plain
 from bench.flux_plain import KEYS, FluxProgram, FluxStep, Opcode
 from bench.measure import Bench, Figure, Row, figure, in_turn, row
-from bench.processes import environment
-from bench.samples import REPOSITORY, TRANSCRIPTS, Texts
+from bench.processes import Form, run_child
+from bench.samples import TRANSCRIPTS, Texts
 from periplus.base.files import Files
 from periplus.base.speed import IS_NATIVE
 from periplus.interop import import_transcript
@@ -44,7 +43,6 @@ from periplus.trail import (
     verify,
 )
 
-NATIVE_TREE: Final = os.path.join(REPOSITORY, "build", "native")
 _BASELINE: Final = "version 1, plain"
 _WORKS: Final = ("encoded", "decoded", "verified")
 _BEGUN_MS: Final = 1_767_225_600_000
@@ -55,10 +53,10 @@ def measure(bench: Bench) -> Iterator[Row]:
     count, rounds = bench.size(30_000, 300), bench.size(5, 1)
     real = [*_real_files()]
     materials = ["worklog", *(["real"] if real else [])]
-    for form, tree in forms(bench):
+    for form in forms(bench):
         for material in materials:
             bench.say(f"{form}, {material}: {rounds} rounds")
-            found = in_a_process("bench.codec", tree, material, str(count), str(rounds))
+            found = run_child(material, str(count), str(rounds), form=form, module="bench.codec")
             if found["is_native"] != (form == "native"):
                 raise RuntimeError(f"the {form} form was asked for and did not run")
             for what in _WORKS:
@@ -69,35 +67,15 @@ def measure(bench: Bench) -> Iterator[Row]:
         yield from _sizes(real, os.path.join(bench.folder, "objects"))
 
 
-def forms(bench: Bench) -> Iterator[tuple[str, str | None]]:
-    """Plain Python, and the native build as a tree for PYTHONPATH where there is a compiler; quickly, plain alone."""
-    yield "plain", None
+def forms(bench: Bench) -> Iterator[Form]:
+    """Plain Python, and the native form where this installation has it; quickly, plain alone."""
+    yield "plain"
     if bench.is_quick:
         return
-    sys.path.insert(0, REPOSITORY)
-    from hatch_build import compile_tree, is_current
-
-    if not is_current(NATIVE_TREE):
-        bench.say("building the native form")
-        try:
-            compile_tree(NATIVE_TREE)
-        except (OSError, subprocess.CalledProcessError) as error:
-            bench.say(f"no native form here: {error}")
-            return
-    yield "native", NATIVE_TREE
-
-
-def in_a_process(module: str, tree: str | None, *arguments: str) -> dict[str, Any]:
-    """What ``module`` prints as JSON when it is run with ``arguments``, on the native ``tree`` or without."""
-    with_tree = {"PYTHONPATH": tree} if tree is not None else {}
-    argv = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(
-        argv, cwd=REPOSITORY, env={**environment(), **with_tree}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    if IS_NATIVE:
+        yield "native"
+    else:
+        bench.say("no native form here: it was installed without a compiler")
 
 
 # In the process

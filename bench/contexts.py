@@ -22,8 +22,9 @@ from typing import Final
 from msgspec import structs
 
 from bench import plain_contexts as plain
-from bench.codec import forms, in_a_process
+from bench.codec import forms
 from bench.measure import Bench, Row, figure, in_turn, row, timed
+from bench.processes import run_child
 from bench.samples import Texts
 from periplus.base.speed import IS_NATIVE
 from periplus.context import record
@@ -277,9 +278,9 @@ def _chain(bench: Bench) -> Iterator[Row]:
 def _tree(bench: Bench) -> Iterator[Row]:
     count = bench.size(1_000_000, 2_000)
     rounds = bench.size(3, 2)
-    for form, tree in forms(bench):
+    for form in forms(bench):
         bench.say(f"tree, {form}: {rounds} rounds over {count:,} leaves")
-        found = in_a_process("bench.contexts", tree, str(count), str(rounds))
+        found = run_child(str(count), str(rounds), form=form, module="bench.contexts")
         if found["is_native"] != (form == "native"):
             raise RuntimeError(f"the {form} form was asked for and did not run")
         yield row("context", f"tree over {count:,} leaves, {form}", "leaves/s", figure(found["tree"]), "plain, hexadecimal nodes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Spent", "checked_run", "environment", "periplus_command", "run_child", "spend"]
+__all__ = ["Form", "Spent", "checked_run", "environment", "module_command", "periplus_command", "run_child", "spend"]
 
 import json
 import os
@@ -10,9 +10,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from bench.samples import REPOSITORY
+
+Form: TypeAlias = Literal["plain", "native"]  # of Periplus: without its parts in C, and with them
+_PLAIN: Final = """
+import runpy, sys
+sys.modules["periplus.base._speed"] = sys.modules["periplus.base._values"] = None  # as where none was built
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
 
 
 class Spent(NamedTuple):
@@ -33,10 +41,15 @@ def periplus_command() -> list[str]:
     return [sys.executable, "-c", "from periplus.cli.main import run; run()"]
 
 
-def checked_run(argv: Sequence[str], tree: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run once and show what went wrong, before the same is measured; with the modules in ``tree``, if one is given."""
-    env = environment() if tree is None else {**environment(), "PYTHONPATH": tree}
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=REPOSITORY, check=False)
+def module_command(module: str, *arguments: str, form: Form = "native") -> list[str]:
+    """The command that runs ``module`` as it is installed here, or in its plain form."""
+    start = ["-c", _PLAIN] if form == "plain" else ["-m"]
+    return [sys.executable, *start, module, *arguments]
+
+
+def checked_run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run once and show what went wrong, before the same is measured."""
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment(), cwd=REPOSITORY, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")
     return done
@@ -55,8 +68,8 @@ def spend(argv: list[str], stdin: str = os.devnull) -> Spent:
     return Spent(wall_s, usage.ru_utime + usage.ru_stime)
 
 
-def run_child(*arguments: str, tree: str | None = None) -> dict[str, Any]:
-    """What ``bench.child`` says of one measurement made in a process of its own."""
-    done = checked_run([sys.executable, "-m", "bench.child", *arguments], tree)
+def run_child(*arguments: str, form: Form = "native", module: str = "bench.child") -> dict[str, Any]:
+    """The JSON that ``module`` prints of one measurement made in a process of its own."""
+    done = checked_run(module_command(module, *arguments, form=form))
     found: dict[str, Any] = json.loads(done.stdout)
     return found

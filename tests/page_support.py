@@ -43,7 +43,7 @@ def typed_in(block: str) -> list[Typed]:
 
 
 def plain(text: str) -> str:
-    """Without what differs from run to run: ids, digests, times, sizes."""
+    """Without what differs from run to run: ids, digests, times, sizes, and which form of Periplus it was."""
     text = ID.sub(lambda found: f"{found[0][:3]}_ID", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z?", "TIME", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d\b", "DATE", text)
@@ -51,7 +51,7 @@ def plain(text: str) -> str:
     text = re.sub(r"(version |^  )[0-9a-f]{12}(?=  |$)", r"\1VERSION", text, flags=re.MULTILINE)
     text = _COMMIT.sub("COMMIT", text)
     text = re.sub(r"\bbyte [\d,]{2,}", "byte PLACE", text)  # a record has the process id, of some digits
-    return re.sub(r"\([\d,]+ bytes\)", "(SIZE)", text)
+    return re.sub(r"\([\d,]+ bytes\)", "(SIZE)", text).replace("(plain Python)", "(native)")
 
 
 class House:

@@ -14,6 +14,7 @@ import pytest
 
 import periplus
 from cli_support import PERIPLUS, SECRET, Shell, claude_session, codex_session, decoded, fill, git, make_repository
+from periplus.base.speed import FORM, IS_NATIVE
 from periplus.cli.main import COMMANDS
 
 
@@ -61,7 +62,7 @@ def test_without_arguments_the_commands_are_listed(sh):
 
 
 def test_version(sh):
-    assert sh("--version").out == f"periplus {periplus.__version__}\n"
+    assert sh("--version").out == f"periplus {periplus.__version__} ({FORM})\n"
 
 
 @pytest.mark.parametrize(
@@ -714,9 +715,11 @@ def test_a_proof_that_the_journal_only_grew(store):
 def test_doctor_of_a_sound_store(known):
     done = known("doctor")
     assert done.lines[0].endswith("1 segment, 6 records, 6 versions, 5 entities, 1 object")
-    assert done.lines[1] == "sound: every checksum, version, object, trail and projection was checked"
+    assert done.lines[1] == f"checked by periplus {periplus.__version__} ({FORM})"
+    assert done.lines[2] == "sound: every checksum, version, object, trail and projection was checked"
     found = known.json("doctor")
     assert (found.sound, found.problems) == (True, [])
+    assert found.native == IS_NATIVE
 
 
 def test_doctor_warns_of_a_file_edited_by_hand_and_status_takes_it_in(store):

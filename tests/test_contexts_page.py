@@ -19,7 +19,7 @@ def plain(text):
     text = re.sub(r"\b(con|dec|trp|lin)_[0-9a-z]{16}\b", r"\1_ID", text)
     text = re.sub(r"\b[0-9a-f]{12,64}\b", "HEX", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d\.\d{3}Z)?", "TIME", text)
-    return re.sub(r"\b(\d,)?\d{3} bytes\b", "SIZE", text)
+    return re.sub(r"\b(\d,)?\d{3} bytes\b", "SIZE", text).replace("(plain Python)", "(native)")
 
 
 def run_page(page, folder, check):

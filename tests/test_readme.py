@@ -39,7 +39,7 @@ def plain(text):
     text = re.sub(r"\b(dec|trl)_[0-9a-z]{16}\b", r"\1_ID", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\d\b", "DATE", text)
-    return re.sub(r"\(\d,\d{3} bytes\)", "(SIZE)", text)
+    return re.sub(r"\(\d,\d{3} bytes\)", "(SIZE)", text).replace("(plain Python)", "(native)")
 
 
 @pytest.fixture

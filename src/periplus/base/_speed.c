@@ -1,4 +1,4 @@
-/* What periplus.base.speed has in Python, in C for the native build: the same functions, the same results.
+/* What periplus.base.speed has in Python, in C where an installation can build it: the same functions, the same results.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

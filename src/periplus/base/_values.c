@@ -1,4 +1,4 @@
-/* What periplus.base.canonical and periplus.base.ids ask of every value that is written, in C for the native build.
+/* What periplus.base.canonical and periplus.base.ids ask of every value that is written, in C where an installation can build it.
  */
 #include "_canonical.h"
 

@@ -27,10 +27,10 @@ _KEY_CEILING: Final = "\ud800"
 JSONValue: TypeAlias = Union[None, bool, int, str, "list[JSONValue]", "tuple[JSONValue, ...]", "dict[str, JSONValue]"]
 
 try:
-    from periplus.base._values import canonical as _quickly  # type: ignore[import-not-found]  # of the native build
+    from periplus.base._values import canonical as _quickly  # where it was built
 except ImportError:
 
-    def _quickly(_value: JSONValue) -> bytes | None:
+    def _quickly(_value: object, /) -> bytes | None:
         """The canonical text where that is quickly had; None where it takes a closer look."""
         return None
 

@@ -58,6 +58,6 @@ def is_id(text: str) -> bool:
 
 
 try:
-    from periplus.base._values import is_id  # type: ignore[import-not-found,no-redef]  # of the native build
+    from periplus.base._values import is_id  # type: ignore[assignment]  # where it was built
 except ImportError:
     pass

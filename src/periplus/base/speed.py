@@ -1,12 +1,12 @@
-"""The few operations that the codecs do millions of times: here in Python, in the native build in C (``_speed.c``).
+"""The few operations that the codecs do millions of times: here in Python, and in C (``_speed.c``) where an installation has it.
 
-Nobody has to have the native build: the functions are the same and so are their results, bit for bit.
+Setup builds the C part wherever a compiler and Python's headers are. Nobody needs it: the functions are the same and so are their results, bit for bit.
 """
 
 from __future__ import annotations
 
 __all__ = [
-    "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sealed_leaves",
+    "FORM", "IS_NATIVE", "check_entries", "commit_whole", "hash_steps", "needle_plan", "needles_in", "record", "sealed_leaves",
     "sha256", "sha256_chained", "sha256_joined", "sha256_nodes", "sha256_salted", "sound_steps", "take_steps", "text_at",
 ]  # fmt: skip
 
@@ -152,3 +152,4 @@ except ImportError:
     record = tuple.__new__  # makes an instance of any of its subclasses
 
 IS_NATIVE: Final = sha256 is not _sha256
+FORM: Final = "native" if IS_NATIVE else "plain Python"  # as people are told it

@@ -374,9 +374,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             raise words_left_over(extra, leaf, arguments)
     if arguments.version:
         from periplus import __version__
-        from periplus.base.speed import IS_NATIVE
+        from periplus.base.speed import FORM
 
-        _say(f"periplus {__version__}{' (native codecs)' if IS_NATIVE else ''}\n")
+        _say(f"periplus {__version__} ({FORM})\n")
         parser.exit(0)
     if not arguments.command:
         parser.print_help(sys.stdout)

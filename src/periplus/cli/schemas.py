@@ -490,8 +490,7 @@ class FlawOut(msgspec.Struct):
 class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
     """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself.
 
-    ``missing`` and ``flaws`` are of what is left of a damaged store. ``doubts`` are files in a whole one that are not sound, and that
-    no record needs.
+    ``missing`` and ``flaws`` are of what is left of a damaged store, ``doubts`` are unsound files in a whole one that no record needs.
     """
 
     path: str
@@ -534,12 +533,15 @@ class CheckpointOut(msgspec.Struct):
 
 
 class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
+    """``native``: the parts of Periplus in C ran, which change nothing but the time it took."""
+
     root: str
     sound: bool
     counts: dict[str, int]
     problems: list[ProblemOut]
     mended: list[MendedOut] = []
     checkpoint: CheckpointOut | None = None
+    native: bool = False
 
 
 class FindingOut(msgspec.Struct):

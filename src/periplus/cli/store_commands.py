@@ -312,7 +312,9 @@ def _refuse_segment(path: str) -> None:
 
 
 def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], notes: list[tuple[str, str]]) -> int:
+    from periplus import __version__
     from periplus.base.errors import PeriplusError
+    from periplus.base.speed import FORM, IS_NATIVE
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
     from periplus.journal.doctor import unrepaired
 
@@ -340,7 +342,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
     ]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
     checkpoint = None if made is None else CheckpointOut(made.seq, made.path, made.size_bytes, made.archived)
-    result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint)
+    result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint, native=IS_NATIVE)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -376,6 +378,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
             if count > _ALIKE_MAX:
                 more = f"{count - _ALIKE_MAX:,} more of these, which --json names"
                 yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
+        yield f"checked by periplus {__version__} ({FORM})"
         if found.exit_code == 0:
             yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
 

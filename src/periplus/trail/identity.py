@@ -45,7 +45,6 @@ from periplus.trail.bulk import OddError, leaf_inputs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mypy_extensions import i64
 
 _LEAF_PREFIX: Final = b"\x00PPLT"
 _SUBTREE_LEAVES: Final = 1 << 10
@@ -165,12 +164,11 @@ def commit_entries(data: bytes, start: int, end: int) -> bytes:
         whole = commit_whole(data, begin, end, count, inner, outer)
         if whole is not None:
             return whole
-    at: i64 = begin
-    length: i64
+    at = begin
     out: list[bytes] = []
     contents: list[bytes] = []  # not yet committed, of a whole trail
     for index in range(count):
-        form: i64 = data[at]
+        form = data[at]
         at += 1
         salt = b""
         if is_redacted:
@@ -226,11 +224,11 @@ def _hash_steps(
 ) -> int:
     """Add the leaves of the ``count`` steps from ``start`` on, and what each adds to the receipts; the offset behind."""
     joined = sha256_joined
-    at: i64 = start
+    at = start
     for _ in range(count):
         pieces = [_HEADS[data[at]]]
-        length: i64 = data[at + 1]
-        body: i64 = at + 2
+        length = data[at + 1]
+        body = at + 2
         if length > 127:
             length, body = read_uint(data, at + 1, end)
         at = body + length
@@ -248,17 +246,17 @@ def leaf_input(data: bytes, opcode: bytes, body: int, end: int, commitments: byt
     return b"".join(pieces)
 
 
-def _add_body(pieces: list[bytes], data: bytes, body: i64, end: i64, committed: list[bytes]) -> None:
+def _add_body(pieces: list[bytes], data: bytes, body: int, end: int, committed: list[bytes]) -> None:
     """Add the committed body of the step with its body at ``body … end`` to ``pieces``."""
-    at: i64 = body + 2
+    at = body + 2
     pieces.append(data[body:at])
     for _ in range(data[body + 1]):
-        byte: i64 = data[at]
+        byte = data[at]
         at += 1
-        wire: i64 = byte & 3
-        number: i64 = (byte & 127) >> 2
+        wire = byte & 3
+        number = (byte & 127) >> 2
         if byte > 127:
-            shift: i64 = 5
+            shift = 5
             while True:
                 byte = data[at]
                 at += 1
@@ -272,15 +270,13 @@ def _add_body(pieces: list[bytes], data: bytes, body: i64, end: i64, committed: 
             pieces.append(_WIRE[wire])
             if wire:
                 pieces.append(uint_bytes(number))
-    meta: i64 = data[body]
+    meta = data[body]
     if meta > 7:
         _add_tail(pieces, data, meta, at, end, committed)
 
 
-def _add_tail(pieces: list[bytes], data: bytes, meta: i64, start: i64, end: i64, committed: list[bytes]) -> None:
-    at: i64 = start
-    number: i64
-    after: i64
+def _add_tail(pieces: list[bytes], data: bytes, meta: int, start: int, end: int, committed: list[bytes]) -> None:
+    at = start
     if meta & layout.HAS_EXIT_CODE:
         number, after = read_uint(data, at, end)
         pieces.append(data[at:after])

@@ -24,7 +24,7 @@ __all__ = [
 from array import array
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError
 from periplus.base.speed import IS_NATIVE, record, sound_steps, take_steps
@@ -43,9 +43,6 @@ from periplus.trail.model import (
 )
 from periplus.trail.opcodes import OPCODES, OperandKind, opcode_name
 from periplus.trail.strings import StringTable
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 _CACHED_VALUES_MAX: Final = 4096
 _TAKEN_AT_ONCE: Final = 256  # steps that are made together, so that the loop over them is not left for each
@@ -126,47 +123,47 @@ class _StepsCheck:
         self._data = data
         self._end = end
         self._forms = forms
-        self.at: i64 = at
-        self.step: i64 = at
-        self.used: i64 = 0
+        self.at = at
+        self.step = at
+        self.used = 0
         self.unknown: dict[int, int] = {}
         self.unknown_at: int | None = None
 
     def pass_over(self, steps: int) -> None:
         data, forms, end = self._data, self._forms, self._end
-        form_count: i64 = len(forms)
-        at: i64 = self.at
-        used: i64 = self.used
+        form_count = len(forms)
+        at = self.at
+        used = self.used
         for _ in range(steps):
-            step: i64 = at
+            step = at
             self.step = at
-            code: i64 = data[at]
-            length: i64 = data[at + 1]
+            code = data[at]
+            length = data[at + 1]
             at += 2
             if length > 127:
                 length, at = _length_of_step(data, step, end)
-            stop: i64 = at + length
+            stop = at + length
             if stop > end or length < 2:
                 raise FormatError("step cut off", offset=step)
-            meta: i64 = data[at]
-            count: i64 = data[at + 1]
+            meta = data[at]
+            count = data[at + 1]
             at += 2
-            most: i64 = _ROW_MOST[code]
+            most = _ROW_MOST[code]
             if most == _UNKNOWN:
                 self._carry(code, count)
             elif count > most:
                 raise _odd_head(code, meta, count, step)
             if meta & 0x80 or meta & 7 > 4 or count < _ROW_LEAST[code]:
                 raise _odd_head(code, meta, count, step)
-            kind: i64 = _UNSIGNED
-            row: i64 = code * layout.OPERANDS_MAX
+            kind = _UNSIGNED
+            row = code * layout.OPERANDS_MAX
             for place in range(row, row + count):
-                byte: i64 = data[at]
+                byte = data[at]
                 at += 1
-                wire: i64 = byte & 3
-                number: i64 = (byte & 127) >> 2
+                wire = byte & 3
+                number = (byte & 127) >> 2
                 if byte > 127:
-                    shift: i64 = 5
+                    shift = 5
                     while True:
                         byte = data[at]
                         at += 1
@@ -264,15 +261,15 @@ def check_times(data: bytes, start: int, end: int, count: int) -> int:
     started = unzigzag(first)
     if not layout.CLOCK_MS_MIN <= started <= layout.CLOCK_MS_MAX:
         raise FormatError("time of the beginning outside the years 1 to 9999", offset=start)
-    if not IS_NATIVE and are_sound_times(data, begin, end, started, count):
+    if are_sound_times(data, begin, end, started, count):
         return started
-    now: i64 = started
-    at: i64 = begin
-    stop: i64 = end
-    seen: i64 = 0
+    now = started
+    at = begin
+    stop = end
+    seen = 0
     while at < stop:
-        place: i64 = at
-        number: i64 = data[at]
+        place = at
+        number = data[at]
         at += 1
         if number > 127:
             number, at = _large(data, place, end)
@@ -291,16 +288,16 @@ def check_times(data: bytes, start: int, end: int, count: int) -> int:
 
 def check_sources(data: bytes, start: int, end: int, count: int) -> None:
     """Check the sources section against the number of steps."""
-    if not IS_NATIVE and are_sound_sources(data, start, end, count):
+    if are_sound_sources(data, start, end, count):
         return
-    source: i64 = 0
-    at: i64 = start
-    stop: i64 = end
-    seen: i64 = 0
+    source = 0
+    at = start
+    stop = end
+    seen = 0
     has_any = False
     while at < stop:
-        place: i64 = at
-        number: i64 = data[at]
+        place = at
+        number = data[at]
         at += 1
         if number > 127:
             number, at = _large(data, place, end)
@@ -318,7 +315,7 @@ def check_sources(data: bytes, start: int, end: int, count: int) -> None:
 
 def _large(data: bytes, at: int, end: int) -> tuple[int, int]:
     """A number of two bytes or more that is a time, a duration or the difference of two sources, and where it ends."""
-    byte: i64 = data[at + 1] if at + 1 < end else 128
+    byte = data[at + 1] if at + 1 < end else 128
     if 0 < byte < 128:
         return data[at] & 127 | byte << 7, at + 2
     number, after = read_uint(data, at, end)
@@ -361,10 +358,10 @@ class _Decoder:
 
     def __init__(self, data: bytes, at: int, clock: int, record: int, strings: StringTable) -> None:
         self._data = data
-        self._at: i64 = at
-        self._clock: i64 = clock
-        self._record: i64 = record
-        self._source: i64 = 0
+        self._at = at
+        self._clock = clock
+        self._record = record
+        self._source = 0
         self._strings = strings
         self._values: dict[int, OperandValue] = {}
         slots = 1 << min(len(strings), _CACHED_VALUES_MAX - 1).bit_length()
@@ -387,28 +384,28 @@ class _Decoder:
         """The next ``steps`` steps, made here: where there is no loop in C, and of what that loop leaves alone."""
         data, values, made, outcomes, step = self._data, self._values, record, OUTCOMES, Step
         end = len(data)
-        at: i64 = self._at
-        clock: i64 = self._clock
+        at = self._at
+        clock = self._clock
         out: list[Step] = []
         for _ in range(steps):
-            code: i64 = data[at]
-            length: i64 = data[at + 1]
+            code = data[at]
+            length = data[at + 1]
             at += 2
             if length > 127:
                 length, at = read_uint(data, at - 1, end)
-            stop: i64 = at + length
-            meta: i64 = data[at]
-            count: i64 = data[at + 1]
+            stop = at + length
+            meta = data[at]
+            count = data[at + 1]
             at += 2
-            most: i64 = _ROW_MOST[code]
+            most = _ROW_MOST[code]
             operands: list[OperandValue] = []
             for _ in range(count):
-                byte: i64 = data[at]
+                byte = data[at]
                 at += 1
-                wire: i64 = byte & 3
-                number: i64 = (byte & 127) >> 2
+                wire = byte & 3
+                number = (byte & 127) >> 2
                 if byte > 127:
-                    shift: i64 = 5
+                    shift = 5
                     while True:
                         byte = data[at]
                         at += 1
@@ -431,11 +428,11 @@ class _Decoder:
                 operands.extend([None] * (most - count))
             tail = _NO_TAIL if meta < 8 else self._tail(at, stop, meta)
             at = stop
-            delta: i64 = data[clock]
+            delta = data[clock]
             clock += 1
             if delta > 127:
                 delta, clock = _large(data, clock - 1, end)
-            duration: i64 = data[clock]
+            duration = data[clock]
             clock += 1
             if duration > 127:
                 duration, clock = _large(data, clock - 1, end)
@@ -451,7 +448,7 @@ class _Decoder:
     def _next_source(self) -> int | None:
         data = self._data
         at = self._record
-        number: i64 = data[at]
+        number = data[at]
         at += 1
         if number > 127:
             number, at = _large(data, at - 1, len(data))

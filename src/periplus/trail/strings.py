@@ -11,7 +11,7 @@ __all__ = ["Entry", "StringTable"]
 from array import array
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from periplus.base.errors import FormatError
 from periplus.base.speed import check_entries, record, text_at
@@ -19,9 +19,6 @@ from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.identity import entry_salt
 from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 _ENTRIES_AT_ONCE: Final = 1024
 
@@ -85,17 +82,17 @@ class StringTable:
         data, end, contents = self._data, self._end, self.contents
         seen: set[bytes] = set()
         digests: set[bytes] = set()
-        at: i64 = start
+        at = start
         try:
             for first in range(0, count, _ENTRIES_AT_ONCE):
                 texts: list[bytes] = []
                 others: list[bytes] = []
                 for _ in range(min(_ENTRIES_AT_ONCE, count - first)):
-                    form: i64 = data[at]
+                    form = data[at]
                     at += 1
                     contents.append(at)
                     forms.append(form)
-                    length: i64 = data[at]
+                    length = data[at]
                     if form == layout.FORM_TEXT:
                         at += 1
                         if length > 127:
@@ -127,17 +124,16 @@ class StringTable:
         contents = self.contents
         texts: set[bytes] = set()
         others: set[bytes] = set()
-        at: i64 = start
-        length: i64
+        at = start
         for _ in range(count):
-            entry: i64 = at
+            entry = at
             if at >= end:
                 raise FormatError("string cut off", offset=entry)
-            form: i64 = data[at]
+            form = data[at]
             at += 1
             if is_redacted and form != layout.FORM_WITHHELD:
                 at += 32
-            content: i64 = at
+            content = at
             if form == layout.FORM_TEXT:
                 length = data[at] if at < end else 128
                 at += 1
