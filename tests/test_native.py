@@ -94,6 +94,8 @@ def test_the_form_is_that_of_what_was_built():
 @NEEDS_C
 def test_no_part_is_older_than_its_source():
     """An installation in place: what changes in C runs after the next `make setup`, which every target begins with."""
+    if not Path(_speed.__file__).is_relative_to(ROOT / "src"):
+        pytest.skip("the parts do not lie beside their sources")
     for part in (_speed, _values):
         folder = Path(part.__file__).parent
         sources = [*folder.glob("*.c"), *folder.glob("*.h")]
