@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
 from periplus.base.files import Files
 from periplus.base.ids import new_id
 
@@ -107,6 +108,66 @@ def _journal(place: str, count: int, seed: int, *, project: bool) -> Iterator[Ca
         yield lambda item_id=item_id, payload=payload: append(item_id, payload)
 
 
+def _remember(place: str, count: int, seed: int) -> Iterator[Callable[[], object]]:
+    """One memory after the other through an open project, as a program that uses the library calls it."""
+    from periplus.journal import Writer
+    from periplus.memory.remember import Memory
+    from periplus.project import Project
+
+    project = Project(place, Writer("bench", "who_0000000000000000", "bench", os.getpid()))
+    for text, tags, path, rationale in _memories(count, seed):
+        memory = Memory("decision", text, tags, (path,), extra={"rationale": rationale}, provenance=("agent", "bench"))
+        yield lambda memory=memory: project.remember(memory)
+    yield lambda: project.journal.project(patience_s=60)  # what is left to be indexed
+
+
+def _sqlite_remember(place: str, count: int, seed: int) -> Iterator[Callable[[], object]]:
+    """The same in SQLite: a row and its full text in one durable transaction, then the file, renamed into place."""
+    db = sqlite3.connect(place, timeout=60, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=FULL")
+    db.execute("CREATE TABLE IF NOT EXISTS memories (id TEXT PRIMARY KEY, type, state, author, created, text, payload)")
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(body, path, context, tokenize='porter unicode61')")
+    folder = f"{place} files"
+    os.makedirs(folder, exist_ok=True)
+
+    def remember(text: str, tags: tuple[str, ...], path: str, rationale: str) -> None:
+        import orjson
+
+        item_id, now = new_id("dec"), format_ms(time.time_ns() // 1_000_000)
+        payload = {
+            "v": 1, "text": text, "author": "bench", "created": now, "updated": now, "confidence": 100,
+            "provenance": {"kind": "agent", "name": "bench"}, "state": "accepted", "session": "bench",
+            "tags": tags, "about": [{"kind": "path", "ref": path}], "rationale": rationale,
+        }  # fmt: skip
+        row = (item_id, "decision", "accepted", "bench", now, text, orjson.dumps(payload))
+        db.execute("BEGIN IMMEDIATE")
+        inserted = db.execute("INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        words = (inserted.lastrowid, text, path, f"{rationale} {' '.join(tags)}")
+        db.execute("INSERT INTO words (rowid, body, path, context) VALUES (?, ?, ?, ?)", words)
+        db.execute("COMMIT")
+        document = {"id": item_id, "type": "decision", "entity": payload}
+        data = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+        temporary = os.path.join(folder, f".{item_id}.tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.write(fd, data)
+        os.close(fd)
+        os.replace(temporary, os.path.join(folder, f"{item_id}.json"))
+
+    for memory in _memories(count, seed):
+        yield lambda memory=memory: remember(*memory)
+
+
+def _memories(count: int, seed: int) -> list[tuple[str, tuple[str, ...], str, str]]:
+    """Text, tags, path and rationale of ``count`` memories, other ones in each process."""
+    from bench.samples import Texts
+
+    texts = Texts(seed ^ os.getpid() << 8)
+    return [
+        (texts.sentence(15, 40), tuple(texts.several(2)), texts.path(), texts.sentence(5, 20)) for _ in range(count)
+    ]
+
+
 def main(kind: str, place: str, lines_path: str, count_text: str, number_text: str) -> None:
     count, number = int(count_text), int(number_text)
     lines: list[bytes] = []
@@ -120,8 +181,13 @@ def main(kind: str, place: str, lines_path: str, count_text: str, number_text: s
         work = list(_room(place, lines))
     elif kind == "sqlite":
         work = list(_sqlite(place, lines))
+    elif kind == "remember":
+        work = list(_remember(place, _WARM + count, number + 1))
+    elif kind == "sqlite remember":
+        work = list(_sqlite_remember(place, _WARM + count, number + 1))
     else:
         work = list(_journal(place, _WARM + count, number + 1, project=kind == "whole"))
+    end = work.pop() if kind == "remember" else None
     for append in work[:_WARM]:
         append()
     print("ready", flush=True)
@@ -134,6 +200,9 @@ def main(kind: str, place: str, lines_path: str, count_text: str, number_text: s
         append()
         then_s, now_s = now_s, clock()
         waits_s.append(now_s - then_s)
+    if end is not None:
+        end()
+        now_s = clock()
     cpu_s = time.process_time() - cpu_s
     print(json.dumps({"begun_s": begun_s, "ended_s": now_s, "cpu_s": cpu_s, "waits_s": waits_s}))
 
