@@ -453,6 +453,7 @@ def test_what_comes_in_at_once_is_merged_now_and_then_and_a_single_memory_is_not
         counts = []
         for number in range(200):
             keep(project, f"the tide of day {number}")
+            project.journal.project()
             counts.append(len(merged) // 2)  # two tables
         assert counts[18] == 0
         assert counts[19] == 1

@@ -458,8 +458,8 @@ def leftover(path: str) -> Iterator[bool]:
         os.close(fd)
 
 
-def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> None:
-    """A new file ``path`` with all of ``data``, or none; what is there already keeps its name and its bytes.
+def write_new(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
+    """A new file ``path`` with all of ``data``, or none; what is there already keeps its name and its bytes. With ``durable`` for good.
 
     Raises RefusedError where there is something of that name, EnvironmentFailure.
     """
@@ -468,11 +468,13 @@ def write_new(files: Files, path: str, data: bytes, *, mode: int = 0o644) -> Non
     try:
         try:
             write_all(files, fd, data)
-            files.sync(fd)
+            if durable:
+                files.sync(fd)
         finally:
             files.close(fd)
         name_new(files, temporary, path)
-        files.sync_folder(folder)
+        if durable:
+            files.sync_folder(folder)
     except FileExistsError as error:
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.") from error
     except OSError as error:

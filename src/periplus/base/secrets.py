@@ -14,7 +14,7 @@ key word is one only if it looks drawn at random: ``max_tokens=4096``, ``token =
 
 from __future__ import annotations
 
-__all__ = ["Secret", "find_secrets", "mask_secrets"]
+__all__ = ["Secret", "find_secrets", "mask_secrets", "may_hold_secret"]
 
 import re
 from collections.abc import Iterator
@@ -224,6 +224,11 @@ def find_secrets(text: str) -> list[Secret]:
             else:
                 _find_assigned(text, lower, needle, found)
     return _apart(found) if len(found) > 1 else found
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether anything stands in ``text`` that a secret begins at: of several texts joined it says so of them all."""
+    return bool(_needles_in(text))
 
 
 def _needles_in(text: str) -> list[str]:

@@ -150,8 +150,9 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
     )
     with face.open(allow_secrets=arguments.insist) as project:
         done = project.remember(memory, key=arguments.key)
+        near = done.near
     entity = done.entity
-    result = RememberOut(entity_out(entity), done.is_new, done.receipt.key if done.receipt else "", list(done.near),
+    result = RememberOut(entity_out(entity), done.is_new, done.receipt.key if done.receipt else "", list(near),
                          list(done.notes))  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -164,8 +165,8 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         yield f"Remembered the {entity.item_type} {face.palette.name}{entity.item_id}{face.palette.end} as record {entity.seq}."
         for note in done.notes:
             yield f"  {visible(note)}."
-        for near in done.near:
-            yield f"  Says almost the same: {near}. To replace it: --supersedes {near}"
+        for one in near:
+            yield f"  Says almost the same: {one}. To replace it: --supersedes {one}"
 
     face.emit(result, lines)
     return 0

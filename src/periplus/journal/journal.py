@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from periplus.journal.writing import SegmentWriter
 
 OVERLAY_RECORDS_MAX: Final = 2_000
+_INDEXED_TOGETHER: Final = 64  # records: a transaction of the index for all of them costs little more than one for each
 
 
 class Journal(JournalReader):
@@ -60,6 +61,9 @@ class Journal(JournalReader):
     It belongs to the thread that opened it: another gets WrongThreadError, a UsageError. Any number of threads and processes
     may open one each and use them at once.
     """
+
+    _owes_index = False  # this process wrote what it left to be indexed later
+    _index_due = _INDEXED_TOGETHER  # at so many records behind the index
 
     def mutate(
         self,
@@ -114,6 +118,25 @@ class Journal(JournalReader):
         if self.after_mutation is not None:
             self.after_mutation()
         return receipt
+
+    def index_later(self, item_type: str, item_id: str) -> None:
+        """After a mutation with ``project=False`` that created this entity: write its file, and index it together with later ones.
+
+        Until then every reader finds it behind the index, where it finds what others wrote just now.
+        """
+        self._owes_index = True
+        entity = self.get(item_type, item_id)
+        if entity is not None and self.damage is None:
+            self._projector.add_file(entity)
+        if self._behind < self._index_due:
+            return
+        try:
+            is_done = self.project(spared=_INDEXED_TOGETHER // 2)  # fewer came since another process did it
+            if self._projector.untaken:
+                self._take_in()
+        except EnvironmentFailure:
+            is_done = False  # as in mutate
+        self._index_due = _INDEXED_TOGETHER if is_done else self._behind + _INDEXED_TOGETHER
 
     def _check_who(self, writer: Writer, key: str) -> None:
         """What every record says of who writes, and its key, held against ``check_said``."""
@@ -239,6 +262,15 @@ class Journal(JournalReader):
         if pending is not None:
             self._make_durable(pending, receipt, LOCK_PATIENCE_S)
         return receipt
+
+    def close(self) -> None:
+        self.check_idle()
+        if self._owes_index:
+            try:
+                self.project()
+            except (PeriplusError, OSError):
+                pass  # whoever opens the store next does it
+        super().close()
 
     def _start_over(self, appender: SegmentWriter) -> None:
         """Whatever went wrong with a write: those descriptors are not used again, what lies there now is looked at anew."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Added", "Overlay", "UnmergedError", "names_in"]
+__all__ = ["Added", "Overlay", "UnmergedError", "may_say", "names_in"]
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
 
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
@@ -46,6 +48,16 @@ def names_in(data: bytes) -> list[bytes] | None:
     return found if len(found) == data.count(b'"item_id"') else None
 
 
+def may_say(data: bytes, words: Sequence[bytes]) -> bool:
+    """Whether records in the lines ``data`` may say all of ``words``, which are letters and digits of ASCII."""
+    return all(word in data for word in words) or not _is_as_said(data) or b'"payload_ref"' in data
+
+
+def _is_as_said(data: bytes) -> bool:
+    """Whether letters stand as themselves in this JSON."""
+    return b"\\" not in data or b"\\u" not in data
+
+
 class _Waiting(NamedTuple):
     """A record; ``version`` is empty where it has yet to be computed, None where the record makes none."""
 
@@ -71,6 +83,9 @@ class Overlay:
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
         self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
+        self._said: list[
+            tuple[tuple[str, str], bytes]
+        ] = []  # by each change, as JSON; empty where that may be spelt otherwise
         self._has_before = index.has_floors
         self.has_floors = self._has_before and not index.is_rest
         self.record_count = 0
@@ -105,13 +120,22 @@ class Overlay:
         if record.key:
             self._keys.setdefault(record.key, []).append(found if is_change else found._replace(version=None))
         if is_change:
-            self._waiting.setdefault((record.item_type, record.item_id), []).append(found)
-            self._entities.pop((record.item_type, record.item_id), None)
+            key = (record.item_type, record.item_id)
+            said = b"" if record.payload is UNSET else bytes(record.payload)
+            self._said.append((key, said if _is_as_said(said) else b""))
+            self._waiting.setdefault(key, []).append(found)
+            self._entities.pop(key, None)
             if record.payload_ref is not None or self.has_floors:
                 # The object that was just found sound may be gone later; what needs the history has to say so now.
                 self._fold((record.item_type, record.item_id))
                 if self.has_floors:
                     self._index.check_heads(self.heads_of(record.item_type, record.item_id), self)
+
+    def saying(self, item_type: str, words: Sequence[bytes]) -> list[tuple[str, str]]:
+        """Type and id of the entities of a type of which records say all of ``words``, perhaps of some more."""
+        first = words[0] if words else b""
+        found = {key for key, said in self._said if not said or (first in said and all(word in said for word in words))}
+        return sorted(key for key in found if key[0] == item_type)
 
     def live_entities(self, item_type: str | None) -> Iterator[Entity]:
         """Every entity that is there (of one type), by type and id."""

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
-from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
-from periplus.base.files import TEMPORARY_SUFFIX, write_atomic
+from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError, RefusedError
+from periplus.base.files import TEMPORARY_SUFFIX, write_atomic, write_new
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
@@ -349,6 +349,27 @@ class Projector:
                         continue  # doctor tells of it
 
     # -- entity files ------------------------------------------------------------------------------------------------
+
+    def add_file(self, entity: Entity) -> None:
+        """The file of an entity that was created just now, before the index has it; one that stands there already is not touched.
+
+        Where it cannot be written, or git is at work, whoever indexes the record writes it. Takes no lock: the file is new.
+        """
+        journal = self._journal
+        if (
+            journal.index.is_memory
+            or not journal.index.is_writable
+            or not has_file(journal.types, entity.item_type, entity.item_id)
+        ):
+            return
+        if is_busy(journal.layout.root):
+            return
+        path = journal.layout.entity_file(entity.item_type, entity.item_id)
+        try:
+            journal.files.make_folder(os.path.dirname(path))
+            write_new(journal.files, path, render_entity(entity), durable=False)
+        except (RefusedError, EnvironmentFailure, OSError):
+            pass  # it is tried again, and told
 
     def _write_files(self, touched: Iterable[tuple[str, str]], settled: Mapping[tuple[str, str], bytes]) -> None:
         """Bring the files of ``touched`` up to date; ``settled`` are stamps of files whose bytes were just compared."""

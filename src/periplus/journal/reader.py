@@ -28,7 +28,7 @@ from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, 
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
-from periplus.journal.overlay import Added, Overlay, UnmergedError
+from periplus.journal.overlay import Added, Overlay, UnmergedError, may_say
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
     Progress,
@@ -320,6 +320,12 @@ class JournalReader(Resting):
         """Type and id of the entities that records behind the index's watermark touch."""
         return sorted(self._overlay.touched)
 
+    def unindexed_saying(self, item_type: str, words: Sequence[bytes]) -> list[tuple[str, str]]:
+        """Of ``unindexed`` those of a type that may say all of ``words``, letters and digits of ASCII: for who looks for a text."""
+        if any(may_say(one.data, words) for one in self._added):
+            self._take_added()
+        return self._taken.saying(item_type, words)
+
     def end(self, lineage: str | None = None) -> Position:
         """The end of what was read of ``lineage`` (our own by default)."""
         return self._seen.get(self.lineage if lineage is None else lineage, START)
@@ -400,12 +406,13 @@ class JournalReader(Resting):
     # -- what is derived -----------------------------------------------------------------------------------------------
 
     def project(
-        self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None
-    ) -> bool:
+        self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None,
+        spared: int = 0,
+    ) -> bool:  # fmt: skip
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
         With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
-        ``rewrite`` and ``looked`` are what ``take_in`` found out about the files.
+        ``rewrite`` and ``looked`` are what ``take_in`` found out about the files. Up to ``spared`` records may stay behind.
         """
         self._enter()
         if self.index.is_apart and self.damage is None:
@@ -427,7 +434,7 @@ class JournalReader(Resting):
                     return self.project(patience_s, rewrite=rewrite, looked=looked)
             self._index_salvaged()
             return False
-        if self._seen and not self._behind and not rewrite and looked is None:
+        if self._seen and self._behind <= spared and not rewrite and looked is None:
             return True
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
@@ -500,7 +507,8 @@ class JournalReader(Resting):
         return self._listed[2]
 
     def _live(self, item_type: str, item_id: str) -> Entity | None:
-        entity = self._overlay.entity(item_type, item_id)
+        is_taken = not self._is_resting and item_id.encode(errors="replace") not in self._added_names
+        entity = (self._taken if is_taken else self._overlay).entity(item_type, item_id)
         return None if entity is None or entity.deleted else entity
 
     def _read_through(self, item_type: str | None) -> None:

@@ -107,14 +107,22 @@ class _Look:
         return bool(absent(self.journal))
 
     def main(self, folder: str) -> None:
+        unindexed: set[tuple[str, str]] | None = None
         for item_type in self._types():
             stamps = self.journal.index.file_stamps(item_type, self.boot)
             for name, stamp in self._files(os.path.join(folder, item_type)):
                 self.files += 1
-                item_id = name.removesuffix(_SUFFIX)
-                known = stamps.pop(item_id, b"")
-                if not known or known != stamp:
-                    self._look_at(os.path.join(folder, item_type, name), (item_type, item_id), stamp)
+                key = (item_type, item_id := name.removesuffix(_SUFFIX))
+                known = stamps.pop(item_id, None)
+                if known and known == stamp:
+                    continue
+                if known is None and unindexed is None:  # somebody may have remembered it since the look began
+                    self.journal.refresh()
+                    unindexed = set(self.journal.unindexed())
+                if (
+                    known is not None or unindexed is None or key not in unindexed
+                ):  # else whoever indexes it compares it
+                    self._look_at(os.path.join(folder, item_type, name), key, stamp)
             self.rewrite.update((item_type, item_id) for item_id in stamps)  # absence is never deletion
 
     def _look_at(self, path: str, key: tuple[str, str], stamp: bytes | None) -> None:

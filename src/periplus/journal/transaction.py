@@ -112,9 +112,11 @@ class Transaction:
         summary: str = "",
         is_of_before: bool = False,
         carried: Collection[str] = (),
+        is_admitted: bool = False,
     ) -> str:
         """Write the whole entity; gives its version id. ``is_of_before`` says that it was so once: a list that clones merged may be as long again.
         ``carried`` names lists that come whole from entities which this one replaces: they may be as long as they were there.
+        ``is_admitted`` says that the type has admitted the payload already, as before the lock.
 
         ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
         where the entity is another by now (another head that came beside it makes it one), UsageError (or what the type's check raises) for a bad payload.
@@ -126,7 +128,7 @@ class Transaction:
             raise UsageError(f"{item_id!r} is not an id", mend="An id is a prefix, an underscore and 16 characters.")
         if is_of_before:
             kind.check(payload)
-        else:
+        elif not is_admitted:
             kind.admit(payload, lambda: self.get(item_type, item_id), carried)
         heads = self._heads(item_type, item_id)
         if expect is not None and (heads or expect != ABSENT):

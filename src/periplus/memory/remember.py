@@ -12,7 +12,9 @@ __all__ = [
     "says_nearly_the_same",
 ]
 
-from collections.abc import Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
@@ -36,7 +38,10 @@ from periplus.memory.types import NOT_REMEMBERED, MemoryType, check_tags, initia
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
 _NEAR_MAX: Final = 3
+_NEAR_HITS: Final = 11  # one of them is the memory itself, where it is written already
 _ASKED_CHARACTERS: Final = 500
+_ASCII_WORDS: Final = re.compile(r"[A-Za-z0-9]+")
+_WORDS_MAX: Final = 16
 _BESIDE: Final = frozenset(
     {"v", "text", "author", "created", "updated", "provenance", "confidence", "state", "session"}
 )
@@ -57,16 +62,18 @@ class Memory(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """``is_new`` is False for an exact duplicate; ``near`` are ids that say almost the same.
-
-    ``notes`` tell where it is anchored to less than was asked for, and what was said of a duplicate that it does not say.
-    """
+    """``is_new`` is False for an exact duplicate. ``notes`` tell where it is anchored to less than was asked for, and what was said of a duplicate that it does not say."""
 
     entity: Entity
     receipt: Receipt | None
     is_new: bool
-    near: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    find_near: Callable[[], tuple[str, ...]] = tuple
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """Ids of others that say almost the same: looked up when it is asked for, while the journal is open."""
+        return self.find_near()
 
 
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
@@ -75,39 +82,37 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     check_tags(memory.tags)
     row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
-    journal.refresh()
+    if memory.supersedes:
+        journal.refresh()
     anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)
     journal.types[row.name].admit(payload)
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
-    duplicate = None if key else duplicate_of(journal, memory.item_type, memory.text)
-    if duplicate is not None:
-        if duplicate.lineage == journal.lineage and duplicate.seq > journal.durable_end():
-            journal.mutate(lambda _: None, writer)  # whoever wrote it may have stopped before its sync
-        return Remembered(duplicate, None, is_new=False, near=(), notes=_not_taken(duplicate, payload))
     replaced = {journal.find(old).item_id for old in memory.supersedes}
     beside = tuple(
         f"{old} was replaced already, by {', '.join(ids)}: this stands beside it"
         for old in sorted(replaced)
         if (ids := [one.item_id for one in in_place_of(journal, old) if one.item_id not in replaced])
     )
-    near = near_memories(journal, memory.text, (memory.item_type,), replaced)
     item_id = new_id(row.prefix)
 
     def write(transaction: Transaction) -> None:
-        found = duplicate_of(journal, memory.item_type, memory.text)  # again, now that nobody else writes
-        if found is None:
-            transaction.put(row.name, item_id, payload, expect=ABSENT, summary=f"{row.name}: {memory.text}")
+        if duplicate_of(journal, memory.item_type, memory.text) is None:  # now that nobody else writes
+            summary = f"{row.name}: {memory.text}"
+            transaction.put(row.name, item_id, payload, expect=ABSENT, summary=summary, is_admitted=True)
             for old in memory.supersedes:
                 supersede(journal, transaction, journal.find(old))
 
-    receipt = journal.mutate(write, writer, key=key)
+    receipt = journal.mutate(write, writer, key=key, project=bool(memory.supersedes))
+    if receipt.record_count == 1 and not receipt.repeated:
+        journal.index_later(row.name, item_id)
     entity = journal.get(row.name, item_id)
     if entity is not None:
         notes = (*beside, *(one.note for one in anchors if one.note), *_unknown_records(journal, memory))
         if row.may_expire:
             notes += told_past_end(payload.get("expires"), journal.clock.now_ms())
-        return Remembered(entity, receipt, is_new=True, near=near, notes=notes)
+        near = partial(near_memories, journal, memory.text, (memory.item_type,), {*replaced, item_id})
+        return Remembered(entity, receipt, is_new=True, notes=notes, find_near=near)
     check_repeated(journal, receipt, lambda written: texts_of(written[:1], row.name) == [payload["text"]])
     if receipt.repeated:
         entity = as_written(journal, receipt, *journal.written_by(receipt)[0])
@@ -117,7 +122,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
         raise ConflictError(
             "what said that already has ended meanwhile", safe="Nothing was written.", mend="Repeat the command."
         )
-    return Remembered(entity, receipt, is_new=False, near=(), notes=_not_taken(entity, payload))
+    return Remembered(entity, receipt if receipt.repeated else None, is_new=False, notes=_not_taken(entity, payload))
 
 
 def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
@@ -218,7 +223,10 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
     digest = text_digest(item_type, text)
     rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
     now_ms = journal.clock.now_ms()
-    keys = [(str(row[0]), str(row[1])) for row in rows] + [key for key in journal.unindexed() if key[0] == item_type]
+    words = sorted(set(_ASCII_WORDS.findall(text)), key=len)[-_WORDS_MAX:]
+    keys = [(str(row[0]), str(row[1])) for row in rows] + journal.unindexed_saying(
+        item_type, [word.encode() for word in reversed(words)]
+    )
     for key in keys:
         entity = journal.get(*key)
         if entity is None or is_over(journal.types, entity, now_ms):
@@ -233,7 +241,7 @@ def near_memories(
 ) -> tuple[str, ...]:
     """The live memories of these types that say nearly what ``text`` says, but those in ``replaced``; at most three."""
     asked = text[:_ASKED_CHARACTERS]
-    found = recall(journal, asked, now_ms=journal.clock.now_ms(), filters=Filters(types=types))
+    found = recall(journal, asked, now_ms=journal.clock.now_ms(), limit=_NEAR_HITS, filters=Filters(types=types))
     near = [hit.item_id for hit in found.hits if says_nearly_the_same(text, hit.text)]
     return tuple(item_id for item_id in near if item_id not in replaced)[:_NEAR_MAX]
 

@@ -388,9 +388,15 @@ def _check_candidate(value: Candidate) -> None:
 
 
 def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
-    from periplus.base.secrets import find_secrets  # here, for who only reads compiles none of its patterns
+    from periplus.base.secrets import (
+        find_secrets,
+        may_hold_secret,
+    )  # here, for who only reads compiles none of its patterns
 
-    for field, text in _texts(payload, ""):
+    texts = _texts(payload, "")
+    if not may_hold_secret("\n".join([text for _, text in texts])):
+        return
+    for field, text in texts:
         found = find_secrets(text)
         if found:
             secret = found[0]

@@ -52,16 +52,16 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
         confidence=given.confidence, extra=extra, provenance=("agent", ""), supersedes=given.supersedes,
     )  # fmt: skip
     done = project.remember(memory, key=given.key)
-    entity = done.entity
+    entity, near = done.entity, done.near
     notes = [*missing, *done.notes] if done.is_new else list(done.notes)
-    data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(done.near), "notes": notes}
+    data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(near), "notes": notes}
     if not done.is_new:
         known = f"Known already as {entity.item_id} ({entity.ts[:10]}); nothing was written."
         return Answer("\n".join([known, *(f"{note}: revise it for that." for note in done.notes)]), (), data)
     lines = [f"Remembered the {entity.item_type} {entity.item_id}."]
     lines += [f"{note}." for note in notes]
-    lines += [f'{near} says almost the same. If this replaces it: revise(action="state" or "replace"), or remember with '
-              f'supersedes=["{near}"].' for near in done.near]  # fmt: skip
+    lines += [f'{one} says almost the same. If this replaces it: revise(action="state" or "replace"), or remember with '
+              f'supersedes=["{one}"].' for one in near]  # fmt: skip
     return Answer("\n".join(lines), (), data)
 
 
