@@ -190,6 +190,8 @@ def main(kind: str, place: str, lines_path: str, count_text: str, number_text: s
     end = work.pop() if kind == "remember" else None
     for append in work[:_WARM]:
         append()
+    if end is not None:
+        end()
     print("ready", flush=True)
     sys.stdin.readline()
     clock = time.perf_counter  # CLOCK_MONOTONIC: the same for all processes
