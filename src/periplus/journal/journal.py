@@ -31,7 +31,7 @@ from periplus.base.errors import (
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.connection import AtWorkError
 from periplus.journal.guard import guard
-from periplus.journal.index import HistoryNeededError
+from periplus.journal.index import HistoryNeededError, IndexDamageError
 from periplus.journal.lineage import START
 from periplus.journal.overlay import Added, UnmergedError, names_in
 from periplus.journal.reader import JournalReader
@@ -125,7 +125,11 @@ class Journal(JournalReader):
         Until then every reader finds it behind the index, where it finds what others wrote just now.
         """
         self._owes_index = True
-        entity = self.get(item_type, item_id)
+        try:
+            entity = self.get(item_type, item_id)
+        except IndexDamageError:
+            self.refresh()  # the record is durable; the index is built anew
+            entity = self.get(item_type, item_id)
         if entity is not None and self.damage is None:
             self._projector.add_file(entity)
         if self._behind < self._index_due:
