@@ -43,6 +43,7 @@ def test_what_can_be_decoded_gives_the_same_bytes_again(data):
     assert encode(text) == data
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(TEXT, TEXT, st.text(st.sampled_from("QZ\n "), max_size=8), st.text(st.sampled_from("qz\n"), max_size=8), ENDS)
 def test_an_exact_edit_changes_what_it_names_and_nothing_else(before, after, old, new, end):
@@ -60,6 +61,7 @@ def test_an_exact_edit_changes_what_it_names_and_nothing_else(before, after, old
     assert made[: len(held)] == [end == "\r\n"] * min(len(held), len(made))
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     RAW,

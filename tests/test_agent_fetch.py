@@ -445,6 +445,7 @@ def _joined(tokens):
     return out
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(TREES)
 def test_a_page_without_mistakes_has_the_tokens_that_everybody_reads(page):

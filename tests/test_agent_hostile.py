@@ -38,6 +38,7 @@ CALLS = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CALLS, min_size=1, max_size=8))
 def test_whatever_is_sent_is_answered_and_nothing_outside_is_touched(tmp_path, calls):

@@ -853,6 +853,7 @@ def test_the_users_servers_do_not_start_in_a_folder_that_is_not_trusted(tmp_path
         assert (tmp_path / "log").read_text().splitlines()[-1].split()[2] == os.fspath(folder)
 
 
+@pytest.mark.slow
 def test_a_call_that_the_process_did_not_outlive_is_indeterminate_and_not_repeated(tmp_path):
     place = Place(tmp_path)
     code = (
@@ -1182,6 +1183,7 @@ def test_an_address_where_nobody_is(bench):
     assert "connect" in output.lower()
 
 
+@pytest.mark.slow
 def test_our_own_server_by_http(tmp_path):
     served = Served(tmp_path)
     (tmp_path / "agent").mkdir()
@@ -1221,6 +1223,7 @@ server.run("stdio")
 """
 
 
+@pytest.mark.slow
 def test_a_server_written_with_the_sdk(tmp_path, bench):
     program = tmp_path / "adder.py"
     program.write_text(WITH_SDK)

@@ -87,6 +87,7 @@ def test_arguments_that_are_no_json_are_kept_with_what_is_wrong(house):
     assert "not JSON" in call.problem
 
 
+@pytest.mark.slow
 def test_the_session_of_the_page(house, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work").mkdir()

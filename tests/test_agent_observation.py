@@ -103,6 +103,7 @@ counts = st.integers(0, 10**9)
 usages = st.builds(Usage, prompt_tokens=counts, completion_tokens=counts, cached=counts, cost=counts)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(usages, max_size=4), max_size=4))
 def test_sums_of_turns_are_the_sum_of_all(turns):
     episodes = []

@@ -326,12 +326,14 @@ def test_golden_episodes():
     assert [canonical(encode_episode(sample)) for sample in SAMPLES] == lines
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_whatever_a_model_sends_can_be_written(args):
     sample = Answered(turn=1, step=1, message=AssistantMessage(tool_calls=(ToolCall(id="1", name="x", args=args),)))
     assert decode_episode(json.loads(canonical(encode_episode(sample)))) == sample
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_what_is_gone_on_with_is_what_comes_back(args):
     """Byte for byte, the order of keys too: else a session that was taken up again would send other requests."""

@@ -663,6 +663,7 @@ def huge(tmp_path, folders, files):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folders", "files"), [(60, 100)] + [(1_000, 200)] * bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 )

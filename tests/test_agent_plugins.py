@@ -332,6 +332,7 @@ def test_a_program_that_does_not_answer_has_failed(place, name):
         assert len(told.content) < 4_000
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended_with_what_it_started(place):
     code = """
         import os, subprocess, sys, time

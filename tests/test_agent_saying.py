@@ -326,6 +326,7 @@ with open_store(Path(sys.argv[1])) as project:
 """
 
 
+@pytest.mark.slow
 def test_killed_between_the_words_and_the_next_step(tmp_path):
     """SIGKILL, in a process whose model never answers."""
     open_store(tmp_path).close()

@@ -23,6 +23,7 @@ from periplus.agent.hooks import Hook
 from periplus.agent.models.opening import KINDS
 from periplus.agent.tape.notes import FoldNote, note_in
 from periplus.agent.tape.prefix import BREAKS
+from sampling import sampled
 
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
@@ -32,7 +33,7 @@ TABLES = (agent_scenarios_work, agent_scenarios_policy, agent_scenarios_model, a
 OWN = [row for row in SCENARIOS.values() if row.run is not None]
 
 
-@pytest.mark.parametrize("row", OWN, ids=lambda row: row.name.replace(" ", "-"))
+@pytest.mark.parametrize("row", sampled(OWN, 30), ids=lambda row: row.name.replace(" ", "-"))
 def test_a_scenario(row, tmp_path):
     scene = Scene(tmp_path, row.wire)
     try:

@@ -319,6 +319,7 @@ def test_a_skill_that_is_there_is_not_written_over(place):
             accept_skill(project.journal, WRITER, candidate, confined, "linked", name="x")
 
 
+@pytest.mark.slow
 def test_accepting_that_is_cut_off_anywhere_is_done_by_the_next(tmp_path):
     at = 0
     while True:

@@ -336,6 +336,7 @@ def test_whoever_gives_signs_of_life_is_not_idle_and_the_person_is_not_hurried(f
     assert all("the subagent s1/1.1.1 asks: " in reason for _, reason in person.asked)
 
 
+@pytest.mark.slow
 def test_what_the_person_allows_for_always_holds_and_nothing_is_wider_below(folder):
     script = [answer("", call("shell", command="echo one")), "Done."]
     person = Yes("no")
@@ -429,6 +430,7 @@ def test_one_that_was_cut_off_and_lost_its_claim_is_reported_on_and_does_not_go_
         assert head.session.budget.spent.tokens >= 300
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_one_thing_at_a_time(folder):
     both, inside = threading.Barrier(2, timeout=60), []
 
@@ -806,6 +808,7 @@ def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
     assert "a - b." in json.dumps(bodies[1])
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_it(shell):
     hangs = Hanging()
     own, theirs = [says("I ask.", SPAWNS)], [says("", READS), hangs]
@@ -875,6 +878,7 @@ def test_killed_at_any_boundary_it_goes_on_and_nothing_is_done_twice(tmp_path, c
     assert any(row["cut_off"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [[["dear", "cut"]], [["dear"], ["cut"]]], ids=["at once", "one after the other"])
 def test_what_it_spent_before_the_kill_counts_for_the_turn_that_goes_on(folder, own):
     lines = [answer("", *(spawn(word) for word in words), usage=spent(50 // len(own))) for words in own]

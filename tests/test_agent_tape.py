@@ -134,6 +134,7 @@ def noted(driver, note):
     driver.take(episode)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(TURNS)
 def test_the_same_episodes_give_the_same_bytes(turns):
@@ -146,6 +147,7 @@ def test_the_same_episodes_give_the_same_bytes(turns):
     assert other.bytes() == driver.bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(TURNS)
 def test_a_request_begins_with_the_one_before_unless_a_fold_lies_between(turns):

@@ -59,6 +59,7 @@ def test_a_turn_leaves_its_task(place):
     assert (held.plan, held.edited_files) == ({"look": "done", "mend": "open"}, {"b.py": None})
 
 
+@pytest.mark.slow
 def test_a_parked_topic_is_there_after_a_kill(tmp_path):
     """The process is killed between the turn and whatever would come: nothing was closed."""
     code = textwrap.dedent(

@@ -55,6 +55,7 @@ def without_git(place):
     return os.fspath(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("breaks", [broken_file, empty_folder])
 def test_a_run_in_a_broken_repository_does_its_work(shell, breaks):
     shutil.rmtree(shell.folder / ".git")

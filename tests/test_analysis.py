@@ -72,6 +72,7 @@ def test_a_question_of_ten_thousand_words_is_cut():
     assert len(query_terms(" ".join(f"word{number}x" for number in range(10_000)))) == QUERY_TERMS_MAX
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80))
 def test_the_index_takes_every_term_as_one_token_and_finds_it(text):

@@ -213,6 +213,7 @@ OPERATIONS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(OPERATIONS)
 def test_three_that_write_in_any_order_hold_what_a_dict_holds(tmp_path_factory, operations):

@@ -295,6 +295,7 @@ def allowed(value, depth=0):
     return all(allowed(one, depth + 1) for one in (value.values() if type(value) is dict else value))
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_a_value_is_within_the_profile_or_is_refused(value):
     if allowed(value):

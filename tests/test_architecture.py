@@ -36,6 +36,7 @@ def loaded_by(*argv):
     return set(done.stdout.decode().split())
 
 
+@pytest.mark.slow
 def test_layers_import_downwards_only():
     tool = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([tool, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -43,6 +44,7 @@ def test_layers_import_downwards_only():
     assert "1 kept, 0 broken" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_import_upwards_would_be_found(tmp_path):
     """The check above must be able to fail: the same contract over a copy with one import too many."""
     import shutil
@@ -171,6 +173,7 @@ def test_all_is_sorted_and_complete(name):
     assert len(set(stated or ())) == len(stated or ())
 
 
+@pytest.mark.slow
 def test_importing_has_no_side_effects():
     code = (
         "import sys, os, threading\nbefore = set(os.listdir('.'))\n"

@@ -118,6 +118,7 @@ def test_both_places_at_once_are_left_alone(tmp_path):
         assert (archive / "000000000001.jsonl").read_bytes() == b"somebody's"
 
 
+@pytest.mark.slow
 def test_a_stop_between_any_two_moves_is_all_right(tmp_path):
     at, was_stopped = 0, True
     while was_stopped:
@@ -166,6 +167,7 @@ def fill(transaction, number):
         transaction.put("note", item(part, "not"), {"n": number, "text": f"{part % 10}" * 60_000})
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_in_the_mutation_that_makes_one_fails_nothing_that_was_written(tmp_path):
     """At whichever write it fills up: what was acknowledged is there, what was refused is not, and it goes on."""
     outcomes = set()

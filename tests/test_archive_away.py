@@ -350,6 +350,7 @@ def test_redact_does_not_remove_what_stands_for_it(history, is_index_there):
     ada("doctor")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["ada", "bob"])
 def test_a_redaction_from_elsewhere_waits_until_it_is_back(place, who):
     ada, _, archive, away = place
@@ -495,6 +496,7 @@ def test_a_file_in_place_of_a_folder_keeps_nobody_from_reading_and_is_parked(his
     ada("doctor")
 
 
+@pytest.mark.slow
 def test_a_repair_that_finds_nothing_of_anothers_records_leaves_them_to_the_index(tmp_path):
     shells = shared_project(tmp_path, "bob")
     ada, bob = shells.values()
@@ -580,6 +582,7 @@ def test_an_archive_that_is_copied_over_what_was_given_up(history):
     assert all(f'"text":"{text}"' in all_said(ada) for text in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_written", [False, True])
 def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     ada, *_ = history
@@ -595,6 +598,7 @@ def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     copy("doctor")
 
 
+@pytest.mark.slow
 def test_a_look_at_what_cannot_be_merged_spoils_nothing_else(unkept):
     """A process that had looked wrote nothing any more and forgot what only the archive has, also once that was back; a server does both."""
     ada, one, archive, away = unkept

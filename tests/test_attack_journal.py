@@ -233,6 +233,7 @@ def test_an_index_with_views_or_triggers_is_made_anew(tmp_path, patience, statem
     db.close()
 
 
+@pytest.mark.slow
 def test_a_changed_bit_of_the_index_is_never_served(tmp_path):
     root = make_store(tmp_path)
     with open_journal(root) as journal:
@@ -618,6 +619,7 @@ def test_a_warm_journal_goes_on_behind_what_others_left(tmp_path, garbage):
         assert examine(journal).exit_code == 0
 
 
+@pytest.mark.slow
 def test_readers_see_prefixes_of_whole_batches_while_two_processes_write_and_roll(tmp_path):
     root = make_store(tmp_path)
     config = Path(root, "config.toml")

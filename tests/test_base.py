@@ -404,6 +404,7 @@ def test_moments_are_written_as_datetime_writes_them(ms):
     assert parse_ms(format_ms(ms)) == ms
 
 
+@pytest.mark.slow
 def test_every_day_of_four_centuries_is_written_as_datetime_writes_it():
     for day in range(-100_000, 50_000):
         assert format_ms(day * 86_400_000 - 1) == datetime_text(day * 86_400_000 - 1)

@@ -256,6 +256,7 @@ def test_without_transcripts_at_hand_a_session_is_made_that_can_be_imported(tmp_
     assert not imported.unreadable_lines
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path(TRANSCRIPTS).is_dir(), reason="no transcripts beside the repository")
 def test_copies_of_real_sessions_repeat_no_id_and_no_long_text(tmp_path):
     def imported(size_bytes):

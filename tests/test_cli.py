@@ -206,6 +206,7 @@ def test_status_counts(known):
     assert "holds    1 constraint, 3 decisions, 1 trail" in known("status").lines
 
 
+@pytest.mark.slow
 def test_status_says_what_waits_for_who_asks(sh):
     sh("init")
     passed_on = sh.json("handoff", "write", "Two cogs are cast").handoff.id
@@ -486,6 +487,7 @@ def test_log_of_an_empty_journal(store):
 # -- trails ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_trail_import_of_git(sh, tmp_path):
     repository = make_repository(tmp_path / "repository", commits=3)
     sh("init", cwd=repository)
@@ -791,6 +793,7 @@ def test_doctor_makes_a_checkpoint_and_tells_of_it(known):
     assert [problem.what for problem in found.problems if "checkpoint" in problem.what]
 
 
+@pytest.mark.slow
 def test_paths_lead_from_the_folder_in_which_they_are_typed(store):
     inner = store.folder / "inner"
     inner.mkdir()

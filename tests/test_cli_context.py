@@ -46,6 +46,7 @@ def documents(text):
     return [decoded(line) for line in text.splitlines()]
 
 
+@pytest.mark.slow
 def test_every_action_answers_in_its_document(shell):
     first = shell.json("context", "commit", "-", "-m", "begin", stdin=lines("one", "two", relevance=0.75, tags=["t"]))
     assert (first.changed, first.added, first.live, first.base) == (True, 2, 2, "")
@@ -106,6 +107,7 @@ def test_no_refs_are_nothing_found_and_the_last_one_ends(shell):
     assert shell("context", "refs", code=1).out.startswith("No refs yet. Next: ")
 
 
+@pytest.mark.slow
 def test_commands_judge_in_a_bisection(shell):
     for text in ("one", "two", "three"):
         shell("context", "commit", "-", stdin=lines(text))
@@ -209,6 +211,7 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("merge", "--ref", "side"), ("refs", "--end", "side")])
 def test_a_ref_that_one_clone_ended_and_another_moved_is_shown_and_kept_or_ended(shell, tmp_path, words):
     shell("context", "commit", "-", stdin=lines("common"))
@@ -336,6 +339,7 @@ def serving(shell, *words):
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_a_store_is_served_cloned_pushed_to_and_pulled_from(shell, tmp_path):
     shell("context", "commit", "-", "-m", "begin", stdin=lines("one", "x" * 9_000))
     (tmp_path / "b").mkdir()
@@ -417,6 +421,7 @@ def test_a_token_goes_to_no_other_machine_over_plain_tcp(shell, tmp_path):
             waiting.accept()
 
 
+@pytest.mark.slow
 def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_command(shell, tmp_path):
     (tmp_path / "token").write_text("a token of some length\n")
     (tmp_path / "token").chmod(0o600)
@@ -456,6 +461,7 @@ def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_comma
         )  # what was typed stays a mistake
 
 
+@pytest.mark.slow
 def test_what_was_redacted_at_the_server_is_not_brought_back_and_that_is_told(shell, tmp_path):
     shell("context", "commit", "-", stdin=lines("one", "the word is albatross-in-the-rigging"))
     (tmp_path / "b").mkdir()

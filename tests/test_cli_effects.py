@@ -38,6 +38,7 @@ def trail(shell):
     return json.loads(done.lines[-1])["trail"]
 
 
+@pytest.mark.slow
 def test_a_recorded_run_is_verified(shell, trail):
     done = shell("trail", "verify", "--effects", trail)
     assert "effects  verified: 4 right" in done.out

@@ -403,6 +403,7 @@ def test_blame_names_the_record_of_each_field(known):
 # -- undo ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_undo_of_a_session_and_back(known):
     sh, first, second = known
     plan = sh.json("undo", "--session", "s-1", "--dry-run")

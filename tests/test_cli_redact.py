@@ -112,6 +112,7 @@ def test_a_dry_run_does_not_complain_of_files_that_would_be_rewritten(told):
     assert [one.where for one in done.not_reached] == ["the agent's own record of session 5e551011 (claude-code)"]
 
 
+@pytest.mark.slow
 def test_what_a_redaction_cannot_reach_is_told_with_how_to_purge_it(told, tmp_path):
     make_repository(told.folder)
     hub = tmp_path / "hub.git"

@@ -322,6 +322,7 @@ def test_a_history_is_paused_and_gone_on_with_where_links_are_noted(shell, tmp_p
     assert result.left_out == LEFT_OUT
 
 
+@pytest.mark.slow
 def test_the_newest_part_of_a_history_is_replayed_from_what_it_began_with(shell):
     a_history_of_everything(shell.folder)
     name = shell.json("trail", "import", "--git", "--max-commits", "3").trails[0].id

@@ -77,6 +77,7 @@ def use(shell, fake, **more):
     (folder / "agent.toml").chmod(0o600)
 
 
+@pytest.mark.slow
 def test_a_bug_is_mended_checked_and_told(shell):
     with FakeProvider(
         says("I look.", READS), says("The sign is wrong.", MENDS), says("", CHECKS), says("It adds now.")
@@ -104,6 +105,7 @@ def test_a_bug_is_mended_checked_and_told(shell):
     assert "sound" in shell("doctor").out
 
 
+@pytest.mark.slow
 def test_what_a_session_teaches_waits_for_a_person_at_its_end(shell):
     script = [says("", READS), says("", CHECKS), says("", MENDS), says("", CHECKS), says("It adds now.")]
     with FakeProvider(*script) as fake:
@@ -442,6 +444,7 @@ def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
     assert "anthropic: no key; give one: periplus models key anthropic" in shell("models", "list").out
 
 
+@pytest.mark.slow
 def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
     busy = Failure(503, {"error": {"message": "busy"}})
     with FakeProvider(busy, busy, says("Nothing to do."), *[says("Yes.")] * 4) as fake:

@@ -144,6 +144,7 @@ def test_who_would_wait_for_a_person_says_so(sh, tmp_path, words, typed, said, c
     assert process.wait(60) == code, shown
 
 
+@pytest.mark.slow
 def test_who_waits_in_line_is_told_at_a_terminal(sh):
     sh("claim", "take", "src/wheel.py", "--as", "eve")
     _, shown = on_terminal(sh, "claim", "take", "src/wheel.py", "--wait", "1", code=5)

@@ -123,6 +123,7 @@ def test_a_hostile_file_takes_bounded_time(path, data):
     assert len(found.found) <= 50_000
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(sorted(LANGUAGES)), st.binary(max_size=400))
 def test_any_bytes_are_looked_at_without_an_error(extension, data):

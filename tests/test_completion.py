@@ -123,6 +123,7 @@ def test_what_is_offered(completed, shell, words, offered):
     assert completed(shell, *words) == offered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_command_and_every_option_is_offered(completed, shell):
     """Of the parsers themselves: a command or an option that is new is offered with no word said here."""
@@ -140,6 +141,7 @@ def test_every_command_and_every_option_is_offered(completed, shell):
             assert completed(shell, command.name, "--") == options_of(parser)
 
 
+@pytest.mark.slow
 def test_the_table_has_a_place_for_everything_that_has_arguments():
     places = {place.typed: place for place in places_of()}
     progs = [leaf.prog for one in COMMANDS for leaf in leaves(actions_of(make_parser(one.name))[one.name])]

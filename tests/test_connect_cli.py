@@ -396,6 +396,7 @@ def test_refresh(project, sh):
     assert (sh.folder / "AGENTS.md").read_text() == "# Shop\nMore.\n"
 
 
+@pytest.mark.slow
 def test_the_end_of_a_session_brings_it_up_to_date(project, sh):
     """Unasked, where an agent is connected; not while git has begun something here."""
     sh("connect", "claude-code")

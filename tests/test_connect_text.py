@@ -133,6 +133,7 @@ PART = JsonPart(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @calm
 @given(documents())
 def test_a_part_goes_in_and_out(document):
@@ -242,6 +243,7 @@ bodies = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characte
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=MANY, deadline=None)
 @given(
     st.text("ab \n#`\ufeff<!->", max_size=30),

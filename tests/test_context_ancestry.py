@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def test_near_the_heads_of_a_long_history_little_is_read():
     assert graph.reads < 200
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_is_walked_to_its_root():
     graph = Headers()
     root = head = graph.add()

@@ -120,6 +120,7 @@ def harms(path: Path, chance: random.Random):
     yield lambda: path.write_bytes(chance.randbytes(size))
 
 
+@pytest.mark.slow
 def test_each_file_of_the_cache_may_be_damaged_in_any_way(grown, tmp_path):
     folder, heads, wanted = grown
     chance = random.Random(7)

@@ -96,6 +96,7 @@ def judge(folder: Path, change, base, after, wanted, *, acknowledged: bool = Fal
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.6] if EXHAUSTIVE else [0.6])
 def test_it_may_stop_at_every_call(prepared, share, tmp_path):
     change, start, base, after, wanted = prepared
@@ -120,6 +121,7 @@ def test_it_may_stop_at_every_call(prepared, share, tmp_path):
     assert stops > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC] if EXHAUSTIVE else [errno.EIO], ids=errno.errorcode.get)
 def test_the_disk_may_refuse_every_call_and_the_same_store_goes_on(prepared, error, tmp_path):
     change, start, base, after, wanted = prepared

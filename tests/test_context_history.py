@@ -115,6 +115,7 @@ def test_what_metadata_do_not_say_is_empty():
     assert said(msgspec.structs.replace(header, metadata={})) == (HEAD, "", "", None)
 
 
+@pytest.mark.slow
 def test_of_a_long_log_no_more_is_read_than_was_asked_for():
     store = LongChain()
     assert [each.said.message for each in log(store, HEAD, limit=3)] == ["delta 99999", "delta 99998", "delta 99997"]
@@ -165,6 +166,7 @@ def test_blame_on_a_long_chain_reads_what_it_says():
     assert (store.contexts, store.expansions) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_look_up_is_walked_a_while_and_then_expanded_once():
     near = LongChain(can_find=False)
     assert lookup.find(near, HEAD, [identity(f"atom {LENGTH - 9}")])[identity(f"atom {LENGTH - 9}")].origin == (

@@ -294,6 +294,7 @@ def smaller_deltas(base, target, size):
                 yield atoms, molecules, removed
 
 
+@pytest.mark.slow
 @settings(LAWS, max_examples=300 if EXHAUSTIVE else 20)
 @given(st.data())
 def test_no_smaller_delta_than_the_compressed_one_expands_to_the_same(data):

@@ -66,6 +66,7 @@ def example():
     return store, chain
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     shape=SHAPES,
@@ -118,6 +119,7 @@ def truth(store, digest):
     return seen
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_lie_about_what_is_valid_is_believed(example, data):
@@ -145,6 +147,7 @@ def test_an_older_annotation_in_the_place_of_the_newer_is_not_believed(example):
         assert verified(digest, chunks, end) is not None
 
 
+@pytest.mark.slow
 def test_a_removed_atom_is_refused_in_the_chunk_that_has_it():
     store = MemoryStore()
     chosen = random.Random(3)
@@ -235,6 +238,7 @@ def changes(chunk: Chunk, origins):
             yield f"draw {field} {value!r}"[:40], chunk._replace(proof=packed)
 
 
+@pytest.mark.slow
 def test_whatever_is_changed_is_refused_in_its_chunk(example):
     store, chain = example
     digest = chain[-1]
@@ -288,6 +292,7 @@ def test_the_end_is_held_against_what_came(example):
 FORM = msgspec.msgpack.Decoder(Chunk)
 
 
+@pytest.mark.slow
 def test_no_changed_bit_of_a_chunk_is_believed():
     """Every bit of a chunk with entries, a draw, a replaced leaf and an object; of the first one some. All of both, if exhaustive."""
     store = MemoryStore()
@@ -322,6 +327,7 @@ def test_no_changed_bit_of_a_chunk_is_believed():
     assert verified(digest, chunks, end, limits) is None
 
 
+@pytest.mark.slow
 def test_a_long_chain_comes_in_bounded_proofs():
     store = MemoryStore()
     digest = store.commit(Context(atoms=tuple(Atom(f"atom {number}", relevance=900_000) for number in range(300))))

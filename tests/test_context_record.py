@@ -111,6 +111,7 @@ def contexts(draw):
     )
 
 
+@pytest.mark.slow
 @given(contexts(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_what_is_encoded_is_read_again_and_the_order_it_was_given_in_makes_no_difference(context, random):
@@ -393,6 +394,7 @@ def test_every_cut_and_every_changed_bit_of_a_page_is_refused_or_another_page_wi
     assert refused > len(page) // 4
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60), st.sampled_from(list(What)), st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_hostile_bytes_are_a_page_or_an_error_with_its_place(payload, what, framed):

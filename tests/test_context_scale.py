@@ -93,6 +93,7 @@ def test_what_is_added_cannot_be_removed_with_it(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_it_may_stop_at_every_call_while_atoms_come(tmp_path):
     start = tmp_path / "start"
     store = DiskStore(str(start))
@@ -260,6 +261,7 @@ def test_a_long_chain_expands_with_what_is_kept_and_without(tmp_path):
     assert other.refs() == {"main": head}
 
 
+@pytest.mark.slow
 def test_a_long_chain_in_a_folder_is_synced_once(tmp_path):
     deltas = DELTAS if EXHAUSTIVE else 2_000
     store = DiskStore(str(tmp_path / "store"))

@@ -107,6 +107,7 @@ def test_whatever_is_out_would_not_fit_any_more(entries, counter, text, budget):
         assert left == 0 or counter.count(item.atom.content) > left
 
 
+@pytest.mark.slow
 @given(with_molecules(), QUERIES, st.integers(0, 200), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_the_order_in_which_atoms_are_given_changes_nothing(given_pieces, text, budget, chance):
@@ -119,6 +120,7 @@ def test_the_order_in_which_atoms_are_given_changes_nothing(given_pieces, text, 
     assert query(shuffled, asked, now_ms=NOW, is_ordered=False) == query(entries, asked, now_ms=NOW)
 
 
+@pytest.mark.slow
 @given(with_molecules(), COUNTERS, QUERIES, st.integers(0, 200))
 @settings(max_examples=100, deadline=None)
 def test_a_molecule_that_shares_no_atom_is_in_whole_or_not_at_all(given_pieces, counter, text, budget):
@@ -160,6 +162,7 @@ def plain_choice(entries, budget, diversity):
     return taken
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.integers(0, 300), st.sampled_from([0.0, 0.25, 1.0]))
 @settings(max_examples=100, deadline=None)
 def test_the_choice_is_the_one_of_the_definition(entries, budget, diversity):
@@ -569,6 +572,7 @@ def test_an_atom_far_down_the_stream_is_looked_up_where_it_can_be():
     assert len(read_on.entries) == len(set(read_on.entries)) == 502
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_molecules_is_too_much_to_keep_together_and_costs_no_more_than_its_length():
     entries = [entry(f"fact {number}", time_ms=NOW - number) for number in range(6_000)]
     molecules = [Molecule((a.digest, b.digest)) for a, b in itertools.pairwise(entries)]

@@ -167,6 +167,7 @@ def test_the_asynchronous_client_asks_the_same(served):
     store.close()
 
 
+@pytest.mark.slow
 def test_many_calls_at_once_on_one_connection(served):
     async def ask():
         async with ContextClient(served.address) as client:
@@ -311,6 +312,7 @@ def test_the_example_of_the_documentation_reads_what_the_budget_affords(tmp_path
     assert len(EXAMPLE.read_text().splitlines()) <= 36
 
 
+@pytest.mark.slow
 def test_clients_keep_the_pace_that_was_agreed(tmp_path):
     """More calls than the server takes in the time are slower, and none is refused."""
     head = fill(tmp_path / "served", 10)
@@ -374,6 +376,7 @@ def test_a_store_that_is_moved_from_beneath_its_server_is_not_answered_for(tmp_p
         assert project.examine().problems == []
 
 
+@pytest.mark.slow
 def test_a_chain_of_pulls_over_three_machines(tmp_path):
     """A to B over TLS, B to C over a Unix socket: C has what A has, and trusts neither."""
     files = make_certificate(tmp_path)
@@ -421,6 +424,7 @@ def test_pushing_sends_only_what_lacks(served, tmp_path):
     local.close()
 
 
+@pytest.mark.slow
 def test_a_pull_that_is_cut_off_goes_on_where_it_was(tmp_path):
     head = fill(tmp_path / "served", 12_000, 3, size=300)
     local = DiskStore(str(tmp_path / "local"))
@@ -451,6 +455,7 @@ def test_a_pull_that_is_cut_off_goes_on_where_it_was(tmp_path):
             store.close()
 
 
+@pytest.mark.slow
 def test_a_push_over_tls_that_is_cut_off_shows_nothing_and_goes_on_where_it_was(tmp_path):
     head = fill(tmp_path / "local", 12_000, 3, size=300)
     local = DiskStore(str(tmp_path / "local"))

@@ -53,6 +53,7 @@ def has_chunk(events):
     return any(isinstance(event, ChunkCame) for event in events)
 
 
+@pytest.mark.slow
 def test_a_hundred_slow_readers_cost_one_window_each(tmp_path):
     head = fill(tmp_path / "served", 8_000, 0, size=600)
     with ServerProcess(tmp_path / "served") as server:
@@ -325,6 +326,7 @@ def test_streams_that_do_not_finish_are_told(tmp_path):
 # Kills
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_in_mid_stream_is_gone_on_from_by_another(tmp_path):
     head = fill(tmp_path / "served", 6_000, 3, size=600)
     verifier = ChunkVerifier(head)
@@ -381,6 +383,7 @@ class KillingPeer(LocalPeer):
             yield pair
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 12, 24])
 def test_of_a_push_that_a_killed_server_had_half_nothing_is_seen(tmp_path, after):
     head = fill(tmp_path / "local", 6_000, 0, size=600)
@@ -426,6 +429,7 @@ CLIENT = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 def test_of_a_push_that_a_killed_client_left_half_nothing_is_seen(tmp_path):
     head = fill(tmp_path / "local", 6_000, 0, size=600)
     old = fill(tmp_path / "served", 10, 0)
@@ -478,6 +482,7 @@ def test_a_context_whose_base_is_not_there_or_that_lies_is_not_taken_in(tmp_path
         server.stop()
 
 
+@pytest.mark.slow
 def test_equal_questions_get_equal_chunks_near_and_far(tmp_path):
     head = fill(tmp_path / "served", 3_000, 4)
     near = DiskStore(str(tmp_path / "served"))

@@ -135,6 +135,7 @@ def big(store, count, chosen, base=None, *, first=0):
     return store.commit(Context(base, atoms))
 
 
+@pytest.mark.slow
 def test_who_stops_after_one_chunk_has_opened_what_it_lies_in():
     store = CountingStore()
     chosen = random.Random(5)
@@ -177,6 +178,7 @@ def test_ten_thousand_small_deltas_on_a_large_root_cost_one_chunk():
     assert store.counted.opened <= 3, "what the small deltas come to is known; of the root a page"
 
 
+@pytest.mark.slow
 def test_a_closed_stream_lets_go_of_all_it_held():
     store = MemoryStore()
     digest = big(store, 2_000, random.Random(1))

@@ -81,6 +81,7 @@ def test_of_a_long_history_only_the_new_end_is_read():
     assert len(read) < 20
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(histories(), st.data())
 def test_what_the_other_side_has_may_stand_on_what_is_not_here_any_more(rows, data):
@@ -145,6 +146,7 @@ class Source:
         self.header = header_in(rows)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(histories(), st.data())
 def test_what_the_target_has_is_found_and_only_what_is_below_the_head(rows, data):

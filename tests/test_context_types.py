@@ -97,6 +97,7 @@ def relatives(draw):
     return tuple(draw(loosened(root) | signatures) for _ in range(3))
 
 
+@pytest.mark.slow
 @given(signatures)
 @settings(max_examples=300, deadline=None)
 def test_print_and_value_are_one_to_one(signature):
@@ -111,6 +112,7 @@ def test_print_and_value_are_one_to_one(signature):
     assert str(back) == str(signature)
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="AB[]{},: \t\u00e9\ud800", max_size=12) | st.text(max_size=12))
 @settings(max_examples=500, deadline=None)
 def test_a_text_is_the_print_of_what_it_parses_to_or_an_error_with_its_place(text):

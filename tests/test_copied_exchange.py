@@ -203,6 +203,7 @@ def test_what_may_be_another_machines_store_gives_what_its_mark_says(ada, carol)
     assert len(records(carol)[old]) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exchange", "git"])
 def test_a_copy_from_another_machine_gives_on_what_its_owner_signed(ada, carol, copied, tmp_path, kind):
     medium = Medium(kind, tmp_path, ada)

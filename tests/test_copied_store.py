@@ -124,6 +124,7 @@ def may_name_a_machine():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a machine's name is changed by root only")
 def test_containers_of_one_machine_write_one_store_together(tmp_path, original):
     if (

@@ -369,6 +369,7 @@ def test_a_schema_without_bounds_is_refused_with_its_place(schema, said):
     assert str(caught.value).startswith(".periplus/config.toml: types.risk.schema")
 
 
+@pytest.mark.slow
 def test_a_catastrophic_expression_ends_and_a_huge_value_is_refused():
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}, "b": {"pattern": "^$"}, "c": {"pattern": "b$"}}}
     check_own("risk", schema, {"a": "aaaa", "b": "", "c": "ab"}, "config")
@@ -424,6 +425,7 @@ def test_as_a_person_types_it(tmp_path):
     assert shell("doctor").code == 0
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_leaves_it_written_or_not(tmp_path, clock):
     stops = 0
     for number in range(1, 100):

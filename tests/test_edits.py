@@ -602,6 +602,7 @@ def scene(root):
         path_of(journal, 3).write_bytes(gone)
 
 
+@pytest.mark.slow
 def test_stopped_at_every_call_nothing_is_lost_and_the_next_look_ends_it(tmp_path):
     with open_journal(make_store(tmp_path / "other")) as other:
         other.mutate(put(9, "theirs"), WRITER)

@@ -142,6 +142,7 @@ def test_it_verifies_on_files_that_were_not_committed(tmp_path):
     assert recorded.effects(repository=tmp_path / "clone").verdict == "verified"
 
 
+@pytest.mark.slow
 def test_this_repository_verifies(tmp_path):
     """On this very code: a clone of it, several files edited, one added, one moved and one deleted."""
     if not (ROOT / ".git").exists():

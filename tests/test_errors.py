@@ -50,6 +50,7 @@ def claim(folder, name):
         project.work.claim(Asked(("src",)))
 
 
+@pytest.mark.slow
 def test_a_claim_of_somebody_else_is_told_by_a_worker(tmp_path):
     Project.init(str(tmp_path))
     claim(str(tmp_path), "ada")

@@ -78,6 +78,7 @@ def test_what_an_earlier_version_left_is_read(tmp_path):
     assert spool.read(spool.waiting()[0]) == b"{}"
 
 
+@pytest.mark.slow
 def test_a_changed_event_is_noted_and_the_others_are_taken_in(tmp_path):
     project = tmp_path / "engine"
     project.mkdir()
@@ -104,6 +105,7 @@ def test_a_changed_event_is_noted_and_the_others_are_taken_in(tmp_path):
         assert len(list(opened.journal.entities("session"))) == 2
 
 
+@pytest.mark.slow
 def test_the_list_of_what_is_taken_in_is_as_it_was_written_or_told(tmp_path):
     from periplus.base.errors import FormatError
 

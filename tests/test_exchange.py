@@ -181,6 +181,7 @@ def test_a_sync_with_nothing_new_changes_nothing(medium, ada, bob, tmp_path):
     assert [tree(tmp_path / name) for name in ("ada", "bob", "medium")] == before
 
 
+@pytest.mark.slow
 def test_what_came_later_follows_through_many_segments(medium, ada, bob):
     for root in (ada, bob):
         config = Path(root, "config.toml")
@@ -307,6 +308,7 @@ def test_any_number_of_clones_converges(exchange_folder, ada, tmp_path, seed):
     converge(exchange_folder, roots, dice, 80)
 
 
+@pytest.mark.slow
 def test_what_was_redacted_is_taken_out_of_every_copy(medium, ada, bob):
     """A stub and its record are one; the stub wins, and a git ref that carried the record has no past any more."""
     secret = "correct horse battery staple"
@@ -477,6 +479,7 @@ def test_a_damaged_copy_is_refused_at_every_sampled_byte(exchange_folder, ada, b
     assert 6 in [one.records for one in exchange_folder.exchange(bob).transfers]
 
 
+@pytest.mark.slow
 def test_a_damaged_store_never_gives_what_was_not_written(ada, bob, tmp_path):
     """A store's own foreign copies carry a head; its own records beyond it are checked by their sums and its mark."""
     lineage = read_lineage(open_folder(ada, Files()).layout).lineage
@@ -748,6 +751,7 @@ with open_journal({root!r}) as journal:
 """
 
 
+@pytest.mark.slow
 def test_syncs_beside_a_store_that_is_written_lose_nothing(ada, bob):
     paths = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
     code = WRITING.format(paths=paths, root=bob, count=150)

@@ -405,6 +405,7 @@ def test_every_changed_byte_of_an_envelope_is_found():
         ), at
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(st.binary(max_size=200), st.recursive(st.none() | st.text(max_size=5), lambda s: st.lists(s) | st.dictionaries(
     st.sampled_from(["payload", "payloadType", "signatures", "sig"]), s)).map(lambda value: json.dumps(value).encode())))  # fmt: skip

@@ -624,6 +624,7 @@ with open_journal({root!r}) as journal:
 """
 
 
+@pytest.mark.slow
 def test_copies_made_while_it_is_written_are_prefixes(many, tmp_path):
     writing = subprocess.Popen([sys.executable, "-c", WRITING.format(paths=SOURCES, root=many)], stdout=subprocess.PIPE)
     try:

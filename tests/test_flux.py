@@ -546,6 +546,7 @@ def test_what_does_not_begin_as_version_1_is_refused(start):
     assert caught.value.offset in (0, len(start))
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400))
 @settings(max_examples=300, deadline=None)
 def test_hostile_bytes_are_read_or_refused(garbage):

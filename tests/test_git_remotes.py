@@ -138,6 +138,7 @@ def test_settings_of_the_user_keep_nothing_that_was_redacted(people, tmp_path):
     assert WORD not in everything_in(cache_of(bob))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["ada", "bob"])
 def test_who_is_killed_before_the_cache_is_swept_sweeps_it_the_next_time(people, tmp_path, who):
     """The remote kills the command when it has what it is to have: the owner's push, or what somebody else is about to fetch."""
@@ -283,6 +284,7 @@ def test_a_tree_that_unfolds_without_end_is_told_with_its_ref(people, tmp_path):
     assert len(bob.json("recall", "ports").hits) == 1
 
 
+@pytest.mark.slow
 def test_of_very_many_refs_of_no_use_some_are_told_and_the_rest_counted(people, tmp_path):
     for number in range(25):
         make_ref(tmp_path / "hub.git", f"refs/periplus/lin_{number:016}", {"README": b"x"})

@@ -174,6 +174,7 @@ def test_a_pull_brings_the_next_versions(origin, tmp_path):
         assert unchanged(clone.look())
 
 
+@pytest.mark.slow
 def test_a_pull_over_versions_that_were_never_seen_is_no_conflict(origin, tmp_path):
     """The records of the versions between are in the origin's journal, which nobody has brought here."""
     entity = origin.decide("Version 0")

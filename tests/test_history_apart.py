@@ -139,6 +139,7 @@ def test_history_is_had_beside_whoever_builds_the_index_and_the_stores_own_is_us
         assert examine(journal).problems == []
 
 
+@pytest.mark.slow
 def test_a_branch_from_before_the_checkpoint_is_merged_beside_whoever_builds_the_index(tmp_path, building):
     """Reading it was refused, and every write, for as long as it took."""
     root = make_store(tmp_path / "a")

@@ -119,6 +119,7 @@ def test_no_words_at_all(place, tmp_path):
     assert any("no event" in note for note in notes_of(place, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b'{"session_id": "s-1", '])
 def test_input_that_never_ends(place, tmp_path, sent):
     begun = time.monotonic()
@@ -259,6 +260,7 @@ def steps(project):
     return len(project.journal.index.records(where, (), -1))
 
 
+@pytest.mark.slow
 def test_a_locked_store_delays_nobody_and_loses_nothing(place, tmp_path):
     with open(place / ".periplus/journal/lock", "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -278,6 +280,7 @@ def test_a_locked_store_delays_nobody_and_loses_nothing(place, tmp_path):
         assert not project.hooks.has_events
 
 
+@pytest.mark.slow
 def test_a_redaction_that_was_stopped_delays_nobody_for_long_and_loses_nothing(place, tmp_path):
     """Whoever took in the end of a turn stood before the objects' door for ever: every command, if only `recall`."""
     with opened(place) as project:

@@ -140,6 +140,7 @@ def steps_of_run(project, run) -> list[LiveStep]:
     return list(recorder.steps(run))
 
 
+@pytest.mark.slow
 def test_without_the_agents_own_record_the_trail_is_made_of_the_steps(place, tmp_path):
     needs_sessions()
     transcript = session_file("example-claude-code.jsonl", tmp_path)
@@ -168,6 +169,7 @@ def test_without_the_agents_own_record_the_trail_is_made_of_the_steps(place, tmp
         assert project.examine().exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_session_that_goes_on_after_its_end_has_one_trail(place, tmp_path):
     events = made_session("b7a0c4de-0001", place)
     for name, document in events:
@@ -208,6 +210,7 @@ def facts_of(done):
     return json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
 
 
+@pytest.mark.slow
 def test_a_session_begins_with_the_brief_and_what_others_changed(place):
     with opened(place) as project:
         project.remember(Memory("constraint", "The cogs are oiled with olive oil only"))
@@ -274,6 +277,7 @@ def test_a_prompt_in_other_forms_of_the_words_or_without_spaces_is_told(place, m
     assert kept.entity.item_id in facts_of(done)
 
 
+@pytest.mark.slow
 def test_a_prompt_that_says_nothing_or_speaks_of_other_things_is_told_nothing(place):
     with opened(place) as project:
         for memory in dict.fromkeys(memory for memory, _ in TOLD_OF):
@@ -356,6 +360,7 @@ def test_a_path_of_two_lines_is_guarded_like_any_other_and_told_in_one(place):
     assert "\n" not in output["permissionDecisionReason"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_session_reflects_hands_off_and_lets_go_of_claims(place):
     from periplus.memory.claims import Asked
 
@@ -386,6 +391,7 @@ def test_the_end_of_a_session_reflects_hands_off_and_lets_go_of_claims(place):
         assert handoff.value["files"] == ["wheels.py"]
 
 
+@pytest.mark.slow
 def test_a_handoff_names_what_a_shell_changed(place):
     """No step says so: git does, when there is time."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", os.fspath(place)]
@@ -433,6 +439,7 @@ def test_the_own_record_of_other_agents_is_imported_at_the_end_of_a_turn(place, 
         assert project.hooks.notes() == []
 
 
+@pytest.mark.slow
 def test_a_record_of_another_session_is_not_taken_for_this_one(place, tmp_path):
     needs_sessions()
     transcript = session_file("example-claude-code.jsonl", tmp_path)
@@ -477,6 +484,7 @@ def test_a_session_in_which_nothing_was_done_leaves_no_run(place):
         assert project.examine().exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_turns_end_seals_the_first_time_and_then_now_and_then(place):
     events = made_session("turns", place)
     for name, document in events[:4]:
@@ -499,6 +507,7 @@ def test_a_turns_end_seals_the_first_time_and_then_now_and_then(place):
         assert now.value["counts"]["steps"] == 4, "before a compaction it is"
 
 
+@pytest.mark.slow
 def test_subagents_have_trails_of_their_own(place):
     events = made_session("with-subs", place)
     inner = {**events[2][1], "agent_id": "a0ad4f", "agent_type": "Explore", "tool_use_id": "toolu_8"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cli_support import shared_project
 
 
@@ -12,6 +14,7 @@ def told(shell, event, **fields):
     shell("hook", "--wait", event, stdin=json.dumps(common | fields))
 
 
+@pytest.mark.slow
 def test_the_end_of_a_session_seals_no_run_of_another_clone(tmp_path):
     """The other clone's run was sealed, too: its long texts are only there, and the trail named objects that were missing."""
     people = shared_project(tmp_path, "bob")

@@ -287,6 +287,7 @@ def test_the_files_of_subagents_belong_to_it(importing, tmp_path, change):
     )
 
 
+@pytest.mark.slow
 def test_every_file_that_an_import_opens_is_in_its_footprint(tmp_path):
     """What an importer opens or lists is told by the interpreter itself, in a process of its own."""
     program = """
@@ -485,6 +486,7 @@ def test_notes_say_no_text_of_a_session_and_not_where_it_lies(importing, tmp_pat
         assert text.encode() not in note.read_bytes()
 
 
+@pytest.mark.slow
 def test_another_version_of_the_importers_reads_again(tmp_path):
     """One more comment in one module is another version: nobody has to raise a number."""
     import periplus
@@ -515,6 +517,7 @@ with Importing(Path({os.fspath(tmp_path / "project")!r})) as importing:
     assert [run(), run()] == ["True [False]", "False [False]"]
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call(tmp_path):
     """Whenever an import of a session that has grown is stopped: the next one has all of it, and the one after reads nothing."""
     path = claude_session(tmp_path / "session.jsonl", prompt=LONG)
@@ -541,6 +544,7 @@ def test_a_stop_at_every_call(tmp_path):
     assert at > 10
 
 
+@pytest.mark.slow
 def test_many_at_once(tmp_path):
     """Processes that import files which change between their imports: in the end each file is known, and as it is."""
     with Importing(tmp_path / "project"):

@@ -113,6 +113,7 @@ def test_what_another_clone_redacted_of_a_session_stays_out_where_its_file_did_n
     assert SECRET not in ada("trail", "show", *trails_of(ada)).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("ada", "bob", "ada"), ("bob", "ada", "bob")])
 def test_two_clones_that_imported_the_same_before_they_synced_are_in_no_conflict(tmp_path, order):
     """Each sealed session and history with a secret of its own: that was a conflict in digest, object, title and folder."""

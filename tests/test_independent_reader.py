@@ -101,6 +101,7 @@ def tally(stores):
             "objects": objects, "ancestors": sum(one.count(b'"ancestors":') for one in checkpoints)}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_histories_of_three_clones(tmp_path):
     stores = []
     for seed in (3, 6, 9):
@@ -135,6 +136,7 @@ def test_a_stub_that_is_longer_moves_what_the_tiles_have_seen(tmp_path):
     agrees_with_the_library(root)
 
 
+@pytest.mark.slow
 def test_one_byte_that_is_another_is_found(tmp_path):
     """The reader is no rubber stamp: any byte of a segment but those of voided places makes it object."""
     dice = random.Random(7)
@@ -290,6 +292,7 @@ def shells(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ada", "bob"])
 def test_what_the_commands_say_is_what_the_reader_sees(shells, name):
     shell = shells[name]
@@ -329,6 +332,7 @@ def test_what_is_shown_is_what_the_reader_merges(shells):
         ]
 
 
+@pytest.mark.slow
 def test_two_seals_of_one_source_are_no_conflict_to_the_reader_either(tmp_path):
     """Clones that import one session and one history before they sync, again as these have grown, and one of them redacts."""
     people = shared_project(tmp_path, "bob", "cleo")

@@ -89,6 +89,7 @@ def test_who_is_killed_before_anything_is_indexed_leaves_nothing_undone(root):
         assert project.examine().problems == []
 
 
+@pytest.mark.slow
 def test_stopped_at_any_call_a_memory_is_whole_or_absent_and_the_next_look_converges(root):
     for at in range(70):
         try:

@@ -88,6 +88,7 @@ def test_what_is_not_imported_yet_is_called_by_its_name(folder, words):
     assert any(words in wrong for wrong in refused)
 
 
+@pytest.mark.slow
 def test_every_real_session_imports_and_twice_gives_the_same():
     for path in real_files():
         if found_format(path) not in format_names():

@@ -227,18 +227,21 @@ def _import_anything(path: Path, first: dict, records: list, tail: bytes) -> Non
     check(imported)
 
 
+@pytest.mark.slow
 @_FUZZ
 @given(records=st.lists(_claude, max_size=6), tail=st.binary(max_size=20))
 def test_any_records_after_a_first_one_of_claude_code(tmp_path_factory, records, tail):
     _import_anything(tmp_path_factory.getbasetemp() / "fuzz-claude.jsonl", PROMPT, records, tail)
 
 
+@pytest.mark.slow
 @_FUZZ
 @given(records=st.lists(_codex, max_size=6), tail=st.binary(max_size=20))
 def test_any_records_after_a_first_one_of_codex(tmp_path_factory, records, tail):
     _import_anything(tmp_path_factory.getbasetemp() / "fuzz-codex.jsonl", META, records, tail)
 
 
+@pytest.mark.slow
 @_FUZZ
 @given(data=st.binary(max_size=400) | st.text(max_size=200).map(str.encode), where=st.integers(0, 40_000))
 def test_any_bytes_in_a_session(tmp_path_factory, data, where):

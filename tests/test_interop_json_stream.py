@@ -43,6 +43,7 @@ def expected(value, opened, path=()):
     return [found for name, inner in items for found in expected(inner, opened, (*path, name))]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     value=_values | st.fixed_dictionaries({"m": st.lists(st.fixed_dictionaries({"n": _values}) | _values, max_size=4)}),
@@ -62,6 +63,7 @@ def test_elements_are_those_of_the_document(value, size, indent, ascii_only):
         assert data[element.offset : element.offset + len(element.data)] == element.data
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(value=st.fixed_dictionaries({"a": _values, "m": st.lists(_values, min_size=1)}), part=st.floats(0, 0.999),
        size=st.integers(1, 30))  # fmt: skip
@@ -168,6 +170,7 @@ def test_an_element_without_end_is_refused_within_bounds(tmp_path):
     assert seen[-1] <= 2 * lines.LINE_BYTES_MAX + 3 * lines.BLOCK_BYTES
 
 
+@pytest.mark.slow
 def test_a_large_document_is_read_in_the_memory_of_an_element(tmp_path):
     path = tmp_path / "large.json"
     element = json.dumps({"role": "user", "content": [{"text": 'a "quoted" text ' * 60}]}).encode()

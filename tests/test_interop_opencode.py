@@ -141,6 +141,7 @@ def test_what_is_still_in_the_log_is_read(tmp_path):
     assert imported.counts["prompts"] == 2
 
 
+@pytest.mark.slow
 def test_changed_bytes_give_an_error_or_a_sound_trail(tmp_path):
     path = as_database(tmp_path, OPENCODE)
     whole = path.read_bytes()

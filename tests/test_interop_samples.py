@@ -16,6 +16,7 @@ from periplus.interop.detect import detect_format
 from periplus.interop.source import Head
 from periplus.project import Project
 from periplus.trail.reader import TrailReader
+from sampling import sampled
 from support import WRITER
 
 
@@ -30,6 +31,7 @@ SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
 SLOW = () if os.environ.get("PERIPLUS_EXHAUSTIVE") else ("opencode-files", "openhands-1-folder", "openhands-0-list")
 STRIDE = 1 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 4
 EVERY = pytest.mark.parametrize("name", sorted(SAMPLES))
+SOME = pytest.mark.parametrize("name", sampled(sorted(SAMPLES), 4))
 
 
 def take(path, objects=None):
@@ -103,7 +105,7 @@ for _ in range(300):
 OTHERS = (None, True, -1, 1e308, 2**70, "", "\ud83d", [], {}, [[]], {"text": 1}, [None, {"type": {}}], DEEP)
 
 
-@EVERY
+@SOME
 def test_any_value_may_be_of_any_type(name, tmp_path):
     sample = SAMPLES[name]
     for number, (at, _) in enumerate(list(places(sample.data))[:: 4 if name in SLOW else 1]):
@@ -209,6 +211,7 @@ def test_records_a_hundred_times_over(name, tmp_path):
         assert imported.counts["tools_paired"] <= imported.counts["tools"]
 
 
+@pytest.mark.slow
 def test_texts_of_two_hundred_kilobytes_take_linear_time(tmp_path):
     """What the importers look for in texts, repeated: a search that begins anew at each of them would take minutes."""
     hostile = [
@@ -236,6 +239,7 @@ def test_a_document_deeper_than_any_decoder_goes(tmp_path):
     assert imported.skipped == {"rest of the document: nested too deep": 1}
 
 
+@pytest.mark.slow
 def test_an_element_over_the_limit_is_refused(tmp_path):
     path = tmp_path / "long.json"
     with path.open("wb") as file:

@@ -517,6 +517,7 @@ def test_threads_share_one_journal_file(root):
         assert len(list(journal.entities())) == 75
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(

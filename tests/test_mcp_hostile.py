@@ -165,6 +165,7 @@ def test_no_line_harms_the_server(served):
             assert raw.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "version", HANDSHAKE_VERSIONS if os.environ.get("PERIPLUS_EXHAUSTIVE") else HANDSHAKE_VERSIONS[::3]
 )
@@ -175,6 +176,7 @@ def test_each_revision_of_the_handshake(served, version):
         assert raw.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_an_unknown_revision_is_offered_one_that_is_known(served):
     with Raw(served) as raw:
         assert raw.shake_hands("2031-01-01")["protocolVersion"] == HANDSHAKE_VERSIONS[-1]
@@ -222,6 +224,7 @@ def test_a_signal_ends_it_cleanly(served, when, number):
         assert project.work.claims() == []
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed_ends_it_over_http(served):
     async def talk(url):
         async with served.at(url) as client:
@@ -236,6 +239,7 @@ def test_a_terminal_that_is_closed_ends_it_over_http(served):
         assert project.work.claims() == []
 
 
+@pytest.mark.slow
 def test_who_wants_it_to_outlive_the_terminal_says_so(served):
     words = ["sh", "-c", f"trap '' HUP; exec {shlex.quote(PERIPLUS)} mcp"]
     with Raw(served, program=words) as raw:
@@ -247,6 +251,7 @@ def test_who_wants_it_to_outlive_the_terminal_says_so(served):
         assert raw.end() == (0, "")
 
 
+@pytest.mark.slow
 def test_a_client_that_dies_ends_it(served):
     with Raw(served) as raw:
         raw.shake_hands()
@@ -256,6 +261,7 @@ def test_a_client_that_dies_ends_it(served):
         assert raw.process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_nothing_else_gets_between_the_lines(served):
     """git and other programs that the server starts, and what they print, are far from the wire."""
     subprocess.run(["rm", "-r", served.folder / ".git"], check=True)
@@ -330,6 +336,7 @@ def test_many_servers_beside_the_command_line(served):
         assert project.examine().problems == []
 
 
+@pytest.mark.slow
 def test_http_is_for_this_machine_alone(served):
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "probe", "version": "1"}}}  # fmt: skip
@@ -390,6 +397,7 @@ def test_http_with_a_token(served):
         assert "Nothing is known" in run(talk)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said(served):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

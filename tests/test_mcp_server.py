@@ -217,6 +217,7 @@ def made_anew(served):
     served.shell("init")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meanwhile", [ended_by_another, made_anew])
 def test_what_is_taken_after_its_session_was_ended_is_let_go_of_too(served, meanwhile):
     async def talk():
@@ -263,6 +264,7 @@ def test_two_agents_are_kept_apart(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_who_it_was_started_for_writes(served):
     async def talk():
         async with served.client(name="probe", words=("--as", "grace"), env={"PERIPLUS_SESSION": "morning"}) as client:
@@ -320,6 +322,7 @@ def test_answers_keep_their_budget(served, mode):
     run(talk)
 
 
+@pytest.mark.slow
 def test_a_trail_is_shown_and_paged(served):
     claude_session(served.home / "s.jsonl", cwd=os.fspath(served.folder), steps=60)
     served.shell("trail", "import", served.home / "s.jsonl")
@@ -370,6 +373,7 @@ def test_resources_are_listed_page_by_page(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_secrets_are_refused(served):
     async def talk():
         async with served.client() as client:
@@ -391,6 +395,7 @@ def test_secrets_are_refused(served):
     assert not any(SECRET.encode() in path.read_bytes() for path in served.folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_the_store_may_come_later_and_be_another(tmp_path):
     served = Served(tmp_path, store=False)
 
@@ -411,6 +416,7 @@ def test_the_store_may_come_later_and_be_another(tmp_path):
     run(talk)
 
 
+@pytest.mark.slow
 def test_a_journal_whose_place_a_copy_took_is_told_and_the_next_call_opens_it(served):
     async def talk():
         async with served.client() as client:
@@ -425,6 +431,7 @@ def test_a_journal_whose_place_a_copy_took_is_told_and_the_next_call_opens_it(se
     run(talk)
 
 
+@pytest.mark.slow
 def test_a_damaged_index_is_built_anew(served):
     async def talk():
         async with served.client() as client:
@@ -508,6 +515,7 @@ def test_a_claim_that_may_be_its_own_refuses_no_session_of_the_agent(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_types_that_the_project_declares(served):
     async def talk():
         async with served.client() as client:
@@ -568,6 +576,7 @@ def test_what_a_brief_leaves_out_is_shown_by_the_call_that_it_names(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_what_names_no_file_is_told(served):
     (served.folder / "src" / "b.py").write_text("x = 1\n")
 
@@ -628,6 +637,7 @@ def test_refusals_name_calls_of_these_tools(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_nothing_that_others_changed_is_said(served):
     served.shell("remember", "The harbour opens at nine")
 
@@ -641,6 +651,7 @@ def test_nothing_that_others_changed_is_said(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_what_changed_since_is_told(served):
     served.shell("remember", "Ada was here")
 
@@ -654,6 +665,7 @@ def test_what_changed_since_is_told(served):
     run(talk)
 
 
+@pytest.mark.slow
 def test_a_rule_whose_code_moved_is_told_at_its_new_path(served):
     async def talk():
         async with served.client(name="claude-code") as client:

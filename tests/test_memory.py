@@ -57,6 +57,7 @@ def test_an_exact_duplicate_is_found_and_nothing_is_written(project):
     assert project.remember(Memory("lesson", "Deploys run on Fridays")).is_new
 
 
+@pytest.mark.slow
 def test_a_duplicate_is_durable_before_it_is_named_whoever_was_stopped_at_it(tmp_path):
     root = Project.init(os.fspath(tmp_path)).root
     found = []
@@ -384,6 +385,7 @@ def numbers(found):
     return [int(hit.item_id[4:]) for hit in found.hits]
 
 
+@pytest.mark.slow
 def test_rare_terms_bring_in_and_common_ones_decide(crowd):
     found = numbers(crowd.recall("common rarely often"))
     assert found[0] == 3
@@ -527,6 +529,7 @@ def odd(tmp_path_factory):
         yield project
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(budget=st.integers(100, 3_000), task=st.text(max_size=120))
 def test_no_brief_is_over_its_budget(odd, budget, task):

@@ -290,6 +290,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
         assert table_rows(project.journal.index.db) == kept
 
 
+@pytest.mark.slow
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
     assert MemoryIndexer.version == 9

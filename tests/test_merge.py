@@ -241,6 +241,7 @@ ODD_SEALS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.one_of(st.just({}), SEALS, ODD_SEALS), st.lists(st.one_of(SEALS, SEALS, ODD_SEALS), min_size=2, max_size=4))
 def test_what_was_taken_out_stays_out_or_is_told(base, values):
@@ -316,6 +317,7 @@ def first_of_each_version(changes):
     return list({(*key_of(one), one.version): one for one in order}.values())
 
 
+@pytest.mark.slow
 @given(histories())
 def test_nearest_common_ancestors_are_what_the_definition_says(changes):
     fold = Fold(changes)
@@ -401,6 +403,7 @@ def test_no_value_of_a_head_is_lost(base, payloads, random):
                 assert isinstance(value, dict), (name, value)
 
 
+@pytest.mark.slow
 @given(histories())
 def test_a_group_is_shown_as_one_head_has_it(changes):
     """Of a head that changed it, if any did; the other heads that changed it to something else are all listed."""
@@ -424,6 +427,7 @@ def group_of(value):
     return {name: value[name] for name in sorted(GROUP & set(value))}
 
 
+@pytest.mark.slow
 @given(histories())
 def test_what_is_in_no_group_merges_as_if_there_were_none(changes):
     with_group, without = Fold(first_of_each_version(changes)), Fold(first_of_each_version(changes))

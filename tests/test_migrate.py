@@ -83,6 +83,7 @@ def kinds(result):
 # -- taking a folder in ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_realistic_folder_is_taken_in_whole(tmp_path, store):
     sample = make_v1(tmp_path / "old", 300)
     before = contents(tmp_path / "old")
@@ -448,6 +449,7 @@ def test_a_folder_that_cannot_be_written_fails_no_mutation(old, store):
 # -- primary, and back -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_there_and_back_again(tmp_path, store):
     make_v1(tmp_path / "old", 120)
     before = contents(tmp_path / "old")

@@ -69,6 +69,7 @@ def test_an_untouched_file_comes_back_byte_for_byte(document, style, tail, folde
         assert payload["text"].strip()
 
 
+@pytest.mark.slow
 @given(VALUES)
 @settings(max_examples=400, deadline=None)
 def test_what_is_carried_comes_back(value):
@@ -163,6 +164,7 @@ FILES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(FILES)
 @settings(max_examples=150, deadline=None)
 def test_every_entry_is_accounted_for_once(files):

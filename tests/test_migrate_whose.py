@@ -167,6 +167,7 @@ def test_what_the_journal_took_in_and_went_on_from_is_written(here):
     assert text_in(path) == "edited, then said"
 
 
+@pytest.mark.slow
 def test_stopped_at_every_call_of_a_write_our_own_text_is_no_edit(tmp_path):
     at, total = 0, 1
     while at < total:

@@ -377,6 +377,7 @@ def long_session(place, steps, turns):
     place.log.append(*episodes)
 
 
+@pytest.mark.slow
 def test_a_step_of_any_age_is_found_and_the_list_comes_in_pieces(place):
     long_session(place, 600, 60)
     monitor = place.show()
@@ -419,6 +420,7 @@ def address(stream):
     raise AssertionError("no address was told")
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_while_the_model_is_asked_and_the_request_is_the_providers(shell):  # noqa: F811 - the fixture
     pytest.importorskip("openai")
     hanging = Hanging()

@@ -73,6 +73,7 @@ def placed(indices):
     return [(index, LEAVES[index]) for index in indices]
 
 
+@pytest.mark.slow
 def test_every_run_of_every_small_tree_is_proved_by_the_nodes_that_it_needs_and_no_others():
     for size in range(1, 34):
         tree, root = tree_of(size), mth(LEAVES[:size])
@@ -96,6 +97,7 @@ def test_every_set_of_leaves_of_every_small_tree_is_proved_by_the_nodes_that_it_
                 assert sorted(nodes) == sorted(mth(LEAVES[low:high]) for low, high in needed(indices, 0, size))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 700), st.data())
 @settings(max_examples=200, deadline=None)
 def test_sets_and_runs_of_larger_trees_hold_and_trees_of_pages_prove_the_same(size, data):

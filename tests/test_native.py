@@ -103,6 +103,7 @@ def test_no_part_is_older_than_its_source():
         assert Path(part.__file__).stat().st_mtime >= max(path.stat().st_mtime for path in sources), "run `make setup`"
 
 
+@pytest.mark.slow
 @NEEDS_C
 def test_every_command_says_which_form_runs(tmp_path):
     code = "import sys, os\nos.chdir(sys.argv.pop(1))\nfrom periplus.cli.entry import run\nrun()\n"
@@ -204,6 +205,7 @@ def test_both_forms_write_the_same_bytes_and_find_the_same_faults(tmp_path):
     assert told["plain"][2] == told["native"][2]
 
 
+@pytest.mark.slow
 @NEEDS_C
 def test_c_looks_for_the_same_secrets():
     check_needles(_speed)
@@ -260,6 +262,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @NEEDS_C
 @given(VALUES)
 def test_c_writes_the_canonical_text_of_python_or_none(value):

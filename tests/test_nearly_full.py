@@ -141,6 +141,7 @@ def test_every_command_answers_on_a_full_disk_that_writes_elsewhere(disk, tmp_pa
     assert "After the flood" in shell("log").out
 
 
+@pytest.mark.slow
 @pytest.mark.rig
 def test_writers_that_fill_such_a_disk_end_with_an_error_and_keep_what_they_acknowledged(disk, tmp_path):
     root = make_store(disk)

@@ -63,6 +63,7 @@ def test_there_and_back(shell, tmp_path):
     assert old < lineages
 
 
+@pytest.mark.slow
 def test_there_and_back_through_a_pipe(shell, tmp_path):
     def run(*words, stdin=b"", cwd=None):
         with shell.start(
@@ -275,6 +276,7 @@ def test_what_unpacks_in_one_piece_is_not_unpacked(shell, tmp_path, method):
         attempt(bad, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_manifest_takes_no_more_memory_than_it_says_to_have(shell, tmp_path):
     shell("export", "store.zip")
     size = 200 << 20
@@ -356,6 +358,7 @@ def test_a_forger_who_mends_the_manifest_is_found_by_the_records(shell, tmp_path
         attempt(rewritten(source, tmp_path / "bad.zip", change), tmp_path)
 
 
+@pytest.mark.slow
 def test_every_cut_and_many_a_changed_byte(shell, tmp_path):
     import random
 

@@ -47,6 +47,7 @@ def about(shell, item_id):
     return [one["ref"] for one in shell.json("show", item_id).entity.value["about"]]
 
 
+@pytest.mark.slow
 def test_an_agent_names_files_of_a_worktree_by_absolute_paths(shell, side):
     shell.folder, main = side, shell.folder
     auth = os.fspath(side / "src" / "auth.py")

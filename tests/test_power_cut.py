@@ -141,6 +141,7 @@ def storm(folder, seed, disks, files=PowerFiles):
     return checked
 
 
+@pytest.mark.slow
 def test_some_disks_that_a_power_cut_may_leave(tmp_path):
     assert storm(tmp_path, SEED, 40) >= 40
 

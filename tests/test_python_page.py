@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from test_readme import ROOT
 
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -42,6 +44,7 @@ def test_the_package_hands_out_what_it_names_and_loads_it_when_it_is_asked_for()
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_what_the_page_imports_is_typed(tmp_path):
     """A type checker sees Project and Writer as what they are, through the lazy names too."""
     (tmp_path / "use.py").write_text(

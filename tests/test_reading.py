@@ -73,6 +73,7 @@ def test_what_is_kept_of_an_entity_goes_when_another_process_writes_it(tmp_path)
         assert journal.get("decision", item(0)) is None
 
 
+@pytest.mark.slow
 def test_a_reader_in_haste_is_stale_and_says_so_but_never_about_a_claim(tmp_path):
     root = make_store(tmp_path)
     with Journal(root, CLAIMS) as writer:
@@ -171,6 +172,7 @@ def exchanged(roots):
                         held.write_bytes(path.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_histories_of_clones_are_one_state_from_a_checkpoint_and_from_zero(tmp_path, seed):
     chance = random.Random(seed)

@@ -53,6 +53,7 @@ def shop(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_real_use_is_real(shop):
     commands = example()
     assert len(commands) >= 8

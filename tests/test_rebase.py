@@ -241,6 +241,7 @@ def test_from_the_first_record_on(tmp_path):
     assert is_sound(ada) == is_sound(bob) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_over_segments_checkpoints_and_an_archive(ada, tmp_path, is_archived):
     bob = clone(ada, tmp_path / "bob")
@@ -298,6 +299,7 @@ def test_who_took_content_out_behind_the_fork_does_not_give_way(ada, tmp_path):
     assert state(ada) == state(bob)
 
 
+@pytest.mark.slow
 def test_what_was_signed_of_the_past_that_gave_way_is_forgotten(forked, tmp_path):
     ada, _, medium = forked
     old = lineage_of(ada)
@@ -386,6 +388,7 @@ def test_a_medium_gives_way_where_all_that_it_has_is_held(ada, tmp_path, kind):
     assert is_sound(ada) == is_sound(bob) == is_sound(carol) == []
 
 
+@pytest.mark.slow
 def test_whoever_is_told_gives_way_and_they_come_to_an_end(ada, tmp_path):
     """Four in a ring, two of each side, and each that is told of a fork repeats it with --rebase."""
     others = [clone(ada, tmp_path / name) for name in ("bob", "cay", "dan")]
@@ -432,6 +435,7 @@ def held_by_bob(ada, tmp_path, batches):
     return bob
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exchange", "git"])
 @pytest.mark.parametrize("batches", sampled([0, 1, 3], 1))
 @pytest.mark.parametrize("is_copied", [False, True], ids=["in place", "as a copy"])

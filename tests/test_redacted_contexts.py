@@ -87,6 +87,7 @@ def test_what_another_clone_committed_over_it_stays(team, who):
     assert team.known("a") == ["found in b", "later in b", "plain"]
 
 
+@pytest.mark.slow
 def test_both_went_on(team):
     team.make("a", "b", "c")
     team.commit("a", f"key {SECRET}", "plain")

@@ -75,6 +75,7 @@ def problems(shell):
 # -- sync ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["origin", "../stick", "../ada"])
 def test_a_new_record_of_another_clone_does_not_bring_it_back(people, tmp_path, where):
     ada, bob = people["ada"], people["bob"]
@@ -92,6 +93,7 @@ def test_a_new_record_of_another_clone_does_not_bring_it_back(people, tmp_path, 
         assert bob.json("trail", "verify", trail.id).trails[0].ok
 
 
+@pytest.mark.slow
 def test_a_trail_whose_texts_were_redacted_elsewhere_verifies(people, tmp_path):
     """Bob's word of the trail stands beside Ada's, whose texts are not there: that they were redacted is told, and no error."""
     ada, bob = people["ada"], people["bob"]
@@ -142,6 +144,7 @@ def test_it_leaves_the_copies_though_no_record_was_emptied(people, tmp_path, whe
         assert SECRET.encode() not in subprocess.run(command, check=True, capture_output=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("ada", "bob", "ada"), ("bob", "ada", "bob")])
 def test_a_card_that_one_redacted_and_another_imported_anew_is_of_one_of_them(people, tmp_path, order):
     """Merged field by field it was a mixture: the digest of the trail that grew, the object of the one that was redacted."""
@@ -305,6 +308,7 @@ def test_the_payload_of_a_record_named_by_its_seq_is_named_by_the_audit_record(s
 # -- repair ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_repair_does_not_bring_objects_back_from_a_copy(people, tmp_path):
     ada, bob = people["ada"], people["bob"]
     for who in (ada, bob):
@@ -382,6 +386,7 @@ def test_a_session_that_has_grown_leaves_out_what_was_redacted_of_it(people, tmp
         assert bob.json("doctor").problems == []
 
 
+@pytest.mark.slow
 def test_what_another_clone_redacted_stays_out_of_a_session_that_has_grown(people, tmp_path):
     """Its salts are another's, so the place tells the text: the session begins as it did."""
     ada, bob = people["ada"], people["bob"]

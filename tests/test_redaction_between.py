@@ -132,6 +132,7 @@ def test_others_take_what_is_there_in_between(tmp_path, way):
     pytest.fail("there is no end to the calls")
 
 
+@pytest.mark.slow
 def test_segments_that_go_to_the_archive_meanwhile_are_written_anew_there(tmp_path):
     """What a segment is to be is worked out without the lock, so it may lie elsewhere before it is written."""
     for at in range(100):
@@ -306,6 +307,7 @@ class WritingBeforeItGoes(Files):
         super().unlink(path)
 
 
+@pytest.mark.slow
 def test_who_writes_what_is_about_to_go_has_it(tmp_path):
     """What records name was looked at before, without the lock under which they are written: a payload went that was acknowledged."""
     root = make_store(tmp_path)

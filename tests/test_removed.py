@@ -81,6 +81,7 @@ def test_what_was_written_meanwhile_is_read_once_for_all_who_ask_whether_somethi
         assert not look.is_more()
 
 
+@pytest.mark.slow
 def test_brought_up_to_date_it_says_what_a_new_look_says(tmp_path):
     chance = random.Random(20260301)
     root = make_store(tmp_path)

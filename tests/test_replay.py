@@ -599,6 +599,7 @@ def test_a_commit_starts_two_processes_and_no_more(tmp_path):
     assert git(tmp_path / "r" / "files", "rev-list", "--count", "HEAD") == "11\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_is_too_large_is_noted_and_its_tree_compared(tmp_path):
     """It was left out, and with it each tree that has it was another."""
     repository = make_repository(tmp_path / "source")

@@ -174,6 +174,7 @@ def test_the_record_that_says_as_much_counts(session):
         assert trail.value["source_sha256"]
 
 
+@pytest.mark.slow
 def test_two_ends_of_a_session_that_are_taken_in_together(session):
     """As where the one who took in what came before was busy for long."""
     from periplus.base.locks import Lock

@@ -57,6 +57,7 @@ def grown(*steps):
 # ---- the tiles themselves
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(SIZES, st.data())
 def test_tiles_give_the_roots_and_proofs_of_the_tree(size, data):
@@ -179,6 +180,7 @@ def test_tiles_are_written_once_and_only_what_came_is_added(store):
         assert tree.rebuilt == 0
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_a_tile_is_found_and_mended(tmp_path):
     root = make_store(tmp_path)
     fill(root, 21)
@@ -248,6 +250,7 @@ def test_a_seal_of_another_store_is_nobodys(store, tmp_path):
         check(journal, LineageTree(journal))
 
 
+@pytest.mark.slow
 def test_a_changed_byte_of_the_tiles_head_is_not_told_of_the_key_nor_the_other_way_round(tmp_path):
     root = make_store(tmp_path)
     with open_journal(root) as journal:

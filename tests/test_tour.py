@@ -45,6 +45,7 @@ def tour(folder, *arguments, home):
     return done, time.monotonic() - begun
 
 
+@pytest.mark.slow
 def test_the_tour_of_a_repository(repository, tmp_path):
     before = sorted(path.name for path in repository.iterdir())
     done, seconds = tour(repository, "--json", home=tmp_path)
@@ -66,6 +67,7 @@ def test_the_tour_of_a_repository(repository, tmp_path):
     assert seconds < 30  # a promise to the person who waits, twenty times what it takes
 
 
+@pytest.mark.slow
 def test_the_tour_tells_its_story_in_text(repository, tmp_path):
     done, _ = tour(repository, home=tmp_path)
     assert done.returncode == 0

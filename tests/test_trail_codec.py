@@ -75,6 +75,7 @@ def refusal(data):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=12), statuses, st.binary(min_size=32, max_size=32))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_values_and_bytes_are_each_others_inverse(header, trail_steps, status, secret):

@@ -113,6 +113,7 @@ def test_the_headers_of_two_trails_are_told_apart_field_by_field():
     assert told == ["model", "title"]
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=6), st.lists(steps(), max_size=6), st.integers(0, 4))
 @settings(max_examples=50, deadline=None)
 def test_the_lines_make_one_trail_of_the_other(header, one, two, context):

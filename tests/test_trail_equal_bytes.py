@@ -78,6 +78,7 @@ def test_equal_bytes_in_every_process(files):
         assert told(sys.executable, seed, files) == first
 
 
+@pytest.mark.slow
 def test_equal_bytes_in_every_python(files):
     others = pythons()
     if not others:
@@ -136,6 +137,7 @@ def test_a_redacted_trail_says_what_the_whole_one_says_but_for_what_is_withheld(
     assert sections_of(redacted)[layout.TAG_STEPS] == sections_of(data)[layout.TAG_STEPS]
 
 
+@pytest.mark.slow
 @given(st.lists(trails, min_size=1, max_size=4), st.booleans())
 @quick
 def test_a_concatenation_comes_back_from_the_values_of_its_parts(files, is_signed):

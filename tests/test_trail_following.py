@@ -426,6 +426,7 @@ def test_links_and_folders_that_say_nothing_are_left_out(shell, tmp_path):
     assert len(find_sessions(str(shell.home))) == 3
 
 
+@pytest.mark.slow
 def test_following_on_the_command_line_until_ctrl_c(shell, tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text(record(1, "one"))

@@ -211,6 +211,7 @@ def fuzz(seed, count):
     return taken, slowest
 
 
+@pytest.mark.slow
 def test_hostile_inputs_give_only_the_one_error():
     """The process may not grow beyond what it has by more than a bound that no input here justifies."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -225,6 +226,7 @@ def test_hostile_inputs_give_only_the_one_error():
     print(f"\n{FUZZ_INPUTS:,} inputs, {taken:,} of them trails, the slowest {slowest:.3f} s")
 
 
+@pytest.mark.slow
 def test_memory_is_a_small_multiple_of_a_hostile_input():
     """Numbers that announce much cost nothing; the memory of reading grows with the bytes that are there."""
     chance = random.Random(11)

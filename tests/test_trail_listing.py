@@ -94,6 +94,7 @@ def test_hostile_strings_never_reach_the_terminal(form, colour):
         assert not own.startswith("; end       success") or line == lines(data, form, colour=colour)[-1]
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=4))
 @settings(max_examples=80, deadline=None)
 def test_any_trail_can_be_listed(header, trail_steps):

@@ -75,6 +75,7 @@ def test_the_digest_is_the_one_of_the_documentation():
     assert Parts(concat(files)).digest == hashlib.sha256(b"PPLS/trail-parts/2\0\3" + digests).digest()
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(headers, st.lists(steps(), max_size=3), statuses), min_size=1, max_size=5), st.data())
 @settings(max_examples=60, deadline=None)
 def test_it_is_flat_and_associative_and_order_matters(trails, data):

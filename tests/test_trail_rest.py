@@ -67,6 +67,7 @@ def filed(columns, raw, length, form=1):
 # Taken apart and put together
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=12), statuses, st.binary(min_size=32, max_size=32))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_trail_is_given_back(header, trail_steps, status, secret):
@@ -152,6 +153,7 @@ def test_every_cut_and_every_changed_byte_is_found():
                 rest.unpack(packed + more)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_hostile_columns_give_a_trail_or_the_one_error(data):
@@ -185,6 +187,7 @@ def test_steps_that_grow_are_stopped():
         rest.unpack(filed(columns, bytes(32), len(columns)))
 
 
+@pytest.mark.slow
 def test_sizes_are_checked_before_memory_is_taken(tmp_path):
     zeros = bytes(1 << 20)
     row = {"id": lzma.FILTER_LZMA1, "preset": 2, "lc": 3, "lp": 0, "pb": 0, "dict_size": 1 << 22}

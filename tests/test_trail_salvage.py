@@ -152,6 +152,7 @@ def test_a_wrong_digest_alone_loses_no_step():
     assert list(reader.steps())[:-1] == list(TrailReader(golden_trail()).steps())
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), min_size=1, max_size=5), statuses, st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_damage_to_any_trail(header, trail_steps, status, data):

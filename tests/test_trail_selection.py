@@ -93,6 +93,7 @@ def test_what_was_left_out_is_counted_by_the_first_filter_that_did():
         assert lines[-2:] == ["; shown     2 of 35 steps; left out 33 by --steps", "; end       partial"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(steps(), max_size=8),
     st.integers(-9, 9) | st.none(),
@@ -166,6 +167,7 @@ def test_the_bytes_of_the_hex_listing_are_the_file():
             assert all(len(line) <= (width or 160) for line in lines)
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=5), statuses)
 @settings(max_examples=60, deadline=None)
 def test_the_bytes_of_any_trail_are_listed(header, trail_steps, status):

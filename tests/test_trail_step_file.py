@@ -64,6 +64,7 @@ def test_every_step_of_any_trail_can_be_proved(header, trail_steps, status, data
         assert pack_step_proof(reader, index) == proof
 
 
+@pytest.mark.slow
 def test_no_one_bit_change_holds():
     """Neither as it is, nor with the container's digest made right: what is said is bound, all of it."""
     reader = TrailReader(SIGNED)

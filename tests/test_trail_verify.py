@@ -283,6 +283,7 @@ def test_a_parent_that_is_no_trail_is_refused():
 # Redaction
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=6), statuses, st.data())
 @settings(max_examples=80, deadline=None)
 def test_redaction_keeps_the_digest_and_takes_the_strings(header, trail_steps, status, data):
@@ -384,6 +385,7 @@ def test_the_tree_in_parts_is_the_tree_of_all_leaves(count):
     assert reader.stored_identity.root == root_of(leaves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20_000, pytest.param(80_000, marks=pytest.mark.slow)])
 def test_memory_of_verifying_and_listing_does_not_grow_with_the_steps(count):
     builder = TrailBuilder(SECRET)

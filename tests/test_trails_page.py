@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from test_readme import PROGRAM, ROOT, commands_of
 
 PAGE = (ROOT / "docs" / "trails.md").read_text()
@@ -26,6 +28,7 @@ def plain(text):
     return re.sub(r"\b(\d,)?\d{3} bytes\b", "SIZE", text)
 
 
+@pytest.mark.slow
 def test_the_page_is_real(tmp_path):
     folder = tmp_path / "ada" / "shop"
     for name, text in {"src/price.py": PRICE, "tests/test_price.py": TEST, ".gitignore": IGNORED}.items():

@@ -128,6 +128,7 @@ def terminal(shell, tmp_path):
         one.close()
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal):
     with FakeProvider(says("I look.", READS), says("The sign.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
@@ -165,6 +166,7 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
     assert "sound" in shell("doctor").out
 
 
+@pytest.mark.slow
 def test_while_the_person_thinks_nothing_of_the_index_is_held(shell):
     """A session that stood open over night had the index's log grow by all that others wrote."""
     with FakeProvider() as fake:
@@ -181,6 +183,7 @@ def test_while_the_person_thinks_nothing_of_the_index_is_held(shell):
         assert run.process.returncode == 0
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shell, terminal):
     first, second = Hanging(), Hanging()
@@ -218,6 +221,7 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
         window.wait_for("ended 0")
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_a_session_is_put_aside_by_the_shell_and_keys_are_no_words(shell, terminal):
     with FakeProvider(says("I heard you.")) as fake:
@@ -240,6 +244,7 @@ def test_a_session_is_put_aside_by_the_shell_and_keys_are_no_words(shell, termin
         window.wait_for("is kept: periplus run --session")
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_what_matters_stands_first_at_the_foot_of_a_narrow_terminal(shell, terminal):
     with FakeProvider(says("The sign.", MENDS), says("", CHECKS), says("Done.")) as fake:
@@ -252,6 +257,7 @@ def test_what_matters_stands_first_at_the_foot_of_a_narrow_terminal(shell, termi
         window.wait_for("Done.")
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_what_is_said_at_a_terminal_that_writes_no_line_anew_has_lines_of_its_own(shell, terminal):
     with FakeProvider(says("The sign.", MENDS), says("", CHECKS), says("Done.")) as fake:
@@ -284,6 +290,7 @@ def test_a_terminal_is_hung_up_before_its_processes_are_told(monkeypatch, is_tol
         os.close(its)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disposition", [signal.SIG_DFL, signal.SIG_IGN])
 def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell, disposition):
     """Its end of file may be read before its signal is there: here no signal comes, for the terminal controls nobody.
@@ -307,6 +314,7 @@ def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell, dispo
     assert json.loads(shell("run", "--list", "--json").out)["sessions"][0]["interrupted"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_at_terminal", [True, False])
 def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell, is_at_terminal):
     """SIGKILL between the words and the next step, which never comes: what was accepted is on the disk."""
@@ -343,6 +351,7 @@ def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell, is_a
     assert "sound" in shell("doctor").out
 
 
+@pytest.mark.slow
 @needs_tmux
 @pytest.mark.parametrize("columns", [100, 44])
 def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, columns):
@@ -423,6 +432,7 @@ def _talk_of(shell):
     return path
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
     for name in ("first", "second"):
@@ -451,6 +461,7 @@ def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
     )  # where nobody can be asked, as ever
 
 
+@pytest.mark.slow
 @needs_tmux
 def test_a_question_of_the_agent_is_no_question_of_yes_or_no(shell, terminal):
     question = ("ask_user", {"question": "Which one?", "options": ["red", "blue"]})

@@ -83,6 +83,7 @@ async def refused(client, tool, **arguments):
     return "".join(block.text for block in result.content if block.type == "text")
 
 
+@pytest.mark.slow
 def test_a_day_of_two_agents_in_one_project(day, tmp_path):
     # In the morning ada's agent decides something, and makes a plan.
     day.hook("SessionStart", "s-ada", source="startup")

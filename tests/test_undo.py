@@ -342,6 +342,7 @@ def chain_of(folder, count):
     return project, range(done.first_seq, done.last_seq + 1)
 
 
+@pytest.mark.slow
 def test_what_a_large_change_costs_grows_with_it_and_not_with_its_square(tmp_path):
     costs = []
     for count in (40, 400):
@@ -364,6 +365,7 @@ def test_a_part_of_a_session_leaves_what_others_wrote_in_between(sh):
     assert "changed nothing among those records" in sh.fails("undo", "--session", "long", "--seq", "2-3", code=1).err
 
 
+@pytest.mark.slow
 def test_of_a_session_that_is_too_long_it_is_said_how_to_undo_it_in_parts(tmp_path):
     Project.init(str(tmp_path))
     long = WRITER._replace(session="a long one")
@@ -420,6 +422,7 @@ def settled_by_others(folder, count):
     return project, first
 
 
+@pytest.mark.slow
 def test_undo_of_what_others_settled_takes_time_as_there_is_much(tmp_path):
     costs = []
     for count in (90, 900):
@@ -450,6 +453,7 @@ def test_that_something_was_written_since_is_no_field_that_others_changed(tmp_pa
 TIMES = [f"2026-11-2{number // 1440}T{number // 60 % 24:02}:{number % 60:02}:00.000Z" for number in range(2_600)]
 
 
+@pytest.mark.slow
 def test_an_entity_of_more_versions_than_a_record_can_name_is_settled_and_taken_back_and_deleted(tmp_path):
     """As thousands of clones leave it that each write of one thing apart."""
     folder = tmp_path / "shop"
@@ -476,6 +480,7 @@ def test_an_entity_of_more_versions_than_a_record_can_name_is_settled_and_taken_
         assert project.journal.get("decision", first.item_id).value["rationale"] == "because of all"
 
 
+@pytest.mark.slow
 def test_what_more_versions_than_a_record_can_name_say_is_taken_back(tmp_path):
     project, first = heads_beside_each_other(tmp_path / "shop", 2_600, lambda number: {"tags": [f"t{number}"]})
     with project:
@@ -487,6 +492,7 @@ def test_what_more_versions_than_a_record_can_name_say_is_taken_back(tmp_path):
         assert [(one.outcome, one.fields) for one in again.entities] == [("restored", ("tags",))]
 
 
+@pytest.mark.slow
 def test_what_is_deleted_with_more_heads_than_a_record_can_name_is_gone(tmp_path):
     project, first = heads_beside_each_other(
         tmp_path / "shop", 2_501, lambda number: {"rationale": f"because {number}"}
@@ -496,6 +502,7 @@ def test_what_is_deleted_with_more_heads_than_a_record_can_name_is_gone(tmp_path
         assert project.journal.get("decision", first.item_id) is None
 
 
+@pytest.mark.slow
 def test_a_file_that_stands_for_more_versions_than_a_record_can_name_is_left_and_told(tmp_path):
     """Edited here, and as it comes to a clone that knows the file alone: every command works, and says what to do."""
     folder, clone = tmp_path / "shop", tmp_path / "clone"

@@ -68,6 +68,7 @@ def test_what_changed_is_found_by_its_new_words_and_the_old_file_is_no_edit(shel
     assert "sound" in shell("doctor").out
 
 
+@pytest.mark.slow
 def test_a_search_says_what_it_could_not_see(shell):
     """Another process is at the index, and stays there."""
     with Lock(os.fspath(shell.folder / ".periplus/journal/projection.lock")).holding():

@@ -258,6 +258,7 @@ def test_a_sound_store_is_written_whole_in_any_case(made, tmp_path):
     shell("import", "all.zip", tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_two_rests_complete_each_other(made, tmp_path):
     shell = placed(made, tmp_path)
     root = shell.folder

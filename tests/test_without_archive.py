@@ -83,6 +83,7 @@ def test_another_clone_brings_nothing_either(apart, is_index_there):
     assert bob.json("show", one).entity.value["text"] == "The boiler is grey"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_a_hole_in_the_archive_lets_nothing_in(apart, is_index_there):
     ada, bob, _, rule, archive, away = apart
@@ -96,6 +97,7 @@ def test_a_hole_in_the_archive_lets_nothing_in(apart, is_index_there):
     check_works(ada, rule)
 
 
+@pytest.mark.slow
 def test_a_file_that_would_stand_beside_what_is_held_is_left_alone(apart):
     """It was taken in by whoever looked, and merged over what is elsewhere."""
     ada, bob, one, rule, archive, away = apart
@@ -120,6 +122,7 @@ def test_an_edit_of_what_is_held_is_taken_in(apart):
     check_works(ada, rule)
 
 
+@pytest.mark.slow
 def test_a_write_that_is_repeated_is_not_called_another(apart):
     """Whoever believed it wrote it again without its key."""
     ada, _, _, _, archive, away = apart
@@ -155,6 +158,7 @@ def test_what_is_not_here_is_said_in_whatever_way_is_asked(apart):
         assert "older records are not here" in said[-1].text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_built", [True, False])
 def test_who_has_the_store_open_goes_on_where_the_index_is_thrown_away(apart, is_built):
     """It began with the first record that is here: what the checkpoint stands for was gone, and nothing could be written."""
@@ -203,6 +207,7 @@ def test_whether_segments_are_missing_is_told_by_their_ends(tmp_path):
         path.with_suffix(".away").rename(path)
 
 
+@pytest.mark.slow
 def test_what_changed_since_then_needs_nothing_of_a_clone_that_was_silent(apart):
     """It was refused, for of another clone nothing lies behind the checkpoint: by the keys that it keeps its last record is older."""
     ada, bob, one, _, archive, away = apart
@@ -268,6 +273,7 @@ def said(shell, words="boiler ports tide"):
     return {hit.id: hit.text for hit in shell.json("recall", words, "--limit", "20").hits}
 
 
+@pytest.mark.slow
 def test_without_an_index_versions_beside_each_other_are_merged_by_what_the_checkpoint_keeps(beside):
     ada, bob, one, rule, archive, away = beside
     compacted(ada, rule, lambda: ada("doctor", "--compact"))
@@ -301,6 +307,7 @@ def test_without_an_index_versions_beside_each_other_are_merged_by_what_the_chec
     assert bob.json("show", one).entity.value == shown.value
 
 
+@pytest.mark.slow
 def test_two_that_were_made_from_what_the_checkpoint_shows_are_merged_without_the_archive(apart):
     """Who diverges behind the checkpoint does so from a version of before it."""
     ada, bob, one, rule, archive, away = apart
@@ -327,6 +334,7 @@ def test_two_that_were_made_from_what_the_checkpoint_shows_are_merged_without_th
     assert ada.json("show", one).entity == shown
 
 
+@pytest.mark.slow
 def test_an_index_that_knows_all_merges_by_what_the_checkpoint_keeps(beside):
     """What was elsewhere was asked for, and who looked was told of damage."""
     ada, _, one, rule, archive, away = beside
@@ -356,6 +364,7 @@ def as_before(monkeypatch):
     return compact
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_earlier_program_is_followed_by_one_that_says_what_heads_are_merged_over(beside, as_before):
     ada, _, one, rule, archive, away = beside
     compacted(ada, rule, lambda: as_before(ada))
@@ -372,6 +381,7 @@ def test_a_checkpoint_of_an_earlier_program_is_followed_by_one_that_says_what_he
     ada("doctor", "--compact", code=3)
 
 
+@pytest.mark.slow
 def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(beside, as_before):
     """No checkpoint serves where what versions beside each other were made from is elsewhere and none keeps it: what is left of the segments was
     served, half of what is known, and old versions of it.
@@ -413,6 +423,7 @@ def copied(tmp_path):
     return copy, archive
 
 
+@pytest.mark.slow
 def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
     """What was left of its segments was served, half of what is known, and it took no writes."""
     shell, archive = copied
@@ -439,6 +450,7 @@ def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
     assert not shell.json("status").away
 
 
+@pytest.mark.slow
 def test_a_copy_gets_the_archive_from_where_it_was_copied(copied):
     shell, archive = copied
     shell("remember", "The boiler of house 8 is red", "--type", "lesson")

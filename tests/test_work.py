@@ -373,6 +373,7 @@ def test_the_brief_tells_what_others_do_now_and_what_waits(ada, bob, clock):
 # -- a crash in the middle --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_step_is_taken_whole_or_not_at_all_wherever_the_process_stops(tmp_path, clock):
     at = 0
     while True:

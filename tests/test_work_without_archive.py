@@ -51,6 +51,7 @@ def hook(shell, event, **more):
     return shell("hook", event, "--wait", stdin=json.dumps(told)).out
 
 
+@pytest.mark.slow
 def test_what_hooks_tell_is_taken_in(away):
     """Each was written with a key, which was refused: hooks said nothing, and what they were told waited."""
     shell, archive, elsewhere = away

@@ -205,6 +205,7 @@ def test_what_version_1_cannot_carry_is_an_error_of_its_entry(entry, wrong):
     assert refusal(log(entry), target=1).startswith(wrong)
 
 
+@pytest.mark.slow
 def test_what_version_1_cannot_carry_of_the_beginning_is_refused():
     assert "entries[0].ts: version 1 carries the seconds" in refusal(
         json.dumps([{**BEGIN, "ts": -1}, END]).encode(), target=1
@@ -272,6 +273,7 @@ wild = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(wild, st.sampled_from([1, 2]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_json_is_refused_or_compiled(values, target):
@@ -381,6 +383,7 @@ def test_the_golden_trail_is_its_own_worklog():
     assert trail_of_program(result.program, result.secret) == data
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), max_size=10), statuses)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_trail_and_its_worklog_are_each_others_inverse(header, trail_steps, status):

@@ -122,6 +122,7 @@ def test_in_a_bare_repository_memory_is_about_the_files_of_the_worktree(tmp_path
     )
 
 
+@pytest.mark.slow
 def test_an_agent_in_a_worktree_is_told_by_tools_and_hooks_of_its_own_files(two):
     two.write("def fresh():\n    return 1\n", "src/fresh.py")
     two.served.shell.folder = two.linked

@@ -162,6 +162,7 @@ def test_what_completes_a_store_is_taken_from_a_damaged_file(origin, whole, tmp_
     assert not [name for name in os.listdir(tmp_path / "store") if name.endswith(".tmp")]
 
 
+@pytest.mark.slow
 def test_every_cut_and_many_a_changed_byte_make_a_store_that_can_be_completed(origin, whole, tmp_path):
     chance = random.Random(7)
     segments = min(
