@@ -71,7 +71,7 @@ def test_records_in_a_row_and_files_alike_are_told_as_one(shell, tmp_path):
     shutil.rmtree(shell.folder / ".periplus/entities/lesson")
     out = shell("doctor", code=1)
     assert out.out.count("entities/lesson/les_") == 10
-    assert out.lines[-1] == "warning  the entity's file is missing: 3 more of these, which --json names"
+    assert out.lines[-2] == "warning  the entity's file is missing: 3 more of these, which --json names"
     assert len(shell.json("doctor", code=1).problems) == 13
 
 

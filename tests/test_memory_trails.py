@@ -293,6 +293,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 @pytest.mark.slow
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
+    project.journal.project()
     assert MemoryIndexer.version == 9
     db = project.journal.index.db
     db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")

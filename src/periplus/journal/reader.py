@@ -406,8 +406,7 @@ class JournalReader(Resting):
     # -- what is derived -----------------------------------------------------------------------------------------------
 
     def project(
-        self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None,
-        spared: int = 0,
+        self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None, spared: int = 0
     ) -> bool:  # fmt: skip
         """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
 
@@ -419,8 +418,7 @@ class JournalReader(Resting):
             serve_together(self)
         if self.index.is_replaced() or self.index.is_cramped() or self.index.was_written():
             # What a file that is gone says of the segments need no longer be so; one that is there may be marked.
-            self._forget()
-            self.refresh()
+            self._read_anew()
         if self.damage is None and self.index.is_past and not self._projector.is_alone:
             from periplus.journal.renewal import renew_past
 
@@ -441,19 +439,16 @@ class JournalReader(Resting):
         try:
             if not self._projector.run(patience_s, rewrite=rewrite, looked=looked):
                 if not self.index.db.in_transaction:  # what others write to the index now would show through our view
-                    self._forget()
-                    self.refresh()
+                    self._read_anew()
                 return False
         except DamageError as error:
             if isinstance(error, UnmergedError) or self.index.is_replaced():  # whoever did that makes the new one
-                self._forget()
-                self.refresh()
+                self._read_anew()
                 return False
             self.damage = error
             self._index_salvaged()
             return False
-        self._forget()
-        self.refresh()
+        self._read_anew()
         return True
 
     def empty_index(self) -> Index:
@@ -493,8 +488,7 @@ class JournalReader(Resting):
         self._is_renewing = True
         try:
             self._projector.fill() if is_beside else self.project(patience_s=LOCK_PATIENCE_S)
-            self._forget()
-            self.refresh()
+            self._read_anew()
         finally:
             self._is_renewing = False
 
@@ -514,6 +508,10 @@ class JournalReader(Resting):
     def _read_through(self, item_type: str | None) -> None:
         if item_type in self._read_through_types or (item_type is None and self._read_through_types):
             self.refresh()
+
+    def _read_anew(self) -> None:
+        self._forget()
+        self.refresh()
 
     def _open_index(self) -> Index:
         return Index(self.layout.index, self.store_id, self._indexer, self.view)

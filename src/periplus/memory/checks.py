@@ -86,12 +86,14 @@ def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
 
 def words_of_last(journal: Journal, entity: Entity) -> str:
     """What the last run of the entity's check came to, in words; that it may be told elsewhere, where records are of before. Empty where there was none."""
-    from periplus.journal.away import absent
-
     check = last_check(journal, entity)
     if check is not None:
         return check.words()
-    if not command_of(entity) or not journal.index.has_floors or not absent(journal):
+    if not command_of(entity) or not journal.index.has_floors:
+        return ""
+    from periplus.journal.away import absent
+
+    if not absent(journal):
         return ""
     made = "item_type = ? AND item_id = ? AND version <> '' AND parents = ''"
     is_new = bool(journal.index.records(made, (entity.item_type, entity.item_id), 1))

@@ -82,8 +82,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     check_tags(memory.tags)
     row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
-    if memory.supersedes:
-        journal.refresh()
+    journal.refresh()
     anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)
     journal.types[row.name].admit(payload)
