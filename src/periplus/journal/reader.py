@@ -509,10 +509,6 @@ class JournalReader(Resting):
         if item_type in self._read_through_types or (item_type is None and self._read_through_types):
             self.refresh()
 
-    def _read_anew(self) -> None:
-        self._forget()
-        self.refresh()
-
     def _open_index(self) -> Index:
         return Index(self.layout.index, self.store_id, self._indexer, self.view)
 

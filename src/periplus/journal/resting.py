@@ -91,3 +91,7 @@ class Resting(ABC):
     @abstractmethod
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
+
+    def _read_anew(self) -> None:
+        self._forget()
+        self.refresh()
