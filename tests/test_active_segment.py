@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.journal.carriers import open_folder
@@ -16,6 +18,8 @@ from periplus.journal.repair import repair
 from support import WRITER, make_store, open_journal
 from test_archive import settings
 from test_exchange import clone, put
+
+pytestmark = pytest.mark.quick
 
 SECRET = "hunter2-is-the-secret"
 

@@ -15,6 +15,8 @@ from periplus.agent.tools.workspace import Workspace
 from periplus.journal import Writer
 from periplus.project import Project
 
+pytestmark = pytest.mark.quick
+
 
 class TestNullMemory(MemorySuite):
     keeps = False

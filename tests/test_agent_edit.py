@@ -27,6 +27,7 @@ TEXT = st.tuples(RAW, ROW).map("".join)
 SETTINGS = settings(max_examples=200, deadline=None)
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(st.text())
 def test_ends_of_lines_come_back_as_they_were(text):

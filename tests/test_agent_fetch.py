@@ -270,6 +270,7 @@ def test_a_body_is_taken_up_to_a_limit_and_the_cut_is_told(server, tmp_path):
     outputs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["headers", "body", "nothing"])
 def test_a_server_that_drips_is_left_at_the_deadline(server, part):
     stop = threading.Event()

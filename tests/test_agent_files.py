@@ -316,6 +316,7 @@ def test_what_is_no_pattern_is_an_error_that_names_the_place(tmp_path, engine, p
     assert said in done.output
 
 
+@pytest.mark.slow
 def test_a_catastrophic_pattern_ends(tmp_path, monkeypatch):
     from periplus.agent.tools import searching
 

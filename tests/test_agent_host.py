@@ -155,6 +155,7 @@ def test_a_call_that_is_too_long_is_refused_and_the_program_goes_on(tmp_path):
         assert "1\tone" in done.output
 
 
+@pytest.mark.slow
 def test_a_program_ends_at_its_deadline_and_when_it_is_cancelled(tmp_path):
     with opened(tmp_path) as host:
         late = host.run("code", {"source": "import threading\nthreading.Event().wait()", "deadline_s": 1})

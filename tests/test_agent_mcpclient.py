@@ -236,6 +236,7 @@ def test_a_start_that_fails_is_told_and_tried_again_after_a_pause_that_grows(ben
         assert len(one.pids()) == starts
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_given_up_and_gone(bench):
     one = bench("never starts", start_s=1.0)
     assert "it did not start within 1 s" in one().output
@@ -269,6 +270,7 @@ def test_a_server_whose_connection_ended_is_started_anew(bench):
     assert len(one.pids()) == 2
 
 
+@pytest.mark.slow
 def test_cancelling_kills_what_is_in_the_middle_of_a_call(bench):
     one = bench("stubborn")
     one()
@@ -319,6 +321,7 @@ def test_a_call_without_an_answer_is_indeterminate_and_a_read_is_failed(bench):
     ]  # neither was repeated
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_indeterminate(bench):
     one = bench(timeout_s=1)
     result = one(server="s", tool="slow", arguments={})
@@ -403,6 +406,7 @@ def taken_from(pieces, asked=()):
     return anyio.run(talk)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())
 def test_messages_are_the_same_however_their_bytes_arrive(data):
@@ -449,6 +453,7 @@ def test_a_server_that_floods_is_cut_off_and_the_call_was_sent_once(bench, mode,
     assert [line for line in one.lines() if line.startswith("write")] == ['write {"text": "hi"}']
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_large_leaves_the_connection_as_it_was(bench):
     one = bench("huge")
     assert one(server="s", tool="write", arguments={}).outcome == "indeterminate"

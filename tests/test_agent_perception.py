@@ -808,6 +808,7 @@ SPOKEN = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(SPOKEN, st.binary(max_size=60))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_file_holds_what_is_shown_is_bounded_fenced_and_the_same_again(tmp_path, pieces, tail):

@@ -9,6 +9,8 @@ from periplus.agent.hooks import Composite
 from periplus.agent.policies.permission import MODES, Permission, PermissionApprover, Rule, idle_rules, parse_rule
 from periplus.base.errors import UsageError
 
+pytestmark = pytest.mark.quick
+
 HOME, WORK = "/home/ann", "/home/ann/src/shop"
 
 

@@ -19,6 +19,8 @@ from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, NullOracle, OraclePolicy
 from periplus.agent.policies.selfcheck import SelfCheck
 
+pytestmark = pytest.mark.quick
+
 # -- oracle
 
 

@@ -220,6 +220,7 @@ def test_a_fold_that_is_taken_back_leaves_what_was_there(turns):
     assert folded != before
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(TURNS)
 def test_rules_and_what_is_open_stand_word_for_word_after_every_fold(turns):

@@ -6,6 +6,8 @@ import re
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from agent_drive import DictFiles, Driver
 from agent_support import schema
 from periplus.agent.loop import Limits
@@ -170,6 +172,7 @@ def test_what_the_page_shows_is_what_is_sent():
     assert [f"{message.content}\n" for message in driver.tape.messages()[1:]] == shown
 
 
+@pytest.mark.slow
 def test_a_long_session_is_taken_up_without_all_of_it_being_held(tmp_path):
     """Turns that were folded are behind handles; who goes on reads past them one by one."""
     made(tmp_path)

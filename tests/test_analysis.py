@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from periplus.base.analysis import QUERY_TERMS_MAX, STOP_WORDS, expand, query_terms, terms
 from periplus.memory.index import kind_token
 
+pytestmark = pytest.mark.quick
+
 TABLE = (
     "CREATE VIRTUAL TABLE t USING fts5(x, tokenize=\"porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'\")"
 )

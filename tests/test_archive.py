@@ -194,6 +194,7 @@ def test_a_disk_that_is_full_in_the_mutation_that_makes_one_fails_nothing_that_w
     assert (True, False) in outcomes, "the checkpoint alone did not fit"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_much_work_is_left_to_the_command(tmp_path):
     root = about_to_roll(tmp_path, 34)
     with Project(root, WRITER) as project:
@@ -233,6 +234,7 @@ def test_none_is_due_before_as_much_was_written_as_the_last_one_weighs(tmp_path)
         assert work_due(journal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment_bytes", [300_000])
 def test_a_roll_makes_one_where_it_is_due_while_others_write(tmp_path, segment_bytes):
     root = make_store(tmp_path)

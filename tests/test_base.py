@@ -41,6 +41,8 @@ from periplus.base.locks import Lock
 from periplus.base.tokens import _of_pieces, estimate_tokens
 from periplus.base.varint import UINT_MAX, append_uint, read_uint, uint_bytes, unzigzag, zigzag
 
+pytestmark = pytest.mark.quick
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(periplus.base.__file__))))
 
 

@@ -6,11 +6,14 @@ import hashlib
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.base import hashing
 from periplus.memory.types import TYPES
+
+pytestmark = pytest.mark.quick
 
 
 def run(code):

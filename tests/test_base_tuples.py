@@ -13,6 +13,8 @@ import pytest
 
 from periplus.base.tuples import NamedTuple
 
+pytestmark = pytest.mark.quick
+
 
 class Ours(NamedTuple):
     """What it is."""

@@ -23,6 +23,8 @@ from test_hostile_records import body, drop_index
 from test_independent_reader import agrees_with_the_library
 from test_journal_damage import acknowledged, put
 
+pytestmark = pytest.mark.quick
+
 PLACE = ("decision", item(50))
 HOSTILE = {"text": "h"}
 

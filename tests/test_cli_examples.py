@@ -23,6 +23,7 @@ def leaf_names():
         yield from (leaf.prog.removeprefix("periplus ") for leaf in leaves(actions.choices[name]))
 
 
+@pytest.mark.slow
 def test_every_command_has_examples_and_nothing_else_has():
     assert sorted(EXAMPLES) == sorted(leaf_names())
 
@@ -125,6 +126,7 @@ def actions_of(command):
     return list(found[0].choices) if found else []
 
 
+@pytest.mark.slow
 def test_every_command_with_a_list_shows_something_alone():
     actions = {name: actions_of(name) for name in NAMES}
     assert {name for name, has in actions.items() if "list" in has} == {*ALONE}

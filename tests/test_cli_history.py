@@ -264,6 +264,7 @@ def test_a_fold_of_several_clones_names_where_each_goes_on(watched, tmp_path):
     assert "note: between" in other(*words, "--limit", "1").lines[0]
 
 
+@pytest.mark.slow
 def test_a_run_beyond_what_is_read_for_a_screen_goes_on_on_the_next(sh):
     with Project(sh.folder / ".periplus", Writer("ada", "")) as project:
         for _ in range(6):

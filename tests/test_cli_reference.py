@@ -20,6 +20,8 @@ from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, w
 from periplus.memory.schemas import Common
 from periplus.memory.types import TYPES
 
+pytestmark = pytest.mark.quick
+
 DOCS = Path(__file__).resolve().parents[1] / "docs/reference"
 
 

@@ -194,6 +194,7 @@ def test_json_dry_run_and_nothing_new(people, tmp_path):
     assert "Nothing new" in bob("sync", "--with", tmp_path / "stick").out
 
 
+@pytest.mark.slow
 def test_conflicts_are_named(people):
     ada, bob = people["ada"], people["bob"]
     ada("remember", "Ports start at 8000", "--type", "decision")
@@ -509,6 +510,7 @@ def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):
     assert "         and 1 record of 1 other clone: periplus log --lineage all" in cleo("status").lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"no key\n"], ids=["gone", "damaged"])
 def test_a_private_key_that_nobody_has_any_more_ends_its_lineage_and_nothing_else(people, damage):
     ada, bob = people["ada"], people["bob"]
@@ -534,6 +536,7 @@ def test_a_private_key_that_nobody_has_any_more_ends_its_lineage_and_nothing_els
     assert ada("head").out.split(":")[0] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"{}", b"nonsense"])
 def test_a_head_of_another_that_is_damaged_is_parked_and_the_next_sync_brings_it(people, damage):
     """No repair did anything about it without a folder that has one, and no sync took anything from anywhere."""

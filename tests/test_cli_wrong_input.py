@@ -842,7 +842,7 @@ WRONG = {
     ],
 }
 
-COMMANDS_SAMPLED = 20  # of each matrix over all commands, in `make test`
+COMMANDS_SAMPLED = 12  # of each matrix over all commands, in `make test`
 
 ABSURD = [
     "--",

@@ -14,6 +14,8 @@ from periplus.code import find_region, language_of, lines_of, region_of, symbols
 from periplus.code.languages import LANGUAGES
 from periplus.code.symbols import SOURCE_BYTES_MAX
 
+pytestmark = pytest.mark.quick
+
 SOURCES = {
     "a.py": (
         (b"MAX = 3\n@deco\ndef f(a):\n    y = 1\n    def inner(): pass\n    return a\n"

@@ -14,6 +14,8 @@ from cli_support import PERIPLUS, decoded
 from periplus.cli.completion_commands import places_of, script_of
 from periplus.cli.main import ALONE, COMMANDS, COMMON_OPTIONS, leaves, main, make_parser
 
+pytestmark = pytest.mark.quick
+
 SHELLS = ("bash", "zsh", "fish")
 FILES = "<files>"
 BASH = """

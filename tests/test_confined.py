@@ -386,6 +386,7 @@ name_characters = st.sampled_from("./\\.-~$*ab \n\0:\u2025\u2215\u200d\uff0egitG
 paths = st.text(name_characters, max_size=20) | st.text(max_size=30)
 
 
+@pytest.mark.slow
 @given(paths)
 @settings(max_examples=500)
 def test_a_path_is_judged_alike_with_and_without_folders(path):

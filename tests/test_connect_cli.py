@@ -42,6 +42,7 @@ def at_terminal(shell, *words, answer="", code=0):
     return said.decode()
 
 
+@pytest.mark.slow
 def test_a_server_that_could_not_start_is_told(sh, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")
@@ -216,6 +217,7 @@ def test_what_a_check_says_to_run_is_run_as_it_stands(sh):
     assert (sh.home / "started").read_text().split() == ["started"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["CLAUDE.md", "GEMINI.md"])
 def test_check_of_instructions_that_are_one_file_over_a_link(sh, name):
     agent = {"CLAUDE.md": "claude-code", "GEMINI.md": "gemini"}[name]

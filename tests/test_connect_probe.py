@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from periplus.interop.agents.probe import probe_hook, probe_server
 
 MARK = "import time; time.sleep(601)"
@@ -67,6 +69,7 @@ def test_one_that_floods_is_ended(tmp_path):
     assert probed(code, tmp_path, answer_s=30).wrong == "it says what no server says"
 
 
+@pytest.mark.slow
 def test_a_hook_that_hangs_is_ended_with_what_it_started(tmp_path):
     words = [sys.executable, "-c", CHILD]
     assert (

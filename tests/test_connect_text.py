@@ -64,6 +64,7 @@ def told(error, path=None):
     assert path is None or (error.path == path and (error.line or error.offset is not None))
 
 
+@pytest.mark.slow
 @calm
 @given(documents())
 def test_what_was_written_is_read(document):
@@ -71,6 +72,7 @@ def test_what_was_written_is_read(document):
     assert parse(text.encode(), "f").value == held
 
 
+@pytest.mark.slow
 @calm
 @given(documents(), st.lists(keys, min_size=1, max_size=3, unique=True), values, st.booleans())
 @example(("{}", {}), ["a"], 1, False)
@@ -108,6 +110,7 @@ def test_an_entry_is_added_and_cut_out_again(document, path, value, is_item):
     assert "".join(again.text.split()) == "".join(before.text.split()), "but for blanks, the text is as it was"
 
 
+@pytest.mark.slow
 @calm
 @given(documents())
 @example(('{// one\n"":null/*\n * b\n */,\n"0":null}', {"": None, "0": None}))

@@ -30,6 +30,8 @@ from periplus.context.address import (
 )
 from periplus.server.listening import Endpoint, listen, token_matches
 
+pytestmark = pytest.mark.quick
+
 TOKEN = "correct horse battery staple"
 
 

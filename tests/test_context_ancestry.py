@@ -86,6 +86,7 @@ def test_walks_say_what_the_graph_says(drawn, data):
         assert weight == 0 or fork_of(graph, one, other, weight_max=weight - 1) is None
 
 
+@pytest.mark.slow
 def test_near_the_heads_of_a_long_history_little_is_read():
     graph = Headers()
     trunk = graph.add()

@@ -21,6 +21,8 @@ from periplus.context.refs import MemoryRefs
 from periplus.context.runs import visible_rows
 from periplus.context.snapshots import MemoryCache, StoredRun
 
+pytestmark = pytest.mark.quick
+
 SMALL = 16  # the weight from which deltas are large, in these tests
 
 

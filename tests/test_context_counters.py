@@ -19,6 +19,8 @@ from periplus.context.counters import BPE_ENCODINGS, ESTIMATE, ESTIMATE_SHARES, 
 from periplus.context.model import Atom, Entry, atom_digest, order_key
 from periplus.context.select import select
 
+pytestmark = pytest.mark.quick
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 needs_bpe = pytest.mark.skipif(
     importlib.util.find_spec("rs_bpe") is None, reason="the vocabularies (rs-bpe) have no build for this Python"

@@ -16,6 +16,8 @@ from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Context, Molecule
 from periplus.context.refs import MemoryRefs
 
+pytestmark = pytest.mark.quick
+
 
 def foreign(store, context: Context, *, depth: int, live: int) -> bytes:
     """Put a context as a peer may send it, whatever it says."""

@@ -6,6 +6,8 @@ import pytest
 from periplus.base.errors import UsageError
 from periplus.context.filters import Filters, Query, check_filters, check_query
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("query", "field"),

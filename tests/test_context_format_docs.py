@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from periplus.context import layout, model, pages, types, validation
 from periplus.context.model import Context
 from periplus.context.record import atom, encode
+
+pytestmark = pytest.mark.quick
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats" / "context.md").read_text(encoding="utf-8")
 

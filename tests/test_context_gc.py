@@ -23,6 +23,8 @@ from periplus.context.shelf import FolderObjects
 from periplus.objects.store import ObjectStore
 from support import Stop, StoppingFiles
 
+pytestmark = pytest.mark.quick
+
 MANY = 2 + 2 + 9  # records, pages and long contents of what no ref reaches
 DAY_MS = 24 * 3_600_000
 

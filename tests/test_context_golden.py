@@ -15,6 +15,8 @@ from periplus.context.record import check, decode, encode, normalised, prepare, 
 from periplus.context.types import Kind, TypeSignature, parse
 from periplus.merkle import Tree, leaf_hash, prove, verify_range
 
+pytestmark = pytest.mark.quick
+
 FOLDER = Path(__file__).with_name("golden") / "contexts-v1"
 NAMES = ["changes", "empty", "few", "long", "many"]
 

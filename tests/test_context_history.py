@@ -25,6 +25,8 @@ from periplus.context.memory import MemoryStore
 from periplus.context.merge import merge
 from periplus.context.model import Atom, Context, ContextHeader, Entry, Expansion, Molecule, atom_digest
 
+pytestmark = pytest.mark.quick
+
 LENGTH = 100_000
 
 

@@ -40,6 +40,8 @@ from periplus.server.contexts import ServerLimits
 from periplus.server.listening import Endpoint
 from periplus.server.quota import OBJECT_OVERHEAD_BYTES
 
+pytestmark = pytest.mark.quick
+
 LONG = "x" * (REPEATED_BYTES_MAX // 8)
 
 

@@ -3,6 +3,7 @@
 import random
 from hashlib import sha256
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from periplus.context.disk import DiskStore
 from periplus.context.lately import Lately
 from periplus.context.membership import BLOCK_DIGESTS, FenceMaker, Lazily, SortedDigests, unspoken_by
 from periplus.context.model import Atom, Context
+
+pytestmark = pytest.mark.quick
 
 
 def counted(objects):

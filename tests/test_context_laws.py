@@ -26,6 +26,8 @@ from periplus.context.model import Atom, Context, Molecule, atom_digest, molecul
 from periplus.context.molecules import without
 from periplus.context.refs import MemoryRefs
 
+pytestmark = pytest.mark.quick
+
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 CONTENTS = "abcdef"
 RELATIONS = ("after", "beside")

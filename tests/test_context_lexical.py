@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from periplus.base.analysis import expand, query_terms, terms
 from periplus.context.lexical import LexicalTable, Question, stem
 
+pytestmark = pytest.mark.quick
+
 PIECES = st.sampled_from(
     ["hash", "Hash", "_", "-", "password", "Passwords", "2026-03-01", "2026/03/01", "2026.12.24", "march", "1", "24", " ",
      " ", "/", ".", "sha256", "OAuth", "URLs", "caching", "cache", "policies", "planned", "日本語", "日", "本", "ＡＢＣ", "abc",

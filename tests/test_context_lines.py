@@ -13,6 +13,8 @@ from periplus.base.errors import SecretFoundError, UsageError
 from periplus.context.model import Atom, atom_digest
 from periplus.project.context_lines import GivenAtom, read_atoms, read_molecules
 
+pytestmark = pytest.mark.quick
+
 NOW = 1_767_225_600_000
 
 

@@ -418,6 +418,7 @@ class Counting:
         return self._store.molecule_table(digest)
 
 
+@pytest.mark.slow
 def test_near_contexts_over_a_large_base_are_merged_without_reading_it():
     store = MemoryStore()
     trunk = Line(store).add(*(atom(f"atom {number}") for number in range(20_000)))

@@ -11,6 +11,8 @@ from periplus.context.model import BrokenMolecule, Context, Molecule, molecule_d
 from periplus.context.molecules import MoleculeTable, project, without
 from periplus.context.validation import check_molecule, normalised
 
+pytestmark = pytest.mark.quick
+
 A, B, C, D = (hashlib.sha256(name.encode()).digest() for name in "abcd")
 
 

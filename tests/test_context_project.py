@@ -31,6 +31,8 @@ from periplus.project.context_refs import ref_id
 from periplus.project.context_sources import MEMORY_TAG, atoms_of_memory, atoms_of_trail
 from support import Stop, StoppingFiles
 
+pytestmark = pytest.mark.quick
+
 ADA = Writer("ada", "who_0000000000000000", "", 1)
 BOB = Writer("bob", "who_0000000000000001", "", 1)
 DAY_MS = 86_400_000

@@ -29,6 +29,8 @@ from periplus.context.model import (
 from periplus.context.proof import PROOF_BYTES_MAX, ChunkProof, ChunkVerifier, Draw, read_proof
 from periplus.context.proving import ProvingCutter
 
+pytestmark = pytest.mark.quick
+
 SHAPES = st.lists(
     st.tuples(st.sampled_from([0, 1, 5, 60, 300]), st.sampled_from([0, 1, 20, 150])), min_size=1, max_size=6
 )

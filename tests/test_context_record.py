@@ -44,6 +44,8 @@ from periplus.context.pages import (
 from periplus.context.record import check, children_of, decode, encode, normalised, read_header
 from periplus.merkle import EMPTY_ROOT, PagedTree, Tree, prove, verify_range
 
+pytestmark = pytest.mark.quick
+
 EXHAUSTIVE = "PERIPLUS_EXHAUSTIVE" in os.environ
 
 

@@ -16,6 +16,8 @@ from periplus.context.disk import DiskStore, FileRefs
 from periplus.context.model import Context
 from periplus.context.refs import REF_NAME_BYTES_MAX, MemoryRefs, check_ref_name
 
+pytestmark = pytest.mark.quick
+
 ONE, TWO = b"\x01" * 32, b"\x02" * 32
 
 

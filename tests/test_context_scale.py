@@ -23,6 +23,8 @@ from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, atom_digest
 from support import PEAK, Stop, StoppingFiles
 
+pytestmark = pytest.mark.quick
+
 EXHAUSTIVE = "PERIPLUS_EXHAUSTIVE" in os.environ
 ATOMS = 1_000_000 if EXHAUSTIVE else 100_000
 DELTAS = 100_000 if EXHAUSTIVE else 10_000

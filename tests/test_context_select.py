@@ -18,6 +18,8 @@ from periplus.context.ranking import Weights
 from periplus.context.reasons import CAUSES, REASONS_MAX, describe
 from periplus.context.select import LOOK_AHEAD, Again, entries_of, query, select
 
+pytestmark = pytest.mark.quick
+
 NOW = 1_790_000_000_000
 DAY = 24 * 3_600_000
 ORIGIN = b"o" * 32

@@ -289,6 +289,7 @@ def test_noise_is_no_reason_to_end(tmp_path):
 # The end of a server
 
 
+@pytest.mark.slow
 def test_when_a_server_stops_streams_finish_within_the_grace(tmp_path):
     head = fill(tmp_path / "served", 8_000, 0, size=600)
     with ServerProcess(tmp_path / "served", limits={"grace_s": 50.0}) as server:

@@ -14,6 +14,8 @@ from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context
 from periplus.server.listening import Endpoint
 
+pytestmark = pytest.mark.quick
+
 EXPAND, STREAM, QUERY, PUSH = 1, 2, 3, 4
 
 

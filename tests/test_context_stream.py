@@ -252,6 +252,7 @@ class Listed:
         return None if len(places) == len(digests) else places
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     deltas=st.lists(

@@ -39,6 +39,8 @@ from periplus.context.types import (
 )
 from support import calls_made
 
+pytestmark = pytest.mark.quick
+
 names = st.sampled_from(["String", "Int", "List", "Foo", "Any", "Context", "日本", "a.b", "x-y_z", "List<T>"])
 constraints = st.lists(st.sampled_from(["a", "b", "max: 5", "in [1]", "ü"]), max_size=2).map(tuple)
 

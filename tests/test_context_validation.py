@@ -35,6 +35,8 @@ from periplus.context.validation import (
 )
 from periplus.merkle import leaf_hash, node_hash, root_of, verify_range
 
+pytestmark = pytest.mark.quick
+
 A, B, C = (sha256(name).digest() for name in (b"a", b"b", b"c"))
 TWO_ATOMS = (Atom("first"), Atom("second"))
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from periplus.server.workers import SEARCHES_AT_ONCE, Job, Lane, Workers
+
+pytestmark = pytest.mark.quick
 
 
 class Shelf:

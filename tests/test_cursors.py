@@ -20,6 +20,8 @@ from periplus.journal.history import RecordFilter, newest, news
 from periplus.journal.index import IndexDamageError
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
+pytestmark = pytest.mark.quick
+
 
 def write(journal, *numbers):
     def put_all(transaction):

@@ -92,6 +92,7 @@ def records(project):
 # ---- what can be done with it
 
 
+@pytest.mark.slow
 def test_it_is_written_found_changed_and_replaced_like_any_other(project, tmp_path):
     (tmp_path / "pay.py").write_text("def pay():\n    return 1\n")
     made = project.remember(Memory("risk", "The bank may close the account", ("money",), ("pay.py",),

@@ -729,6 +729,7 @@ def payload_digest(value):
     return sha256(canonical(value))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300) | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_no_bytes_break_the_judge(journal, data):

@@ -17,6 +17,8 @@ from periplus import Project, Writer
 from periplus.base.errors import ClaimedError, PeriplusError
 from periplus.memory.claims import Asked
 
+pytestmark = pytest.mark.quick
+
 for _module in pkgutil.walk_packages(periplus.__path__, "periplus."):
     importlib.import_module(_module.name)
 

@@ -22,6 +22,8 @@ from periplus.trail.model import Digest, TextObject
 from periplus.trail.opcodes import FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, flux_table
 from periplus.trail.program import Program, program_of_trail, trail_of_program
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "trails" / "v1"
 SECRET = bytes(range(32))

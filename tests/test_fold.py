@@ -24,6 +24,8 @@ from periplus.journal.segment import Block, read_block, scan, scan_blocks, segme
 from periplus.journal.state import Head, change_of
 from support import item
 
+pytestmark = pytest.mark.quick
+
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 1),  # lineage

@@ -14,6 +14,8 @@ from periplus.journal.overlay import Overlay
 from periplus.journal.state import Change
 from support import item
 
+pytestmark = pytest.mark.quick
+
 
 def folded(changes: list[Change]) -> dict[str, dict[str, tuple[int, str, int]]]:
     """From the definitions: rev, lineage and seq of each head, by item and version."""

@@ -213,6 +213,7 @@ def test_a_writer_that_is_killed_in_any_phase_holds_nobody_up(root, phase):
     check_whole(root, 3)
 
 
+@pytest.mark.slow
 def test_a_leader_that_stands_still_is_not_waited_for_for_ever(root):
     child = hanging_child(root, "before the sync")
     files = CountingFiles()

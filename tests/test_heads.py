@@ -237,6 +237,7 @@ def test_a_file_that_is_no_memory_is_told_not_forgotten(store):
         assert any("not what is remembered" in what for _, what in problems(store)[1])
 
 
+@pytest.mark.slow
 def test_a_stop_at_every_call_while_a_head_is_remembered(store, tmp_path):
     at = 0
     while True:

@@ -114,6 +114,7 @@ def test_no_key_is_called_new_where_a_segment_is_not_here(tmp_path):
         os.rename(path + ".away", path)
 
 
+@pytest.mark.slow
 def test_history_is_had_beside_whoever_builds_the_index_and_the_stores_own_is_used_again_behind_it(tmp_path, building):
     root = filled(tmp_path)
     with open_journal(root) as journal:

@@ -186,6 +186,7 @@ def test_a_store_that_cannot_tell_who_writes_here_is_read_and_what_is_told_is_ke
     assert (place / ".periplus/journal/lineage.json").read_bytes() == b"{}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [broken_config, newer_store])
 def test_a_broken_store(place, tmp_path, spoil, monkeypatch, capsys):
     spoil(place)

@@ -289,6 +289,7 @@ def test_a_prompt_that_says_nothing_or_speaks_of_other_things_is_told_nothing(pl
         assert done.stdout == b"", prompt
 
 
+@pytest.mark.slow
 def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configured(place):
     from periplus.memory.claims import Asked
 
@@ -412,6 +413,7 @@ def test_a_handoff_names_what_a_shell_changed(place):
         assert handoff.value["files"] == ["engine.py", "wheels.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "source", "names"),
     [
@@ -472,6 +474,7 @@ def test_a_session_that_was_left_is_sealed_by_who_comes_later(place):
         assert project.unsealed_runs() == []
 
 
+@pytest.mark.slow
 def test_a_session_in_which_nothing_was_done_leaves_no_run(place):
     events = made_session("nothing", place)
     for name, document in [events[0], events[3], events[4]]:
@@ -520,6 +523,7 @@ def test_subagents_have_trails_of_their_own(place):
         assert found["claude-code"].value["counts"]["steps"] == 2
 
 
+@pytest.mark.slow
 def test_commands_of_the_agent_learn_whose_they_are(place, tmp_path):
     path = tmp_path / "env"
     (start, *_) = made_session("abc-1", place)

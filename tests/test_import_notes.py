@@ -431,6 +431,7 @@ def test_a_copy_of_the_store_agrees(tmp_path):
 # ---- the notes
 
 
+@pytest.mark.slow
 def test_a_note_that_is_damaged_or_of_another_store_is_none(importing, tmp_path):
     path = claude_session(tmp_path / "session.jsonl")
     before = known(importing, path)

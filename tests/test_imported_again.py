@@ -59,6 +59,7 @@ def test_the_file_of_a_subagent_is_one_trail_however_it_is_named(tmp_path, with_
     assert (grown.changed, grown.value["parent"]) == (True, child["parent"])
 
 
+@pytest.mark.slow
 def test_two_clones_that_import_one_session_agree(tmp_path):
     """Each seals it with a secret of its own; what the other sealed of the same file says the same, and stays."""
     people = shared_project(tmp_path, "bob")

@@ -318,6 +318,7 @@ def test_what_the_commands_say_is_what_the_reader_sees(shells, name):
     assert any(place == "risk" for place, _ in store.entities)
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_what_the_reader_merges(shells):
     shell = shells["ada"]
     store = read(shell.folder / ".periplus")

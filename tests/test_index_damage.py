@@ -338,6 +338,7 @@ def test_an_entity_that_one_way_does_not_find_is_missed_by_the_other(made, tmp_p
         assert project.journal.get("note", name) is not None
 
 
+@pytest.mark.slow
 def test_every_bit_of_how_the_full_text_is_declared(root, tmp_path):
     """Whatever SQLite says of a declaration that was changed, it is told as damage of the index; or nothing is amiss."""
     path = root / ".periplus" / "index.sqlite"

@@ -12,6 +12,8 @@ from periplus.interop import import_transcript, intake
 from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
 
+pytestmark = pytest.mark.quick
+
 CWD = "/home/ada/harbour"
 SESSION = "5b1c2f60-0000-4000-8000-00000000c0de"
 

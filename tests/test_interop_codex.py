@@ -3,9 +3,13 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
+
 from interop_support import FIXTURES, named, plain, read, steps_of, write_lines
 from periplus.interop.patches import Change, find_patch, parse_patch
 from periplus.trail.reader import TrailReader
+
+pytestmark = pytest.mark.quick
 
 CWD = "/home/ada/harbour"
 META = {"type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from periplus.interop.commands import COMMAND_CHARS_MAX, Action, commit_digest, passed_count, recognise
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("command", "target"),

@@ -281,6 +281,7 @@ def test_changed_bytes_are_refused_or_read(name, file, tmp_path):
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "file"), DOCUMENTS)
 def test_values_of_any_type_are_read(name, file, tmp_path):
     """Every kind of field in turn holds what it never holds."""

@@ -16,6 +16,8 @@ from periplus.interop.detect import detect_format
 from periplus.interop.formats import FORMATS, format_names, format_of, importer_of, kinds_of_files
 from periplus.interop.source import Head
 
+pytestmark = pytest.mark.quick
+
 # Folder of the real files → the format of the sessions in it.
 EXPECTED = {
     "agent-trace": "agent-trace", "agent-trajectories": "agent-trajectories", "aider": "aider", "amp": "amp",

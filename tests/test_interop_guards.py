@@ -17,6 +17,8 @@ from periplus.interop import find_sessions, import_transcript, lines
 from periplus.interop.values import Moment, json_text
 from periplus.trail.reader import TrailReader
 
+pytestmark = pytest.mark.quick
+
 PROMPT = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}}
 META = {"type": "session_meta", "payload": {"id": "s"}}
 

@@ -158,6 +158,7 @@ def test_nesting_is_bounded(opening):
     assert element.data.count(opening) == depth
 
 
+@pytest.mark.slow
 def test_an_element_without_end_is_refused_within_bounds(tmp_path):
     path = tmp_path / "long.json"
     with path.open("wb") as file:

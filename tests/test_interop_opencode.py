@@ -16,6 +16,8 @@ from periplus.base.errors import FormatError, UsageError
 from periplus.interop import import_transcript, import_transcripts
 from periplus.interop.opencode_database import Database
 
+pytestmark = pytest.mark.quick
+
 
 def take(path):
     found = list(import_transcripts(str(path), trail_key=KEY, put_object=Objects().put))

@@ -10,6 +10,8 @@ import pytest
 from interop_support import named, read, shared_files, steps_of
 from periplus.trail.opcodes import opcode_name
 
+pytestmark = pytest.mark.quick
+
 NO_PROMPTS = ("<local-command-", "Caveat: The messages below", "[Request interrupted by user")
 NO_CODEX_PROMPTS = ("<environment_context>", "# AGENTS.md", "<user_instructions>")
 

@@ -13,6 +13,8 @@ from interop_support import SHARED, named, plain, read, steps_of
 from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
 
+pytestmark = pytest.mark.quick
+
 
 def real(name):
     path = SHARED / name

@@ -19,6 +19,8 @@ from periplus.interop.commands import (
 )
 from periplus.trail.shell_words import program_of, split_segments
 
+pytestmark = pytest.mark.quick
+
 TESTS = """\
 pytest -q
 python -m pytest tests/a_test.py::test_b -x

@@ -187,6 +187,7 @@ def test_closing_a_lock_that_guards_nothing_waits_for_nobody(tmp_path):
     lock.release()
 
 
+@pytest.mark.slow
 def test_a_map_that_was_being_opened_or_closed_has_all_of_its_parts(tmp_path):
     at, is_raised = 1, True
     while is_raised:

@@ -169,6 +169,7 @@ def test_bad_ids_and_types_are_refused(journal):
         journal.mutate(lambda t: t.put("dragon", item(1), {}), WRITER)
 
 
+@pytest.mark.slow
 def test_a_batch_over_the_limits_is_refused_before_anything_is_written(journal):
     def many(transaction):
         for number in range(65_537):
@@ -556,6 +557,7 @@ def test_any_history_gives_the_state_of_a_plain_dict(tmp_path_factory, steps):
     journal.close()
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(),

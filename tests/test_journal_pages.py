@@ -7,6 +7,8 @@ import functools
 import re
 from pathlib import Path
 
+import pytest
+
 from test_every_file import KINDS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -29,6 +31,7 @@ def test_every_fault_is_on_the_page_and_every_test_that_it_names_exists():
             assert test in functions_of(file), f"fault {number}: there is no {file}.py::{test}"
 
 
+@pytest.mark.slow
 def test_every_part_of_the_journal_is_shown_by_tests_that_exist():
     rows = re.findall(r"^\| ([A-Z`].+?) \| (.+?) \|", (DOCS / "journal-evidence.md").read_text(), re.MULTILINE)
     assert len(rows) >= 22

@@ -136,6 +136,7 @@ def test_what_no_record_holds_begins_no_lineage(ada, tmp_path):
     assert is_sound(root)
 
 
+@pytest.mark.slow
 def test_it_leaves_every_copy(ada, eve, medium, tmp_path):
     """Bob had it from Eve when it was all there. Ada is gone."""
     bob = clone(ada, tmp_path / "bob")

@@ -9,6 +9,8 @@ from periplus.journal.lineage import LineageReader
 from periplus.journal.segment import segment_name
 from support import calls_made
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def folder(tmp_path):

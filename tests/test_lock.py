@@ -16,6 +16,8 @@ from periplus.base.files import Files
 from periplus.base.locks import Lock
 from support import WRITER, item, make_store, open_journal
 
+pytestmark = pytest.mark.quick
+
 
 def put(number, text):
     return lambda transaction: transaction.put("note", item(number, "not"), {"text": text})

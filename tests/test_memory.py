@@ -392,6 +392,7 @@ def test_rare_terms_bring_in_and_common_ones_decide(crowd):
     assert set(found[:3]) == {3, 900, 1_998}
 
 
+@pytest.mark.slow
 def test_common_terms_alone_find_what_has_them(crowd):
     hits = crowd.recall("common often").hits
     assert len(hits) == 10

@@ -27,6 +27,8 @@ from periplus.journal.record import version_id
 from periplus.journal.state import Head, head_of
 from support import WRITER, calls_made, check_nothing, item, make_store
 
+pytestmark = pytest.mark.quick
+
 GROUP = frozenset({"object", "size"})
 DATED = frozenset({"phase", "until"})
 RANKS = (("level", ("high", "middle", "low")),)

@@ -347,6 +347,7 @@ hashes = st.binary(min_size=32, max_size=32)
 sizes = st.integers(0, 2**66)
 
 
+@pytest.mark.slow
 @given(st.one_of(hashes, odd), st.one_of(sizes, odd), st.one_of(sizes, odd), odd, st.one_of(hashes, odd))
 def test_hostile_input_never_verifies_and_never_raises(one, two, three, path, five):
     assert verify_inclusion(one, two, three, path, five) in ((three == 1 and two == 0 and one == five), False)

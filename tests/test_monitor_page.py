@@ -249,6 +249,7 @@ def test_what_is_no_request_is_hung_up_on(tmp_path, head):
         assert told(monitor, "api/session")["steps"]
 
 
+@pytest.mark.slow
 def test_a_hundred_slow_readers_keep_neither_the_run_nor_its_end(place):
     bench = place.bench([answer("I write.", call("write", path="a", content="x")), "Done."])
     monitor = place.show(is_live=True)
@@ -269,6 +270,7 @@ def test_a_hundred_slow_readers_keep_neither_the_run_nor_its_end(place):
     assert not monitor._thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_is_hung_up_on_and_the_others_are_served(place):
     text = "x" * 5_000_000
     bench = place.bench([answer(text), "Done."])
@@ -294,6 +296,7 @@ def test_a_reader_that_does_not_read_is_hung_up_on_and_the_others_are_served(pla
         assert not monitor._tasks, "nobody is held"
 
 
+@pytest.mark.slow
 def test_who_watches_is_told_that_something_is_new(place):
     bench = place.bench(["Done.", "Again."])
     bench.turn("First")

@@ -22,6 +22,8 @@ from periplus.merkle import (
     verify_range,
 )
 
+pytestmark = pytest.mark.quick
+
 LEAVES = [leaf_hash(b"leaf %d" % place) for place in range(700)]
 
 

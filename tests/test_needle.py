@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from cli_support import Shell
 from periplus.journal.needle import MASK, SECRET_BYTES_MIN, Needle
 
+pytestmark = pytest.mark.quick
+
 _CHARACTERS = "aB3- \"\\/<>&'+`=\n\tüß漢🙂é\x7f\x01"
 
 

@@ -18,6 +18,8 @@ from periplus.base.files import Files
 from periplus.objects import OBJECT_BYTES_MAX, ObjectStore
 from support import PEAK
 
+pytestmark = pytest.mark.quick
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(periplus.base.__file__))))
 NOISE = random.Random(7).randbytes(5000)
 TEXT = b"the same line again and again\n" * 100

@@ -29,6 +29,8 @@ from periplus.journal.record import decode_line, seal_line
 from periplus.journal.stub import make_stub
 from support import WRITER, item, make_store, open_journal, segment_path
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):

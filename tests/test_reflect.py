@@ -241,6 +241,7 @@ _ACTS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(_ACTS, max_size=12), max_size=4))
 def test_whatever_sessions_hold_proposals_are_in_bounds_and_the_same_again(found):

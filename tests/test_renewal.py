@@ -193,6 +193,7 @@ class Discarding(Files):
         super().unlink(path)
 
 
+@pytest.mark.slow
 def test_a_new_index_that_was_thrown_away_takes_no_place(root):
     with open_journal(root, Discarding()) as journal:
         journal.renew_derived(is_beside=True)

@@ -254,6 +254,7 @@ def test_a_line_comes_back_byte_for_byte_from_what_else_says_it(root, at):
     assert before[1].items() <= after[1].items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seqs", [[3], [14], [12, 13], [13, 14, 15], [2, 7, 16], [7, 12], [1, 2, 3, 4]])
 @pytest.mark.parametrize("at", sampled([20, 100, 150], 1))
 def test_places_are_kept_by_the_tree_alone(root, seqs, at):

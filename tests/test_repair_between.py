@@ -85,6 +85,7 @@ def test_what_others_write_while_a_segment_is_prepared_is_not_lost(root, times):
     assert said(root) == wanted | {item(20 + n): f"meanwhile {n}" for n in range(1, types.done + 1)}
 
 
+@pytest.mark.slow
 def test_a_repair_beside_a_repair_finds_nothing_left_to_do(root, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)

@@ -10,6 +10,8 @@ import pytest
 
 from periplus.cli.main import COMMANDS, leaves, make_parser
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     path

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from periplus.base.errors import UsageError
 from periplus.memory.scopes import escaped, first_overlap, is_covered, literal_scope, overlap, parse_scope, parse_scopes
 
+pytestmark = pytest.mark.quick
+
 # Fifty pairs, and whether any path could match both.
 PAIRS = [
     ("src/auth", "src/auth/x.py", True),

@@ -11,6 +11,8 @@ from periplus.base import secrets
 from periplus.base.secrets import Secret, find_secrets, mask_secrets
 from sampling import sampled
 
+pytestmark = pytest.mark.quick
+
 MIXED = "q7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy5Mp"
 LONG = MIXED + MIXED[::-1] + MIXED
 UPPER = "Q7ZT0XW2LK9VB4NC"

@@ -16,6 +16,8 @@ from periplus.journal.state import change_of
 from periplus.journal.stub import audited_by, audited_record, make_stub, unaudited
 from support import WRITER, item, make_store, open_journal, segment_path
 
+pytestmark = pytest.mark.quick
+
 LONG = {"text": "the password is hunter2, do not tell anybody; " * 3}
 
 

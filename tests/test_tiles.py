@@ -374,6 +374,7 @@ print(size)
 """
 
 
+@pytest.mark.slow
 def test_several_processes_prove_while_another_writes(store):
     """Nobody takes a lock for the tiles: all write the same bytes, and what is half there leads to no wrong proof."""
     words = [sys.executable, "-c", PROVE, store, os.path.dirname(__file__)]

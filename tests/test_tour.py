@@ -77,6 +77,7 @@ def test_the_tour_tells_its_story_in_text(repository, tmp_path):
     assert "the store itself: sound" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_tour_outside_git_and_with_a_kept_store(tmp_path):
     folder = tmp_path / "bare"
     folder.mkdir()
@@ -91,6 +92,7 @@ def test_the_tour_outside_git_and_with_a_kept_store(tmp_path):
     assert again.returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SESSION.exists(), reason="the shared transcripts are not beside this checkout")
 def test_the_tour_with_a_real_session(repository, tmp_path):
     done, _ = tour(repository, "--transcript", str(SESSION), home=tmp_path)

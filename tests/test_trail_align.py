@@ -36,6 +36,7 @@ def longest(first, second):
     return row[-1]
 
 
+@pytest.mark.slow
 @given(st.one_of(st.tuples(few, few), st.tuples(many, many)))
 @settings(max_examples=400, deadline=None)
 def test_what_is_common_is_common(pair):

@@ -8,6 +8,8 @@ from periplus.base.errors import UsageError
 from periplus.trail import Digest, Header, Signed, TextObject, TrailBuilder, TrailReader, verify
 from trail_samples import SECRET, START_MS, sha
 
+pytestmark = pytest.mark.quick
+
 HEADER = Header("a", "t")
 
 

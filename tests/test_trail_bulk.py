@@ -16,6 +16,8 @@ from periplus.trail.strings import StringTable
 from test_attack_trail import mutated
 from trail_samples import golden_trail
 
+pytestmark = pytest.mark.quick
+
 ROUNDS = 1_500
 SIZES = (0, 1, 63, 64, 127, 128, 8_191, 8_192, 16_383, 16_384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**40, 2**53 - 1)
 

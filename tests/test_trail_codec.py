@@ -37,6 +37,8 @@ from trail_samples import (
     with_sections,
 )
 
+pytestmark = pytest.mark.quick
+
 HEAD = b"\x02\x00\x01\x02\x03\x00\x00"  # a header of entries 0 … 3
 
 

@@ -16,6 +16,8 @@ from periplus.trail.diff import compare, header_changes, lines_of
 from test_cli_terminal import HOSTILE, on_terminal, wide
 from trail_samples import SECRET, START_MS, golden_trail, headers, steps, with_sections
 
+pytestmark = pytest.mark.quick
+
 OTHER_SECRET = hashlib.sha256(b"of another store").digest()
 
 

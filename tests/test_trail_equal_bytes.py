@@ -70,6 +70,7 @@ def told(python, seed, files):
     return run.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_equal_bytes_in_every_process(files):
     first = told(sys.executable, "0", files)
     assert len(set(first)) == len(first) == 4 * len(files) + 3
@@ -100,6 +101,7 @@ def again(data):
 trails = st.builds(encode, headers, st.lists(steps(), max_size=6), statuses, st.binary(min_size=32, max_size=32))
 
 
+@pytest.mark.slow
 @given(trails, st.dictionaries(st.integers(8, 254), st.binary(max_size=20), max_size=2))
 @quick
 def test_signed_and_newer_trails_come_back_from_their_values(data, extra):
@@ -109,6 +111,7 @@ def test_signed_and_newer_trails_come_back_from_their_values(data, extra):
     assert verify(whole).ok
 
 
+@pytest.mark.slow
 @given(trails, st.data())
 @quick
 def test_a_redacted_trail_says_what_the_whole_one_says_but_for_what_is_withheld(data, chosen):

@@ -21,6 +21,8 @@ from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project import following as module
 
+pytestmark = pytest.mark.quick
+
 SESSION = "00000000-0000-4000-8000-000000000001"
 
 

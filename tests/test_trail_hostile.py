@@ -39,6 +39,8 @@ from real_trails import COUNT, hundred, sessions
 from test_attack_trail import TAGS, checked, mutated
 from trail_samples import SECRET, golden_trail, sealed, sections_of, small_trail
 
+pytestmark = pytest.mark.quick
+
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 FUZZ_INPUTS = int(os.environ.get("PERIPLUS_FUZZ_INPUTS", "3000"))
 PATIENCE_S = 20

@@ -30,6 +30,8 @@ from periplus.trail.model import TOOL_VERSION
 from periplus.trail.opcodes import opcode_table
 from trail_samples import LONG_TEXT, SECRET, START_MS, golden_trail, headers, steps
 
+pytestmark = pytest.mark.quick
+
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parent.parent
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\n; end       success\u202e\u2066\U000e0041\x00\x7f\ufeff"

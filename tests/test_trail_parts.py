@@ -36,6 +36,8 @@ from trail_samples import (
     with_sections,
 )
 
+pytestmark = pytest.mark.quick
+
 KEY = bytes(range(40, 72))
 
 

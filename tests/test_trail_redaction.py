@@ -346,6 +346,7 @@ def test_a_concatenation_is_redacted_in_all_its_parts():
         redact(whole, steps=frozenset({2}), part=1)
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), min_size=1, max_size=5), st.data())
 @settings(max_examples=50, deadline=None)
 def test_any_text_of_any_trail(header, trail_steps, data):
@@ -389,6 +390,7 @@ def test_no_expression_takes_for_ever(expression):
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.slow
 def test_a_search_that_eats_memory_ends():
     with pytest.raises((RefusedError, UsageError), match="pattern"):
         find_matches("((.?){4000}){4000}", ["a" * 2000], seconds=1)

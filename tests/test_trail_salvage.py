@@ -38,6 +38,8 @@ from trail_samples import (
     with_sections,
 )
 
+pytestmark = pytest.mark.quick
+
 KEY = bytes(range(60, 92))
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))
 

@@ -26,6 +26,8 @@ from periplus.trail import (
 from periplus.trail.selection import path_matcher
 from trail_samples import SECRET, golden_trail, headers, small_trail, statuses, steps, with_sections
 
+pytestmark = pytest.mark.quick
+
 WHOLE = golden_trail()
 HEX_LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  |$)")
 

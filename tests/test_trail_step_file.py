@@ -41,6 +41,7 @@ def bare(step):
     return step._replace(delta_ms=0, duration_ms=None, source=None)
 
 
+@pytest.mark.slow
 @given(headers, st.lists(steps(), min_size=1, max_size=6), statuses, st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_step_of_any_trail_can_be_proved(header, trail_steps, status, data):

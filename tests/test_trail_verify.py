@@ -104,6 +104,7 @@ def test_every_truncation_is_found(make):
     never_ok(data + b"\0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [(1, 2, 4, 8, 16, 32, 64, 128), pytest.param(range(1, 256), marks=pytest.mark.slow)]
 )

@@ -403,6 +403,7 @@ def heads_beside_each_other(
     return project, first
 
 
+@pytest.mark.slow
 def test_what_an_entity_of_many_heads_costs_grows_with_them_and_not_with_their_square(tmp_path):
     costs = []
     for count in (90, 900):

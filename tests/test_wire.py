@@ -28,6 +28,8 @@ from periplus.context.wire import (
 from periplus.context.wire import payloads as p
 from wire_support import Answerer, Pipe, blob, chunk, digest, expansion, opened
 
+pytestmark = pytest.mark.quick
+
 SMALL = Limits(frame_bytes=4_096, window_bytes=8_192, window_frames=2)
 
 

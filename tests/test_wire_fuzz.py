@@ -12,6 +12,7 @@ from periplus.context.wire.events import Event
 COUNT = 250_000 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 12_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_frames_give_only_errors_of_the_protocol(seed):
     REACHED.clear()

@@ -29,6 +29,8 @@ from periplus.context.wire.encoding import Codec
 from periplus.context.wire.frames import HEADER_BYTES, PREFACE, FrameType, frame_header, read_header
 from wire_support import Answerer, ClientMachine, Pipe, blob, chunk, digest, opened
 
+pytestmark = pytest.mark.quick
+
 SMALL = Limits(frame_bytes=4_096, window_bytes=8_192, window_frames=2)
 pack = msgspec.msgpack.encode
 

@@ -50,6 +50,7 @@ def test_byte_by_byte_the_events_are_the_same(conversation):
             assert [repr(one) for one in conversation.replay_client(transfers, cut)] == kept["client"]
 
 
+@pytest.mark.slow
 @by_name
 def test_cut_anywhere_the_events_are_the_same(conversation):
     """One cut at every position; in the quick form of the long one at each seventh, and at all around the borders of transfers."""

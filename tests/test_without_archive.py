@@ -51,6 +51,7 @@ def check_works(ada, rule):
     ada("remember", "What has nothing to do with it", "--type", "note")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_a_sync_lets_nothing_in(apart, is_index_there):
     """What came in was merged over what is elsewhere: nothing could be written, and old versions were shown."""
@@ -68,6 +69,7 @@ def test_a_sync_lets_nothing_in(apart, is_index_there):
     assert ada.json("show", one).entity.value["rationale"] == "It was painted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_another_clone_brings_nothing_either(apart, is_index_there):
     ada, bob, one, rule, archive, away = apart
@@ -225,6 +227,7 @@ def test_what_changed_since_then_needs_nothing_of_a_clone_that_was_silent(apart)
     ada.fails("changed", "--since", "2", code=3, wrong="neither here nor in archive/")
 
 
+@pytest.mark.slow
 def test_a_check_that_may_have_failed_is_not_passed_over(apart):
     ada, _, _, rule, archive, away = apart
     shutil.move(away, archive)

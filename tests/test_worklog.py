@@ -19,6 +19,8 @@ from periplus.trail.worklog_values import TOLD_MAX
 from real_trails import hundred, sessions
 from trail_samples import SECRET, golden_trail, headers, statuses, steps
 
+pytestmark = pytest.mark.quick
+
 BEGIN = {"op": "TRAIL_BEGIN", "agent": "ada", "trail_id": "run-1", "ts": 1_700_000_000}
 END = {"op": "TRAIL_END", "steps": 99, "status": "success"}
 SHA = "sha256:" + "ab" * 32

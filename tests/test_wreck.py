@@ -67,6 +67,7 @@ def whole(origin):
     return (origin.folder / "whole.zip").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_short(origin, whole, tmp_path):
     places = members(origin.folder / "whole.zip")
     segment = max(name for name in places if name.endswith(".jsonl") and "checkpoints" not in name)
@@ -133,6 +134,7 @@ def test_a_damaged_header_costs_nothing(origin, whole, tmp_path, part):
         assert salvage(os.fspath(file), os.fspath(place), Files()).flaws == (), name
 
 
+@pytest.mark.slow
 def test_a_lost_directory_costs_nothing(origin, whole, tmp_path):
     with zipfile.ZipFile(origin.folder / "whole.zip") as archive:
         start = archive.start_dir
