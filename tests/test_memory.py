@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from periplus.base.analysis import query_terms
 from periplus.base.clock import FixedClock
-from periplus.base.errors import SecretFoundError, UsageError
+from periplus.base.errors import LockTimeoutError, SecretFoundError, UsageError
 from periplus.base.files import Files
+from periplus.base.locks import Lock
 from periplus.base.tokens import estimate_tokens
 from periplus.context.validation import TAG_BYTES_MAX
 from periplus.journal.carriers import open_folder
@@ -55,6 +56,17 @@ def test_an_exact_duplicate_is_found_and_nothing_is_written(project):
     assert again.entity.item_id == first.entity.item_id
     assert again.receipt is None
     assert project.remember(Memory("lesson", "Deploys run on Fridays")).is_new
+
+
+def test_a_duplicate_is_found_while_another_writes(project, monkeypatch):
+    """Who cannot have the writers' lock is told what is known already, and of what is new that it was not written."""
+    project.remember(Memory("note", "Deploys run on Fridays"))
+    holding = Lock.holding
+    with Project(project.root, WRITER) as other, other.journal.writing():
+        monkeypatch.setattr(Lock, "holding", lambda self, _patience_s=0, *more: holding(self, 0.05, *more))
+        assert not project.remember(Memory("note", "Deploys run on Fridays")).is_new
+        with pytest.raises(LockTimeoutError):
+            project.remember(Memory("note", "Deploys run on Mondays"))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from typing import Final
 from periplus.base.analysis import STOP_WORDS, rough_stem, terms
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
-from periplus.base.errors import ConflictError, UsageError, refuse_text
+from periplus.base.errors import ConflictError, EnvironmentFailure, LockTimeoutError, UsageError, refuse_text
 from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
@@ -102,7 +102,13 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
             for old in memory.supersedes:
                 supersede(journal, transaction, journal.find(old))
 
-    receipt = journal.mutate(write, writer, key=key, project=bool(memory.supersedes))
+    try:
+        receipt = journal.mutate(write, writer, key=key, project=bool(memory.supersedes))
+    except (EnvironmentFailure, LockTimeoutError):  # where nothing can be written now, a duplicate is still known
+        known = None if key else duplicate_of(journal, memory.item_type, memory.text)
+        if known is None or (known.lineage == journal.lineage and known.seq > journal.durable_end()):
+            raise
+        return Remembered(known, None, is_new=False, notes=_not_taken(known, payload))
     if receipt.record_count == 1 and not receipt.repeated:
         journal.index_later(row.name, item_id)
     entity = journal.get(row.name, item_id)
