@@ -281,6 +281,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
                 key = made[first % len(made)]
                 if project.journal.get(*key) is not None:
                     project.journal.mutate(lambda transaction, key=key: transaction.delete(*key), WRITER)
+        project.journal.project()
         kept = table_rows(project.journal.index.db)
     for suffix in ("", "-wal", "-shm"):
         if os.path.exists(f"{root}/index.sqlite{suffix}"):
