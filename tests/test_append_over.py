@@ -143,7 +143,6 @@ def test_a_record_that_makes_no_version_is_met_when_it_is_read(two, monkeypatch)
     assert mine._added
     assert mine.damage is None
     assert mine.get("note", item(8, "not")).value == {"text": "a text"}
-    assert mine.get("note", item(7, "not")) is None
     assert isinstance(mine.damage, DamageError)
     with pytest.raises(DamageError):
         mine.mutate(put(9), WRITER, project=False)

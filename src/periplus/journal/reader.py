@@ -501,8 +501,7 @@ class JournalReader(Resting):
         return self._listed[2]
 
     def _live(self, item_type: str, item_id: str) -> Entity | None:
-        is_taken = not self._is_resting and item_id.encode(errors="replace") not in self._added_names
-        entity = (self._taken if is_taken else self._overlay).entity(item_type, item_id)
+        entity = self._overlay.entity(item_type, item_id)
         return None if entity is None or entity.deleted else entity
 
     def _read_through(self, item_type: str | None) -> None:
