@@ -136,7 +136,7 @@ class Overlay:
                         is_ours = os.fsencode(self.folder + os.sep) in file.read()
                     if is_ours and int(name) != os.getpid():
                         os.kill(int(name), signal.SIGKILL)
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks for processes that have yet to end
 
 
 def _limit() -> None:

@@ -59,7 +59,7 @@ def test_an_exact_duplicate_is_found_and_nothing_is_written(project):
 
 
 def test_a_duplicate_is_found_while_another_writes(project, monkeypatch):
-    """Who cannot have the writers' lock is told what is known already, and of what is new that it was not written."""
+    """Without the writers' lock a duplicate is still found, and a new memory is refused."""
     project.remember(Memory("note", "Deploys run on Fridays"))
     holding = Lock.holding
     with Project(project.root, WRITER) as other, other.journal.writing():

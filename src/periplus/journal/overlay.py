@@ -49,12 +49,12 @@ def names_in(data: bytes) -> list[bytes] | None:
 
 
 def may_say(data: bytes, words: Sequence[bytes]) -> bool:
-    """Whether records in the lines ``data`` may say all of ``words``, which are letters and digits of ASCII."""
+    """Return False if no record in the lines ``data`` can contain all of ``words`` (ASCII letters and digits)."""
     return all(word in data for word in words) or not _is_as_said(data) or b'"payload_ref"' in data
 
 
 def _is_as_said(data: bytes) -> bool:
-    """Whether letters stand as themselves in this JSON."""
+    """Return True if this JSON spells letters without escapes."""
     return b"\\" not in data or b"\\u" not in data
 
 
