@@ -106,6 +106,9 @@ class AtTerminal:
         with self._grown:
             assert self._grown.wait_for(lambda: text in self._shown, 60), f"no {text!r} in:\n{self._shown}"
 
+    def wait_for_a_turn(self, hanging):
+        assert hanging.begun.wait(60), f"no request for a step; shown:\n{self._shown}"
+
     def hang_up(self):
         os.close(self._ours)
 
@@ -307,7 +310,7 @@ def test_a_turn_whose_terminal_is_closed_is_cut_off_and_not_stopped(shell, dispo
             signal.signal(signal.SIGHUP, before)
         run.wait_for("›")
         run.type("look at it")
-        assert hanging.begun.wait(60)
+        run.wait_for_a_turn(hanging)
         run.hang_up()
         assert run.process.wait(60) == -signal.SIGHUP
         hanging.over.set()
@@ -324,7 +327,7 @@ def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell, is_a
         run = AtTerminal(shell, "run", "--session", "night")
         run.wait_for("›")
         run.type("look at it")
-        assert hanging.begun.wait(60)
+        run.wait_for_a_turn(hanging)
         run.type("use the other file")
         run.wait_for("it hears it before its next step")
         run.process.kill()
