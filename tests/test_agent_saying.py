@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -168,6 +169,35 @@ def test_what_is_typed_when_the_turn_is_ending_is_the_next_request(tmp_path):
         conversation.leave()
     assert [one.text for one in bench.of(Requested)] == ["first", "and now?"]
     assert (noted(bench), bench.session.unheard) == ([], ())
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_what_is_typed_while_the_session_is_being_opened_is_kept_for_it(tmp_path, opens):
+    """It was passed over, and whoever typed at once waited for an answer."""
+    may_open, is_asked, said = threading.Event(), threading.Event(), []
+    bench = Bench(tmp_path, [lambda *_: is_asked.set() or "yes"])
+
+    def opening(*_):
+        assert may_open.wait(60)
+        if not opens:
+            raise EnvironmentFailure("the disk is full")
+        return nullcontext(bench.session)
+
+    conversation = Conversation(said.append, lambda _: False, "m", "default", "s", opening)
+    conversation.begin()
+    conversation.submit("first")
+    while not said:
+        time.sleep(0.001)
+    may_open.set()
+    if opens:
+        assert is_asked.wait(60)
+        conversation.leave()
+    else:
+        with pytest.raises(EnvironmentFailure):
+            conversation.leave()
+        assert said[-1] == "(the session could not be opened; not heard: first)"
+    assert [one.text for one in bench.of(Requested)] == ["first"] * opens
+    assert said[0].startswith("(a moment")
 
 
 def test_words_that_cannot_be_written_were_not_said(tmp_path):

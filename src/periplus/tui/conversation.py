@@ -92,6 +92,7 @@ class Conversation:
         self._model, self._mode, self._name = model, mode, name
         self._opening = opening
         self._session: AgentSession | None = None
+        self._opened = threading.Event()  # the session, or it failed
         self._lock = threading.Lock()
         self._state: State = "running"
         self._answered = threading.Event()
@@ -255,9 +256,8 @@ class Conversation:
         """The thread of what is said while the agent works."""
         try:
             while (text := self._words.get()) is not None:
-                session = self._session
-                if session is None:
-                    self._say("(a moment: the session is being opened)")
+                if (session := self._opened_session()) is None:
+                    self._say(f"(the session could not be opened; not heard: {text})")
                     continue
                 try:
                     is_heard = self._steer(session, text)
@@ -271,6 +271,14 @@ class Conversation:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
             self.failure = error
             self.is_over = True
+
+    def _opened_session(self) -> AgentSession | None:
+        """Waits while it is being opened; None where that failed."""
+        if self._session is None and self.failure is None:
+            self._say("(a moment: the session is being opened; what you say is kept for it)")
+        while (session := self._session) is None and self.failure is None:
+            self._opened.wait()
+        return session
 
     def _steer(self, session: AgentSession, text: str) -> bool:
         """False where the turn is over, or what runs is none: then nothing would hear it."""
@@ -299,6 +307,7 @@ class Conversation:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
             self.failure = error
             self.is_over = True
+            self._opened.set()
             self._rest()
 
     def _converse(self, name: str) -> str:
@@ -307,6 +316,7 @@ class Conversation:
 
         with self._opening(self, name) as session:
             self._session, self._is_open = session, True
+            self._opened.set()
             if session.is_interrupted:
                 self._say("Going on with the turn that was cut off.")
                 for text in session.unheard:
@@ -323,6 +333,7 @@ class Conversation:
                     return ""
                 following = self._do(session, job, text, token)
                 if following:
+                    self._opened.clear()
                     self._session = None
                     return following
 
