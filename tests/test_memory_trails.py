@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -294,14 +296,16 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 @pytest.mark.slow
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
-    project.journal.project()
     assert MemoryIndexer.version == 9
-    db = project.journal.index.db
-    db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")
+    path = project.journal.index.path
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")
     with Project(project.root, WRITER) as again:
         assert again.recall("kept journal").hits
         names = {row[0] for row in again.journal.index.db.execute("SELECT name FROM sqlite_master").fetchall()}
         assert names.issuperset(TABLES)
+        assert again.journal.index.path == path
+        assert again.journal.index.meta("identity") != "older"
 
 
 # ---- quality, on real records
