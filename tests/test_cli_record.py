@@ -131,7 +131,8 @@ def test_a_killed_recorder_leaves_a_partial_trail_with_every_acknowledged_step(s
     assert listed.unsealed == []
     value = listed.trails[0].value
     assert (value["session_id"], value["status"]) == (run, "partial")
-    assert acknowledged + 1 <= value["counts"]["steps"] <= acknowledged + 2
+    # Lines that are there together are written together: none that was acknowledged is missing, and there are none but those sent.
+    assert acknowledged + 1 <= value["counts"]["steps"] <= 5 + 1
     assert shell("trail", "seal").out == "No run was left.\n"
 
 
