@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.agent.policies.floor import judge
-from periplus.agent.policies.shell_syntax import ShellSyntaxError, parse_shell
+from periplus.shell.judgement import judge
+from periplus.shell.syntax import ShellSyntaxError, parse_shell
 
 HOME, WORK = "/home/ann", "/home/ann/src/shop"
 

@@ -125,7 +125,7 @@ def test_the_sessions_own_folders_may_lie_in_the_store(tmp_path, sandbox):
         assert (tmp_path / "work" / ".periplus" / "no").exists() is (sandbox.layer == "none")
 
 
-def test_a_command_that_changes_what_is_claimed_is_told_so(tmp_path):
+def test_a_command_that_changes_what_is_claimed_is_refused_or_told_so(tmp_path):
     from periplus.base.errors import ClaimedError
 
     def guard(paths):
@@ -134,7 +134,12 @@ def test_a_command_that_changes_what_is_claimed_is_told_so(tmp_path):
 
     with shell_host(tmp_path) as host:
         host.work._guard = guard
-        assert "claimed by somebody" in host.run("shell", {"command": "echo x > b"}).output
+        for command in ("echo x > b", "cd . && tee ./b < a", "sed -i s/a/b/ b", "bash -c 'touch b'"):
+            refused = host.run("shell", {"command": command})
+            assert (refused.outcome, host.work.read("b")) == ("denied", None)
+            assert "claimed by somebody" in refused.output
+        # What its words do not say is told when it is done.
+        assert "claimed by somebody" in host.run("shell", {"command": "printf 'echo x > b' > do.sh; sh do.sh"}).output
         assert "claimed" not in host.run("shell", {"command": "echo x > c"}).output
         assert host.run("edit", edit("b", "x", "y")).outcome == "denied"
 

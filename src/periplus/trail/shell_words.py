@@ -23,6 +23,8 @@ __all__ = [
 import re
 from typing import Final, NamedTuple
 
+from periplus.shell.words import unwrap
+
 _WORDS_MAX: Final = 2000
 _HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]{1,64})'|\"([^\"\n]{1,64})\"|\\?([\w.+-]{1,64}))")
 _HEREDOCS_MAX: Final = 16
@@ -41,48 +43,6 @@ _PART: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^'\"\\]+)",
 _ESCAPED: Final = re.compile(r"\\([\"\\$`\n])")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 
-# Programs and keywords that only start what stands behind them, with those of their options that take a value.
-_STARTERS: Final[dict[str, frozenset[str]]] = {
-    **dict.fromkeys(("then", "do", "else", "elif", "if", "while", "until", "!", "{"), frozenset()),
-    **dict.fromkeys(("command", "exec", "nohup", "time", "npx", "bunx", "pnpx", "setsid", "winpty"), frozenset()),
-    "sudo": frozenset({"-u", "-g", "-C", "-h", "-p"}),
-    "env": frozenset({"-u", "-C", "--unset", "--chdir"}),
-    "nice": frozenset({"-n"}),
-    "ionice": frozenset({"-c", "-n"}),
-    "stdbuf": frozenset({"-i", "-o", "-e"}),
-    "xvfb-run": frozenset({"-s", "-n"}),
-    "uvx": frozenset({"--with", "--from", "-p", "--python"}),
-    "dotenv": frozenset({"-f", "-e"}),
-}
-_VALUED_OF_UV: Final = frozenset({
-    "--with", "--extra", "--group", "--only-group", "--package", "--project", "--directory", "--python", "-p", "--env-file",
-    "--with-requirements", "--index", "--no-group", "--with-editable",
-})  # fmt: skip
-_VALUED_OF_CONTAINERS: Final = frozenset({
-    "-e", "--env", "-w", "--workdir", "-u", "--user", "-f", "--file", "-p", "--project-name", "--env-file", "-v", "--volume",
-    "--entrypoint", "--name", "--network", "-c", "-n", "--namespace",
-})  # fmt: skip
-# As above, in two words.
-_RUNNERS: Final[dict[tuple[str, ...], frozenset[str]]] = {
-    ("uv", "run"): _VALUED_OF_UV,
-    ("poetry", "run"): frozenset({"-C", "--directory", "-P", "--project"}),
-    ("conda", "run"): frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
-    ("mamba", "run"): frozenset({"-n", "--name", "-p", "--prefix", "--cwd"}),
-    ("npm", "exec"): frozenset({"-p", "--package", "-w", "--workspace"}),
-    ("pnpm", "exec"): frozenset(),
-    ("pnpm", "dlx"): frozenset(),
-    ("yarn", "dlx"): frozenset({"-p"}),
-    ("yarn", "exec"): frozenset(),
-    ("pipenv", "run"): frozenset(),
-    ("pipx", "run"): frozenset({"--spec"}),
-    ("bundle", "exec"): frozenset(),
-    ("mise", "exec"): frozenset(),
-    ("nix", "develop"): frozenset(),
-    ("coverage", "run"): frozenset({"--source", "--rcfile", "--include", "--omit", "--concurrency", "--data-file"}),
-}
-_CONTAINERS: Final = frozenset({
-    ("docker", "exec"), ("podman", "exec"), ("docker-compose", "exec"), ("docker-compose", "run"), ("kubectl", "exec"),
-})  # fmt: skip
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _TURNING: Final = frozenset({"!", "if", "elif", "while", "until"})  # behind these a failure is no failure of the whole
 _CLOSING: Final = frozenset({"fi", "}", "esac"})
@@ -351,38 +311,15 @@ def flattened(segments: list[Segment], depth: int = _SHELLS_DEPTH_MAX) -> list[S
 
 def program_of(words: list[str]) -> list[str]:
     """The words from the program on: without assignments and without what only starts another program."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        name = word.rsplit("/", 1)[-1]
-        pair = (name, *words[at + 1 : at + 2])
-        if _ASSIGNMENT.match(word):
-            at += 1
-        elif name in ("timeout", "gtimeout"):
-            at = 1 + _behind_options(words, at + 1, frozenset({"-k", "-s", "--signal", "--kill-after"}))
-        elif name in _STARTERS:
-            at = _behind_options(words, at + 1, _STARTERS[name])
-        elif pair in _RUNNERS:
-            at = _behind_options(words, at + 2, _RUNNERS[pair])
-        elif pair in _CONTAINERS:
-            at = 1 + _behind_options(words, at + 2, _VALUED_OF_CONTAINERS)
-            at += words[at : at + 1] == ["--"]
-        elif pair == ("docker", "compose"):
-            at = _behind_options(words, at + 2, _VALUED_OF_CONTAINERS)
-            if words[at : at + 1] not in (["exec"], ["run"]):
-                break
-            at = 1 + _behind_options(words, at + 1, _VALUED_OF_CONTAINERS)
-        else:
-            break
-    return words[at:]
-
-
-def _behind_options(words: list[str], at: int, valued: frozenset[str]) -> int:
-    while at < len(words) and words[at].startswith("-"):
-        if words[at] == "--":
-            return at + 1
-        at += 2 if words[at] in valued else 1
-    return at
+    rest = words
+    while True:
+        begin = next((at for at, word in enumerate(rest) if not _ASSIGNMENT.match(word)), len(rest))
+        layers = unwrap(rest[begin:]).layers
+        if not layers or (layers[-1].wrapper is not None and layers[-1].program != "command"):
+            return []
+        if len(layers) == 1:
+            return rest[begin:]
+        rest = list(layers[-1].words)
 
 
 def _unquoted(word: str) -> str:

@@ -3,9 +3,11 @@
 A rule is written ``effect tool`` or ``effect tool(what)``: ``allow shell(git status)`` lets every command run that begins with these
 words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` lets tools of an MCP
 server be called. What may not be read may not be listed, searched or edited either: a rule of ``read`` with a path counts for all tools of
-files. ``tool`` and paths are globs. Of the rules that match,
-the strictest wins: deny, then ask, then allow. A text of several commands is allowed only where each of them is. What takes away what is
-there, or cannot be told before it runs, is asked for whatever allows it by a rule; what is catastrophic is denied, whoever allows it.
+files. ``tool`` and paths are globs. Of the rules that match, the strictest wins: deny, then ask, then allow.
+
+A command is what runs in the end (``policies.rules``), and a text of several commands is allowed only where each of them is. A file that a command
+writes is edited: the rules of edits count for it, and outside of the project it is asked for. What takes away what is there, or cannot be told
+before it runs, is asked for whatever allows it by a rule; what no sandbox holds back in every mode; what is catastrophic is denied, whoever allows it.
 """
 
 from __future__ import annotations
@@ -28,21 +30,20 @@ import json
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from periplus.agent.contracts import Answer, Approver, ToolCall, ToolDecision, ToolSchema
 from periplus.agent.hooks import Hook
-from periplus.agent.policies.floor import Judgement, judge
-from periplus.base.errors import UsageError
+from periplus.agent.policies import rules
+from periplus.agent.policies.rules import EFFECTS, Effect, Rule, allows, may_start, runs
+from periplus.shell.judgement import Judgement, judge
 
 Mode: TypeAlias = Literal["ask", "default", "autonomous"]
-Effect: TypeAlias = Literal["allow", "ask", "deny"]
 MODES: Final[Mapping[Mode, str]] = {
     "ask": "everything is asked for but reading",
     "default": "files may be changed; commands, the network and tools of others are asked for",
     "autonomous": "everything may run but what is catastrophic, in the sandbox",
 }
-_EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")
 _READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user", "skill"})
 _OF_FILES: Final = frozenset(
     {"list", "search", "edit", "write"}
@@ -51,6 +52,7 @@ _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
 _SERVERS: Final = "mcp"  # the tool through which tools of servers are called: what it calls is named server/tool
 _PATHS: Final = frozenset({"path", "edits"})  # arguments that name files
+_OURS: Final = frozenset({".git", ".periplus"})  # in the project, and not of it
 _AT_TIMES: Final = frozenset({_SERVERS, "web_search", "skill", "spawn_agent"})  # tools that a session may have
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "bash": "shell",
@@ -58,45 +60,11 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "webfetch": "web_fetch",
 }  # as other agents call them
 _INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
-_SHOWN: Final = 200
-
-
-class Rule(NamedTuple):
-    """``command`` are the words that a command begins with; ``path`` is a glob; None says nothing of them."""
-
-    effect: Effect
-    tool: str
-    command: tuple[str, ...] | None = None
-    path: str | None = None
-
-    def __str__(self) -> str:
-        what = " ".join(self.command) if self.command is not None else self.path
-        return f"{self.effect} {self.tool}" + (f"({what})" if what is not None else "")
 
 
 def parse_rule(text: str) -> Rule:
     """Raises UsageError."""
-    effect, _, rest = text.strip().partition(" ")
-    tool, opened, what = rest.strip().partition("(")
-    is_closed = what.endswith(")") if opened else True
-    if (
-        effect not in _EFFECTS
-        or not tool.strip()
-        or not is_closed
-        or (opened and not what[:-1].strip())
-        or "\0" in text
-    ):
-        raise UsageError(
-            f"{text[:_SHOWN]!r} is no rule of permission",
-            mend="Write allow, ask or deny, a tool, and if you like what in parentheses: allow shell(git status)",
-        )
-    tool = tool.strip()
-    if not opened:
-        return Rule(effect, tool)
-    what = what[:-1].strip()
-    if tool in _COMMANDS:
-        return Rule(effect, tool, command=tuple(what.removesuffix("*").removesuffix(":").split()))
-    return Rule(effect, tool, path=posixpath.normpath(what))
+    return rules.parse_rule(text, _COMMANDS)
 
 
 def idle_rules(rules: Iterable[Rule], tools: Sequence[ToolSchema]) -> Iterator[str]:
@@ -146,14 +114,17 @@ class Permission(Hook):
         effect, rule = self._by_rules(name, args, judgement)
         if effect == "deny":
             return ToolDecision(allow=False, reason=f"the rule “{rule}” denies it")
+        written, why_written = self._by_writes(judgement) if judgement is not None else (None, "")
+        if written == "deny":
+            return ToolDecision(allow=False, reason=why_written)
         if self._bound(name, args) in self._always:
             return ToolDecision(allow=True)
         is_loose = judgement is not None and judgement.level != "plain"
-        wants = _wants_more(name, args)
+        wants = _wants_more(name, args) or (self._unseen(judgement) if judgement is not None else "")
         if effect == "ask":
             return ToolDecision(allow=True, ask=True, reason=f"the rule “{rule}” asks")
-        if wants:
-            return ToolDecision(allow=True, ask=True, reason=wants)
+        if wants or written == "ask":
+            return ToolDecision(allow=True, ask=True, reason=wants or why_written)
         if effect == "allow" and not is_loose:
             return ToolDecision(allow=True)
         if self._is_free(name, args):
@@ -210,9 +181,8 @@ class Permission(Hook):
         found: dict[Effect, Rule] = {}
         for rule in matching:
             if rule.command is not None:
-                commands = judgement.commands if judgement is not None else ()
-                hits = [_begins(command, rule.command) for command in commands]
-                is_hit = bool(hits) and (any(hits) if rule.effect != "allow" else False)
+                done = judgement.runs if judgement is not None and rule.effect != "allow" else ()
+                is_hit = any(runs(run, rule.command) for run in done)
             elif rule.path is not None and name == _SERVERS:
                 target = _target(args)
                 if rule.effect == "allow" and posixpath.normpath(target) != target:
@@ -227,9 +197,9 @@ class Permission(Hook):
                 is_hit = True
             if is_hit:
                 found.setdefault(rule.effect, rule)
-        if judgement is not None and judgement.commands and "allow" not in found:
+        if judgement is not None and judgement.runs and "allow" not in found:
             found |= self._each_allowed(matching, judgement)
-        effect = next((effect for effect in _EFFECTS if effect in found), None)
+        effect = next((effect for effect in EFFECTS if effect in found), None)
         return (effect, found[effect]) if effect is not None else (None, None)
 
     def _named(self, path: str) -> str:
@@ -239,15 +209,59 @@ class Permission(Hook):
                 return path[len(root.rstrip("/")) + 1 :]
         return path
 
-    def _each_allowed(self, rules: Sequence[Rule], judgement: Judgement) -> dict[Effect, Rule]:
+    def _each_allowed(self, matching: Sequence[Rule], judgement: Judgement) -> dict[Effect, Rule]:
         """A text of commands is allowed by prefixes where each command has one."""
-        prefixes = [rule for rule in rules if rule.effect == "allow" and rule.command is not None]
+        prefixes = [rule for rule in matching if rule.effect == "allow" and rule.command is not None]
         last: Rule | None = None
-        for command in judgement.commands:
-            last = next((rule for rule in prefixes if _begins(command, rule.command or ())), None)
+        for run in judgement.runs:
+            if run.only_starts:
+                continue
+            last = next((rule for rule in prefixes if allows(run, rule.command or ())), None)
             if last is None:
                 return {}
         return {"allow": last} if last is not None else {}
+
+    def _unseen(self, judgement: Judgement) -> str:
+        """Why what may be denied, or lost beyond all sandboxes, is asked for in every mode."""
+        if judgement.is_beyond:
+            return judgement.reason
+        for rule in self._rules:
+            if rule.effect == "allow" or rule.command is None:
+                continue
+            if judgement.hides:
+                return f"{judgement.reason}, and the rule “{rule}” may deny it"
+            for run in judgement.runs:
+                if may_start(run, rule.command):
+                    return f"{run.words[0]} may run what the rule “{rule}” does not let run"
+        return ""
+
+    def _by_writes(self, judgement: Judgement) -> tuple[Effect | None, str]:
+        """What the rules of edits say of the files that a command would write, the strictest first."""
+        found: dict[Effect, str] = {}
+        for path in judgement.writes:
+            real = os.path.realpath(path)
+            named = self._named(posixpath.normpath(path))
+            effects = self._edit_effects({named, self._named(real)})
+            if "deny" in effects:
+                return "deny", f"{named} would be written, and the rule “{effects['deny']}” denies it"
+            if "ask" in effects:
+                found.setdefault("ask", f"{named} would be written, and the rule “{effects['ask']}” asks")
+            elif "allow" not in effects and self._mode != "autonomous":
+                if os.path.isabs(self._named(real)) or self._named(real).partition("/")[0] in _OURS:
+                    found.setdefault("ask", f"{named} would be written, which is not of the project")
+                elif self._mode == "ask" and path in judgement.redirected:
+                    found.setdefault("ask", f"{named} would be written, which is asked for in mode {self._mode}")
+        return ("ask", found["ask"]) if found else (None, "")
+
+    def _edit_effects(self, paths: Iterable[str]) -> dict[Effect, Rule]:
+        """What the rules say of an edit of each of ``paths``, which are names of one file."""
+        found: dict[Effect, Rule] = {}
+        for path in paths:
+            for tool in ("edit", "write"):
+                effect, rule = self._by_rules(tool, {"path": path}, None)
+                if effect is not None and rule is not None:
+                    found.setdefault(effect, rule)
+        return found
 
     def _is_free(self, name: str, args: Mapping[str, Any]) -> bool:
         if name in _READS or (name == "process" and args.get("action") in _INPUTS):
@@ -305,10 +319,6 @@ def _target(args: Mapping[str, Any]) -> str:
     if not isinstance(server, str) or not server:
         return ""
     return f"{server}/{tool}" if isinstance(tool, str) and tool else server
-
-
-def _begins(command: Sequence[str], prefix: Sequence[str]) -> bool:
-    return len(command) >= len(prefix) and tuple(command[: len(prefix)]) == tuple(prefix)
 
 
 def _paths(args: Mapping[str, Any]) -> Iterator[str]:

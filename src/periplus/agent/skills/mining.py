@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from periplus.agent.policies.floor import judge
 from periplus.agent.skills.screening import suspicious
 from periplus.agent.skills.skill import NAME_MAX
 from periplus.base.secrets import mask_secrets
+from periplus.shell.judgement import judge
 
 SEEN_MIN: Final = 2
 LENGTH_MAX: Final = 6

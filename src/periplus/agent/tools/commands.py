@@ -23,12 +23,14 @@ from periplus.agent.tools.table import Arguments, ArgumentsError, Parameter, Too
 from periplus.agent.tools.watching import TreeWatch
 from periplus.agent.tools.workspace import Workspace
 from periplus.base.errors import RefusedError
+from periplus.shell.judgement import judge
 
 Wish: TypeAlias = Literal["unsandboxed", "network"]
 Consent: TypeAlias = Callable[[Wish, str], bool]
 """Asked for what a command wants beyond the sandbox, with its text; a person says yes or no."""
 
 _NAMED_MAX: Final = 20
+_NOT_CLAIMED: Final = frozenset({"..", ".git", ".periplus"})
 _SYSTEM_PATH: Final = "/bin:/usr/bin"
 DEADLINE_S: Final = 60.0
 DEADLINE_S_MAX: Final = 600.0
@@ -183,7 +185,20 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
     cwd = shell.work.path(args.text("cwd", ".") or ".")
     cancels = shell.processes.cancels
     with shell.work.turnstile.held(shell.work):
+        shell.work.guard(_written_by(shell, command, cwd))
         return _watched(shell, command, cwd, args, cancels)
+
+
+def _written_by(shell: Shell, command: str, cwd: str) -> list[str]:
+    """The files of the workspace that the words of a command say it writes."""
+    root = shell.work.root
+    judgement = judge(command, home=shell.home, workspace=root, folder=os.path.join(root, cwd))
+    paths = (os.path.relpath(path, root) for path in judgement.writes)
+    return list(
+        dict.fromkeys(
+            path for path in paths if path.partition(os.sep)[0] not in _NOT_CLAIMED and not {*"*?["} & {*path}
+        )
+    )
 
 
 def _watched(shell: Shell, command: str, cwd: str, args: Arguments, cancels: int) -> ToolResult:

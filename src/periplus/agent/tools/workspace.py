@@ -160,8 +160,7 @@ class Workspace:
 
     def apply(self, changes: Sequence[Change]) -> tuple[dict[str, Any], ...]:
         """All of ``changes`` or none, and what they did to which file. Raises ClaimedError, ConflictError, …"""
-        if self._guard is not None:
-            self._guard([change.path for change in changes])
+        self.guard([change.path for change in changes])
         with self.turnstile.held(self):
             self.changes.apply(self.turn, changes)
         for change in changes:
@@ -173,11 +172,15 @@ class Workspace:
                     self._seen.pop(change.path, None)
         return tuple(effect_of(change) for change in changes)
 
+    def guard(self, paths: Sequence[str]) -> None:
+        """Told what is about to be changed. Raises what the guard raises: ClaimedError, RefusedError."""
+        if self._guard is not None and paths:
+            self._guard(paths)
+
     def claimed(self, paths: Sequence[str]) -> str:
         """What a guard says of paths that were changed already; empty where it says nothing."""
         try:
-            if self._guard is not None and paths:
-                self._guard(paths)
+            self.guard(paths)
         except RefusedError as error:
             return str(error)
         return ""

@@ -40,12 +40,15 @@ class ShellSyntaxError(ValueError):
 
 
 class Part(NamedTuple):
-    """A piece of a word: text as it is, a variable (``text`` its name, ``inner`` what stands for it when unset), or commands."""
+    """A piece of a word: text as it is, a variable (``text`` its name, ``inner`` what stands for it when unset), or commands. What a variable
+    or commands come to is split into words, unless they are in quotes.
+    """
 
     kind: PartKind
     text: str
     inner: tuple[Pipeline, ...] = ()
     default: str = ""
+    is_quoted: bool = False
 
 
 class Word(NamedTuple):
@@ -219,6 +222,8 @@ class _Parser:
             return self._test()
         if word in ("!", "time"):
             self._take_word()
+            if word == "time" and self._bare_word() == "-p":
+                self._take_word()
             return self._command() if self._operator() not in ("\n", ";", "&", ")") else Simple((), (), ())
         if word in _RESERVED_CLOSE or word in _RESERVED_OPEN:
             raise ShellSyntaxError(f"{word!r} where a command should begin")
@@ -525,7 +530,8 @@ class _Parser:
                 if held:
                     yield Part("quoted", "".join(held))
                     held = []
-                yield from inner._dollar(in_quotes=True) if char == "$" else (inner._backticks(),)
+                for part in inner._dollar(in_quotes=True) if char == "$" else (inner._backticks(),):
+                    yield part._replace(is_quoted=True)
             else:
                 held.append(char)
                 inner._at += 1
