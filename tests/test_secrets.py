@@ -379,10 +379,10 @@ def test_a_megabyte_of_hostile_text_behind_a_trigger_is_read_in_linear_time(star
 
 
 def test_every_trigger_is_looked_for():
-    """Triggers are looked for by what they share: none may be forgotten, and each must be in what stands for it."""
-    grouped = [trigger for shared, triggers in secrets._SHARED_TRIGGERS for trigger in triggers if shared in trigger]
-    assert sorted([*grouped, *secrets._LONELY_TRIGGERS]) == sorted(secrets._SHAPES)
-    for trigger in secrets._SHAPES:
-        assert trigger in secrets._triggers_in(f"before {trigger} behind")
-    everything = " ".join(reversed(secrets._SHAPES))
-    assert secrets._triggers_in(everything) == list(secrets._SHAPES)
+    """Needles are looked for in plans, or by what they begin with: none may be forgotten, whatever stands around it."""
+    key = "q7Zt0Xw2Lk9Vb4Nc8Rd1Hs6"
+    for trigger in secrets._EXACT_NEEDLES:
+        assert trigger in secrets._needles_in(f"before {trigger}{key} behind")
+    for word in secrets._FOLDED_NEEDLES:
+        assert word in secrets._needles_in(f"before {word.upper()} = {key} behind")
+    assert not secrets._needles_in("nothing of that kind stands in here")

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from periplus.base.secret_shapes import OWNERS, SHAPES
 from periplus.base.speed import IS_NATIVE, needle_plan, needles_in
 from periplus.base.tuples import NamedTuple
 
@@ -33,74 +34,6 @@ class Secret(NamedTuple):
     end: int
 
 
-class _Shape(NamedTuple):
-    kind: str
-    pattern: str  # matched where the trigger stands; group 1, where there is one, is the secret
-
-
-# Not in the middle of a word; the n of a "\n" that was escaped once more is no part of one.
-_EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-_URL_SAFE_EDGE: Final = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
-
-_SHAPES: Final = {
-    "AKIA": _Shape("aws_key", _EDGE + r"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    "ASIA": _Shape("aws_key", _EDGE + r"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    "ghp_": _Shape("github_token", _EDGE + r"ghp_[A-Za-z0-9]{20,}+"),
-    "gho_": _Shape("github_token", _EDGE + r"gho_[A-Za-z0-9]{20,}+"),
-    "ghs_": _Shape("github_token", _EDGE + r"ghs_[A-Za-z0-9]{20,}+"),
-    "ghu_": _Shape("github_token", _EDGE + r"ghu_[A-Za-z0-9]{20,}+"),
-    "ghr_": _Shape("github_token", _EDGE + r"ghr_[A-Za-z0-9]{20,}+"),
-    "github_pat_": _Shape("github_token", _EDGE + r"github_pat_[A-Za-z0-9_]{22,}+"),
-    "glpat-": _Shape("gitlab_token", _EDGE + r"glpat-[A-Za-z0-9_-]{20,}+"),
-    "sk-ant-": _Shape("anthropic_key", _EDGE + r"sk-ant-[A-Za-z0-9_-]{16,}+"),
-    "sk-": _Shape("openai_key", _EDGE + r"sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{16,}+|[A-Za-z0-9]{20,}+)"),
-    "xox": _Shape("slack_token", _EDGE + r"xox[abeoprs]-[A-Za-z0-9-]{10,}+"),
-    "sk_live_": _Shape("stripe_key", _EDGE + r"sk_live_[A-Za-z0-9]{16,}+"),
-    "rk_live_": _Shape("stripe_key", _EDGE + r"rk_live_[A-Za-z0-9]{16,}+"),
-    "npm_": _Shape("npm_token", _EDGE + r"npm_[A-Za-z0-9]{30,}+"),
-    "pypi-": _Shape("pypi_token", _EDGE + r"pypi-[A-Za-z0-9_-]{32,}+"),
-    "hf_": _Shape("huggingface_token", _EDGE + r"hf_[A-Za-z0-9]{30,}+"),
-    "gsk_": _Shape("groq_key", _EDGE + r"gsk_[A-Za-z0-9]{40,}+"),
-    "shpat_": _Shape("shopify_token", _EDGE + r"shpat_[a-fA-F0-9]{32}(?![A-Za-z0-9])"),
-    "dckr_pat_": _Shape("docker_token", _EDGE + r"dckr_pat_[A-Za-z0-9_-]{20,}+"),
-    "dop_v1_": _Shape("digitalocean_token", _EDGE + r"dop_v1_[a-f0-9]{64}(?![A-Za-z0-9])"),
-    "hvs.": _Shape("vault_token", _EDGE + r"hvs\.[A-Za-z0-9_-]{24,}+"),
-    "SG.": _Shape("sendgrid_key", _EDGE + r"SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"),
-    "ya29.": _Shape("google_token", _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}+"),
-    "slack.com/ser": _Shape("slack_webhook", r"slack\.com/services/(T[A-Z0-9]{6,}+/B[A-Z0-9]{6,}+/[A-Za-z0-9]{16,}+)"),
-    "AIza": _Shape("google_key", _EDGE + r"AIza[A-Za-z0-9_-]{32,}+"),
-    "eyJ": _Shape(
-        "jwt",
-        _URL_SAFE_EDGE + r"eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{4,}+\.[A-Za-z0-9_-]{10,}+",
-    ),
-    "://": _Shape(
-        "url_password",
-        r"""(?<=[A-Za-z0-9])://[^\s:/@"'`<>\\?#]{0,128}+:([^\s/"'`<>\\?#]{1,256})@(?=[\w\[{$])""",
-    ),
-}
-_UNDERSCORED: Final = ("hf_", "gsk_", "shpat_", "dckr_pat_", "dop_v1_")
-# What stands in several triggers is looked for once; a test holds that each trigger is looked for.
-_SHARED_TRIGGERS: Final = (
-    ("_", ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "npm_", "sk_live_", "rk_live_", *_UNDERSCORED)),
-    ("sk-", ("sk-ant-", "sk-")),
-)
-_LONELY_TRIGGERS: Final = (
-    "AKIA",
-    "ASIA",
-    "glpat-",
-    "xox",
-    "pypi-",
-    "hvs.",
-    "SG.",
-    "ya29.",
-    "slack.com/ser",
-    "AIza",
-    "eyJ",
-    "://",
-)
-_TRIGGER_ORDER: Final = {trigger: place for place, trigger in enumerate(_SHAPES)}
-_KEBAB_KINDS: Final = frozenset({"anthropic_key", "openai_key", "slack_token", "gitlab_token", "pypi_token"})
-
 # A group that is repeated is an atomic group and bounded: each repetition is kept in memory until the group's end.
 _PEM_BODY: Final = r"[A-Za-z0-9+/=\s\\:,.\"']*+"
 _PEM: Final = (
@@ -109,6 +42,21 @@ _PEM: Final = (
     r"(?>(-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----)?)"
 )
 _PEM_CUT_OFF: Final = r"(?>(?:(?>(?:\s++|\\[nrt]){0,1000})[A-Za-z0-9+/=]{16,}+){1,10000})"
+_LONGEST: Final = 400  # of what is searched for with what stands before a trigger
+_PUTTY: Final = r"PuTTY-User-Key-File-\d[^\0]{0,20000}?\nPrivate-Lines: \d{1,4}\s{1,4}((?>(?:[A-Za-z0-9+/=]{1,128}(?:\r?\n|\\n|$)){1,400}))"
+_PUTTY_MAX: Final = 64 * 1024
+_SESSION_NAMES: Final = (
+    r"sess|sid\b|\bsid|token|auth|jwt|login|remember|identity|connect\.|csrf|xsrf|laravel|asp\.net|__host|__secure"
+)
+# A name goes on, then comes what assigns; a sum of go.sum (h1:) and digests of other files are no keys.
+_OWNED_BY: Final = (
+    r"""(?>[\w.-]{0,30}+)(?<![ .-]h1)(?>[\s'"\]]{0,3}+)(?>=>|:=|\?=|\|\||[=:,>])(?>[`'"\s=]{0,5}+)(?!sha\d|md5)"""
+)
+_OWNED_END: Final = r"""(?=[`'"\s;,)}\]&]|\\|$)"""
+_OF_DOCS: Final = frozenset({"password", "passwd", "secret", "mypassword", "pwd"})
+_HOSTS_OF_DOCS: Final = (
+    r"@(?:localhost|127\.0\.0\.1|\[::1\]|(?:[\w-]{1,63}\.){0,4}example(?:\.\w{2,8})?|host(?:name)?)(?![\w.-])"
+)
 _BEARER: Final = r"bearer\s{1,8}+([A-Za-z0-9._~+/-]{20,}+={0,2}+)"
 
 
@@ -165,16 +113,48 @@ _KEY_BEFORE: Final = tuple(
     owner + between for owner in (*_KEY_OWNERS, "shared", "signing", "storage", "webhook") for between in ("", "_", "-")
 )
 _PEM_START: Final = "-----BEGIN "
+_PEM_IN_BASE64: Final = "LS0tLS1CRUdJTi"  # that in base64
+_JWT_IN_BASE64: Final = "ZXlK"
+_PUTTY_START: Final = "PuTTY-User-Key"
 _BEARER_WORD: Final = "bearer"
-_FOLDED_NEEDLES: Final = (_BEARER_WORD, *_WORDS)  # in either case, the others as they stand
-_NEEDLES: Final = (*_SHAPES, *_COMMANDS, _PEM_START, *_FOLDED_NEEDLES)
-_PLAN: Final = needle_plan((*_SHAPES, *_COMMANDS, _PEM_START), _FOLDED_NEEDLES) if IS_NATIVE else None
+_COOKIE_WORD: Final = "cookie"
+_EXACT_NEEDLES: Final = (*SHAPES, *_COMMANDS, _PEM_START, _PEM_IN_BASE64, _JWT_IN_BASE64, _PUTTY_START)
+_FOLDED_NEEDLES: Final = (_BEARER_WORD, _COOKIE_WORD, *_WORDS, *OWNERS)  # in either case
+_NEEDLES_AT_ONCE: Final = 64  # as many as a plan takes
+
+
+def _plans() -> list[tuple[bytes, tuple[str, ...]]]:
+    """Plans for all needles, each with its own."""
+    parted = [(one, False) for one in _EXACT_NEEDLES] + [(one, True) for one in _FOLDED_NEEDLES]
+    plans = []
+    for begin in range(0, len(parted), _NEEDLES_AT_ONCE):
+        part = parted[begin : begin + _NEEDLES_AT_ONCE]
+        exact = tuple(one for one, is_folded in part if not is_folded)
+        folded = tuple(one for one, is_folded in part if is_folded)
+        plans.append((needle_plan(exact, folded), exact + folded))
+    return plans
+
+
+_PLANS: Final = _plans() if IS_NATIVE else []
+# For the plain form, which looks for most of them only where a key may stand: in what has no blanks.
+_ANYWHERE: Final = ("://", "sig=", *_EXACT_NEEDLES[len(SHAPES) :], _BEARER_WORD, _COOKIE_WORD, *_WORDS)
+_BY_MARK: Final[dict[str, tuple[str, ...]]] = {
+    mark: tuple(
+        one for one in SHAPES if one not in _ANYWHERE and next((sign for sign in "_-.~/:=" if sign in one), "") == mark
+    )
+    for mark in ("_", "-", ".", "~", "/", ":", "=", "")
+}
+_RUN: Final = r"[A-Za-z0-9_.+/=~:|%-]{12,}+"
+_RUN_OF_KEY: Final = r"[^0-9]*+[0-9]|.*?(?:[a-z][A-Z]|[A-Za-z]{17})"
+_OWNER_BEFORE: Final = 72  # at most so far before its key
+_ORDER: Final = {needle: place for place, needle in enumerate((*_EXACT_NEEDLES, *_FOLDED_NEEDLES))}
+_ORDER_FOLDED: Final = frozenset(_FOLDED_NEEDLES)
 _LENIENT_KINDS: Final = frozenset({"password", "secret"})
 
 # From the end of a key word to the value: a closing quote or bracket, then = or : or => (with a type between).
 _ASSIGNED: Final = (
     r"""(?>(?:\\{0,4}+["'`])?)\]?+[ \t]{0,8}+"""
-    r"""(?::[ \t]{0,4}+[A-Za-z][\w.\[\]| ]{0,40}+=(?=[ \t]{0,8}+[^\s=,;])|:=|=>|={1,3}+|:)[ \t]{0,8}+"""
+    r"""(?:value[ \t]{0,4}+=|:[ \t]{0,4}+[A-Za-z][\w.\[\]| ]{0,40}+=(?=[ \t]{0,8}+[^\s=,;])|:=|=>|={1,3}+|:)[ \t]{0,8}+"""
 )
 _VALUE: Final = (
     r"""(?>(?:[bfru]{1,2}(?=["']))?)(?>(\\{0,4}+["'`])?)(?>(?:(?:[Bb]asic|[Bb]earer|[Tt]oken) {1,4}+)?)"""
@@ -211,16 +191,24 @@ def find_secrets(text: str) -> list[Secret]:
         return found
     lower = ""
     for needle in present:
-        if needle in _SHAPES:
+        if needle in SHAPES:
             _find_shape(text, needle, found)
         elif needle in _COMMANDS:
             _find_in_commands(text, needle, found)
         elif needle == _PEM_START:
             _find_private_keys(text, found)
+        elif needle in (_PEM_IN_BASE64, _JWT_IN_BASE64):
+            _find_in_base64(text, needle, found)
+        elif needle == _PUTTY_START:
+            _find_putty_keys(text, found)
         else:
             lower = lower or _lower(text)
             if needle == _BEARER_WORD:
                 _find_bearers(text, lower, found)
+            elif needle == _COOKIE_WORD:
+                _find_cookies(text, lower, found)
+            elif needle in OWNERS:
+                _find_owned(text, lower, needle, found)
             else:
                 _find_assigned(text, lower, needle, found)
     return _apart(found) if len(found) > 1 else found
@@ -233,29 +221,29 @@ def may_hold_secret(text: str) -> bool:
 
 def _needles_in(text: str) -> list[str]:
     """What stands in the text of all that a secret begins at, in the order of the rules."""
-    if _PLAN is not None:
-        bits = needles_in(_PLAN, text)
-        return [needle for number, needle in enumerate(_NEEDLES) if bits >> number & 1] if bits else []
-    present = _triggers_in(text)
-    present += [command for command in _COMMANDS if command in text]
-    if _PEM_START in text:
-        present.append(_PEM_START)
+    if _PLANS:
+        present = []
+        for plan, needles in _PLANS:
+            bits = needles_in(plan, text)
+            if bits:
+                present += [needle for number, needle in enumerate(needles) if bits >> number & 1]
+        return present
     lower = _lower(text)
-    present += [word for word in _FOLDED_NEEDLES if word in lower]
-    return present
-
-
-def _triggers_in(text: str) -> list[str]:
-    """The triggers of shapes that stand in the text, in the order of the table.
-
-    For the plain form. Nearly every text has none, and to know that is most of the work: triggers with a part in common
-    are looked for by it, and that part first which is found, or not, in the fewest steps.
-    """
-    present = [trigger for trigger in _LONELY_TRIGGERS if trigger in text]
-    for shared, triggers in _SHARED_TRIGGERS:
-        if shared in text:
-            present += [trigger for trigger in triggers if trigger in text]
-    return sorted(present, key=_TRIGGER_ORDER.__getitem__) if len(present) > 1 else present
+    present = [one for one in _ANYWHERE if one in (lower if one in _ORDER_FOLDED else text)]
+    runs = [match.span() for match in _compiled(_RUN).finditer(text)]
+    is_of_key = _compiled(_RUN_OF_KEY).match
+    kept = [text[start:end] for start, end in runs if is_of_key(text, start, end)]
+    for mark, needles in _BY_MARK.items():
+        joined = "\n".join([one for one in kept if mark in one])
+        present += [one for one in needles if one in joined]
+    has_digit = _compiled("[0-9]").search
+    before = "\n".join(
+        lower[max(0, start - _OWNER_BEFORE) : min(end, start + _OWNER_BEFORE)]
+        for start, end in runs
+        if end - start >= 15 and has_digit(text, start, end)
+    )
+    present += [one for one in OWNERS if one in before]
+    return sorted(present, key=_ORDER.__getitem__) if len(present) > 1 else present
 
 
 def mask_secrets(text: str) -> tuple[str, int]:
@@ -302,16 +290,20 @@ def _apart(found: list[Secret]) -> list[Secret]:
 
 
 def _find_shape(text: str, trigger: str, found: list[Secret]) -> None:
-    kind, source = _SHAPES[trigger]
+    kind, source, back, _ = SHAPES[trigger]
     pattern = _compiled(source)
     at = text.find(trigger)
     while at >= 0:
-        match = pattern.match(text, at)
+        if back:
+            match = pattern.search(text, max(0, at - back), at + _LONGEST)
+            match = match if match is not None and match.start() < at < match.end() else None
+        else:
+            match = pattern.match(text, at)
         if match is None:
             at = text.find(trigger, at + len(trigger))
             continue
         start, end = match.span(match.lastindex or 0)
-        if _is_real(text[start:end], kind, trigger):
+        if _is_real(text[start:end], kind, trigger) and not (kind == "url_password" and _is_of_docs(text, start, end)):
             found.append(Secret(kind, start, end))
         at = text.find(trigger, match.end())
 
@@ -325,10 +317,15 @@ def _is_real(secret: str, kind: str, trigger: str) -> bool:
     lower = body.lower()
     if any(word in lower for word in _STAND_INS):
         return False
-    if kind not in _KEBAB_KINDS or any(len(run) >= 20 or (run.isdigit() and len(run) >= 10) for run in _runs(body)):
+    if not SHAPES[trigger].is_wordy or any(len(run) >= 20 or (run.isdigit() and len(run) >= 10) for run in _runs(body)):
         return True
     # Words in kebab case are names of things: sk-ant-in-the-docs, pypi-publish-on-every-tag.
     return any(map(str.isdigit, body)) and _pieces_length(body) <= 2.5
+
+
+def _is_of_docs(text: str, start: int, end: int) -> bool:
+    """``user:password@localhost``, as manuals have it."""
+    return text[start:end].lower() in _OF_DOCS and _compiled(_HOSTS_OF_DOCS).match(text, end) is not None
 
 
 def _find_private_keys(text: str, found: list[Secret]) -> None:
@@ -356,6 +353,78 @@ def _find_bearers(text: str, lower: str, found: list[Secret]) -> None:
             if _is_random(text[start:end]) and not _is_stand_in(text[start:end]):
                 found.append(Secret("bearer_token", start, end))
         at = lower.find("bearer", at + 6 if match is None else match.end())
+
+
+def _find_in_base64(text: str, trigger: str, found: list[Secret]) -> None:
+    """A private key or a JWT that was encoded as a whole: ``client-key-data`` of a kubeconfig."""
+    import binascii
+
+    at = text.find(trigger)
+    while at >= 0:
+        match = _compiled(r"[A-Za-z0-9+/_-]{40,}+={0,2}+").match(text, at)
+        if match is None:
+            at = text.find(trigger, at + len(trigger))
+            continue
+        head = match.group()[: 80 if trigger == _PEM_IN_BASE64 else 400]
+        try:
+            plain = binascii.a2b_base64(head[: len(head) // 4 * 4].replace("-", "+").replace("_", "/")).decode(
+                "latin-1"
+            )
+        except ValueError:
+            plain = ""
+        if trigger == _PEM_IN_BASE64 and _compiled(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY").match(plain):
+            found.append(Secret("private_key", *match.span()))
+        elif trigger == _JWT_IN_BASE64 and _compiled(r"eyJ[A-Za-z0-9_-]{8,}+\.eyJ").match(plain):
+            found.append(Secret("jwt", *match.span()))
+        at = text.find(trigger, match.end())
+
+
+def _find_putty_keys(text: str, found: list[Secret]) -> None:
+    at = text.find(_PUTTY_START)
+    while at >= 0:
+        match = _compiled(_PUTTY).match(text, at, at + _PUTTY_MAX)
+        if match is not None:
+            found.append(Secret("private_key", *match.span(1)))
+        at = text.find(_PUTTY_START, at + len(_PUTTY_START) if match is None else match.end())
+
+
+def _find_cookies(text: str, lower: str, found: list[Secret]) -> None:
+    """The values of a ``Cookie:`` header that name a session, or look drawn at random."""
+    at = lower.find(_COOKIE_WORD)
+    while at >= 0:
+        behind = at + len(_COOKIE_WORD)
+        header = _compiled(r"""["']?(?::|=| )[ \t]{0,8}+["']?""").match(text, behind)
+        if header is not None and (header.group().strip() or lower.endswith("--", 0, at)):
+            stop = _compiled(r"""[^\r\n"'\\]{0,8192}+""").match(text, header.end())
+            assert stop is not None
+            for pair in _compiled(r"([\w.!#$%&*+^`|~-]{1,128}+)=([^;,\s\"']{8,4096}+)").finditer(
+                text, header.end(), stop.end()
+            ):
+                name, value = pair.group(1).lower(), pair.group(2)
+                is_session = (
+                    len(value) >= 12
+                    and _compiled(_SESSION_NAMES).search(name) is not None
+                    and any(map(str.isdigit, value))
+                )
+                if (is_session or _is_random(value)) and not _is_stand_in(value):
+                    found.append(Secret("cookie", *pair.span(2)))
+            behind = stop.end()
+        at = lower.find(_COOKIE_WORD, behind)
+
+
+def _find_owned(text: str, lower: str, owner: str, found: list[Secret]) -> None:
+    """A value of the alphabet and length that the keys of a service have, assigned to a name with the service in it."""
+    pattern = _compiled(_OWNED_BY + f"({OWNERS[owner]})" + _OWNED_END)
+    at = lower.find(owner)
+    while at >= 0:
+        behind = at + len(owner)
+        match = pattern.match(text, behind)
+        if match is not None:
+            value = match.group(1)
+            if _entropy_bits(value) >= 2.5 and any(map(str.isdigit, value)) and not _is_stand_in(value):
+                found.append(Secret("service_token", *match.span(1)))
+                behind = match.end(1)
+        at = lower.find(owner, behind)
 
 
 # ---- words of commands
