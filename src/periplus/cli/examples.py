@@ -94,7 +94,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "prove": ("prove 12", "prove --from 10 --out growth.proof"),
     "head": ("head --out head.json",),
     "verify": ("verify record-12.proof", "verify record-12.proof --key key.public"),
-    "redact": ('redact --secret-file key.txt --reason "leaked" --dry-run',),
+    "redact": ("redact --find", 'redact --secret-file key.txt --reason "leaked" --dry-run'),
     "migrate": ("migrate", "migrate --from notes --to dual --dry-run"),
     "export": ("export", "export --markdown docs/memory", "export left.zip --damaged"),
     "import": ("import shop-periplus.zip --dry-run", "import shop-periplus.zip ../shop"),

@@ -34,11 +34,14 @@ __all__ = [
     "RebasedOut",
     "RecallOut",
     "RecordOut",
+    "RedactFindOut",
     "RedactOut",
     "RefusalOut",
     "RemainingOut",
     "RememberOut",
     "RivalOut",
+    "SecretOut",
+    "SecretPlaceOut",
     "SectionOut",
     "ShowOut",
     "SkippedOut",
@@ -432,6 +435,35 @@ class RedactOut(msgspec.Struct, tag_field="schema", tag="periplus.redact/1"):
     not_reached: list[RemainingOut]
 
 
+class SecretPlaceOut(msgspec.Struct):
+    """``kind``: record, object, trail, entity, index, spool, cache, git, file."""
+
+    kind: str
+    where: str
+
+
+class SecretOut(msgspec.Struct):
+    """``id`` for ``--take``; ``kind`` of secret; ``characters`` it has; ``count`` of its places, of which ``places`` are the first 100.
+    ``can_go`` is false where the text is too short or too long to be taken out by itself.
+    """
+
+    id: str
+    kind: str
+    characters: int
+    count: int
+    places: list[SecretPlaceOut]
+    can_go: bool
+
+
+class RedactFindOut(msgspec.Struct, tag_field="schema", tag="periplus.redact.find/1"):
+    """What the store holds by today's rules, never what it says; ``taken`` are those that were taken out by this call, each with
+    what ``redact`` did.
+    """
+
+    secrets: list[SecretOut]
+    taken: dict[str, RedactOut]
+
+
 class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
     """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given or known.
 
@@ -739,6 +771,7 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "head": HeadOut,
     "verify": VerifyOut,
     "redact": RedactOut,
+    "redact --find": RedactFindOut,
     "export": PackageOut,
     "export --markdown": MarkdownOut,
     "import": PackageOut,

@@ -25,6 +25,7 @@ __all__ = [
     "Target",
     "files_below",
     "redact",
+    "segment_again",
 ]
 
 import os
@@ -300,7 +301,7 @@ def _find(
     segments = len(reader.segments())
     for number, chunk in enumerate(reader.read_from(START, salvage=True)):
         progress(number, segments)
-        data = _segment_again(reader, chunk)
+        data = segment_again(reader, chunk)
         is_here = needle is not None and needle.is_in(data)
         for entry in chunk.entries:
             record = entry.record
@@ -330,7 +331,7 @@ def _find(
     return [one._replace(is_audited=one.audited in audited) for one in found]
 
 
-def _segment_again(reader: LineageReader, chunk: Chunk) -> bytes:
+def segment_again(reader: LineageReader, chunk: Chunk) -> bytes:
     """The bytes of a segment that was just read; it may have gone to the archive since."""
     try:
         return read_plain(chunk.path, SEGMENT_READ_MAX)

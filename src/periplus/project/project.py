@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
     from periplus.project.reviewing import ProjectReview
+    from periplus.project.secret_search import FoundSecret
     from periplus.project.status import Status
     from periplus.project.syncing import Synced
     from periplus.project.trails import ImportedTrail, TrailFile
@@ -703,6 +704,12 @@ class Project:
         from periplus.project.redacting import redact_project
 
         return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)
+
+    def find_secrets(self, progress: Progress | None = None) -> list[FoundSecret]:
+        """The secrets that the store holds by today's rules; see ``periplus.project.secret_search``."""
+        from periplus.project.secret_search import find_in_store
+
+        return find_in_store(self, progress or (lambda _done, _total: None))
 
     # -- other clones and other projects -------------------------------------------------------------------------------
 
