@@ -20,6 +20,7 @@ from periplus.trail.reader import TrailReader
 pytestmark = pytest.mark.quick
 
 PROMPT = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}}
+ANSWER = {"type": "assistant", "uuid": "v", "parentUuid": "u", "message": {"role": "assistant", "content": "Gone."}}
 META = {"type": "session_meta", "payload": {"id": "s"}}
 
 
@@ -140,7 +141,7 @@ def test_a_torn_last_line_is_counted_and_the_run_is_partial(tmp_path):
     assert imported.unreadable_lines == []
     assert imported.skipped == {"last line cut off": 1}
     assert TrailReader(imported.trail).status == "partial"
-    whole = read(given_file(tmp_path, good))
+    whole = read(given_file(tmp_path, good + b"\n" + json.dumps(ANSWER).encode()))
     assert TrailReader(whole.trail).status == "success"
 
 

@@ -51,6 +51,7 @@ FIELDS: Final[dict[str, str]] = {
     "key": "the print of its key",
     "level": "the level that it reached",
     "lineage": "the lineage that its records are in",
+    "ending": "why the run is partial",
     "masked": "how many secrets were masked",
     "withheld": "the places in its string table whose texts were taken out",
     "mode": "whether others may claim the same",

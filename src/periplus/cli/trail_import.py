@@ -190,6 +190,8 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     if value.get("unreadable_lines"):
         lines = ", ".join(f"{line:,}" for line in value["unreadable_lines"])
         yield f"{indent}  {paint.warn}no records, and left out{paint.end}: line {lines}"
+    if value.get("ending"):
+        yield f"{indent}  {paint.warn}{value['status']}{paint.end}: {visible(value['ending'], 80)}"
     if value.get("masked"):
         yield f"{indent}  {paint.warn}{value['masked']} secrets masked{paint.end}"
     if trail.withheld:

@@ -52,6 +52,7 @@ _ASKED: Final = re.compile(
 _UNMATCHED: Final = re.compile(r"# \d{1,6} SEARCH/REPLACE blocks? failed to match")
 _NO_CONFORM: Final = "The LLM did not conform to the"
 _PROGRAM_PROMPTS: Final = ("# Fix any errors below", "# Fix any linting errors below", "The LLM did not conform to the")
+_ASKING: Final = ("/architect ", "/ask ", "/code ", "/context ", "/help ")  # the other commands aider answers itself
 _COMMANDS: Final = ("/run ", "/test ", "/git ", "!")
 _FAILURES: Final = ("Unexpected error:", "Traceback (most recent call last)", "The API provider", "litellm.")
 
@@ -138,6 +139,7 @@ class AiderImporter:
         self._command: Call | None = None
         self._printed: list[str] = []
         self._is_answering = False
+        self._is_asked: bool | None = None  # whether the model has been asked and has not answered; None before that
         self._last: Status = "success"
 
     @property
@@ -176,7 +178,11 @@ class AiderImporter:
         self._end()
         self._end_command()
         self._give_up_edits()
-        return "partial" if is_partial and self._last == "success" else self._last
+        if is_partial and self._last == "success":
+            return self._intake.partial("its last answer may go on")
+        if self._is_asked is False:
+            self._intake.note_turn_ended()
+        return self._intake.ending(self._last)
 
     # Blocks of lines
 
@@ -226,6 +232,10 @@ class AiderImporter:
         intake.note_prompt(masked)
         intake.step("PROMPT", masked)
         self._last = "success"
+        if not text.startswith(("/", "!")) or text.startswith(_ASKING):
+            self._is_asked = True
+        elif self._is_asked is None:
+            intake.note_answered()
         mark = next((mark for mark in _COMMANDS if text.startswith(mark)), None)
         if mark is not None and "\n" not in text:
             command = text[len(mark) :].strip()
@@ -239,6 +249,7 @@ class AiderImporter:
         intake.count("says")
         intake.step("SAY", intake.mask(text))
         self._is_answering = True
+        self._is_asked = False
         for edit in edits_of(text):
             if len(self._edits) >= _EDITS_WAITING_MAX:
                 self._give_up_edits()

@@ -63,7 +63,7 @@ def read(source: Source) -> Iterator[Imported]:
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     yield source.trail(intake, "amp", reader.digest, status, base=importer.base)
 
 
@@ -165,7 +165,10 @@ class AmpImporter:
                 intake.skip(f"block: {kind}")
             else:
                 intake.note_unknown(f"block: {kind or 'unnamed'}")
-        stop = _STOPS.get(text_of(table_of(record.get("state")).get("type")))
+        state = table_of(record.get("state"))
+        stop = _STOPS.get(text_of(state.get("type")))
+        if state.get("type") == "streaming" or state.get("stopReason") in ("tool_use", "max_tokens"):
+            intake.note_unfinished("it ends in the middle of a turn")
         if stop == "cancelled":
             chat.interrupt()
         elif stop is not None:

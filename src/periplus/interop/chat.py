@@ -78,7 +78,7 @@ class Chat:
         self.calls.cancel()
 
     def finish(self) -> Status:
-        return "partial" if self.calls.is_waiting and self.status == "success" else self.status
+        return self.intake.ending(self.status, is_waiting=self.calls.is_waiting)
 
 
 def enter_lane(chat: Chat, lanes: Lanes, uuid: str, parent_uuid: object) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _MESSAGES_REMEMBERED: Final = 4096
 _ANSWER_CHARS_MAX: Final = 2000
+_GOES_ON: Final = ("tool_use", "pause_turn", "max_tokens", "model_context_window_exceeded")
 _SYNTHETIC: Final = "<synthetic>"
 
 
@@ -205,7 +206,7 @@ class ClaudeImporter:
             intake.note_time(self._moment.read(self._stamp))
         if intake.title is None and self._side_title is not None:
             intake.note_prompt(self._side_title)
-        return "partial" if is_partial and self._last == "success" else self._last
+        return intake.ending(self._last, is_waiting=is_partial)
 
     # Records
 
@@ -330,6 +331,8 @@ class ClaudeImporter:
                 intake.skip(f"block: {kind}")
             else:
                 intake.note_unknown(f"block: {kind or 'unnamed'}")
+        if message.stop_reason in _GOES_ON and text_of(table_of(blocks[-1]).get("type")) == "text":
+            intake.note_unfinished("it ends in the middle of a turn")
         return lane
 
     def _say(self, op: str, counted: str, text: str, note: str | None) -> None:
@@ -466,6 +469,8 @@ class ClaudeImporter:
                 intake.skip(kind)
                 if mark is _INTERRUPTION:
                     self._interrupt()
+                elif kind == "local command":
+                    intake.note_answered()
                 return None
         if start.startswith(("<command-name>", "<command-message>")):
             name = _within(start, "command-name")

@@ -23,6 +23,7 @@ class Message(msgspec.Struct):
     model: Any = None
     content: Any = None
     usage: Any = None
+    stop_reason: Any = None
 
 
 class Record(msgspec.Struct, rename="camel"):

@@ -51,6 +51,7 @@ _ENDED: Final[dict[str, Status]] = {
     "aborted": "cancelled",
     "running": "partial",
 }
+_COMPLETED: Final = frozenset({"completed", "done", "success"})
 _SILENT_BLOCKS: Final = frozenset({"image", "document", "redacted_thinking"})
 _DETAILS: Final = ("<environment_details>", "</environment_details>")
 
@@ -89,7 +90,7 @@ def read(source: Source) -> Iterator[Imported]:
             importer.learn(element.name, element.data)
     if reader.broken is not None:
         intake.skip("document cut off")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     session_id = intake.session_id or reader.digest.hex()[:16]
     yield intake.finish(
         "cline",
@@ -131,6 +132,7 @@ class ClineImporter:
     def __init__(self, intake: Intake, card: dict[str, object]) -> None:
         self._intake = intake
         self._open: dict[str, Call] = {}
+        self._is_completed = text_of(card.get("status")) in _COMPLETED
         self._ended: Status = _ENDED.get(text_of(card.get("status")), "success")
         self._last: Status = "success"
         moment = Moment()
@@ -181,8 +183,11 @@ class ClineImporter:
 
     def finish(self) -> Status:
         is_partial = any(not call.is_ready for call in self._open.values())
-        status = self._ended if self._ended != "success" else self._last
-        return "partial" if is_partial and status == "success" else status
+        if self._ended != "success":
+            return self._intake.partial("it was still running") if self._ended == "partial" else self._ended
+        if self._is_completed and not is_partial:
+            return self._last
+        return self._intake.ending(self._last, is_waiting=is_partial)
 
     def _model_call(self, message: _Message) -> None:
         metrics, info = table_of(message.metrics), table_of(message.model_info)

@@ -69,6 +69,7 @@ class _Item(msgspec.Struct):
     message: Any = None
     text: Any = None
     status: Any = None
+    phase: Any = None
     revised_prompt: Any = None
     ghost_commit: Any = None
     info: Any = None
@@ -117,6 +118,7 @@ _SILENT_EVENTS: Final = frozenset({
     "view_image_tool_call", "warning", "web_search_begin", "web_search_end",
 })  # fmt: skip
 
+_TURN: Final = {"task_started": True, "turn_started": True, "task_complete": False, "turn_complete": False}
 _NO_PROMPTS: Final = (
     ("<environment_context>", "environment"),
     ("<user_instructions>", "instructions"),
@@ -205,6 +207,7 @@ class CodexImporter:
         self._hints: dict[str, _Hint] = {}
         self._total: object = None
         self._has_meta = False
+        self._is_in_turn = False
         self._last: Status = "success"
 
     def feed(self, number: int, line: bytes) -> bool:
@@ -240,8 +243,9 @@ class CodexImporter:
 
     def finish(self) -> Status:
         calls = [call for calls in self._open.values() for call in calls] + list(self._anonymous)
-        is_partial = any(not call.is_ready for call in calls)
-        return "partial" if is_partial and self._last == "success" else self._last
+        if self._is_in_turn:
+            self._intake.note_unfinished("it ends in the middle of a turn")
+        return self._intake.ending(self._last, is_waiting=any(not call.is_ready for call in calls))
 
     # Records
 
@@ -317,13 +321,16 @@ class CodexImporter:
             intake.note_unknown(f"item: {kind or 'unnamed'}")
 
     def _message(self, item: _Item) -> None:
+        intake = self._intake
         role = text_of(item.role)
         if role == "user":
             self._user(_joined(item.content), has_image=_has_image(item.content), is_event=False)
         elif role == "assistant":
             self._say(_joined(item.content), is_event=False)
+            if item.phase == "commentary":
+                intake.note_unfinished("it ends in the middle of a turn")
         else:
-            self._intake.skip(f"message: {role or 'nobody'}")
+            intake.skip(f"message: {role or 'nobody'}")
 
     def _user(self, text: str, *, has_image: bool, is_event: bool) -> None:
         intake = self._intake
@@ -447,6 +454,7 @@ class CodexImporter:
             self._undone(event)
         elif kind == "turn_aborted":
             intake.skip(f"event: {kind}")
+            self._is_in_turn = False
             self._last = "cancelled"
             for calls in self._open.values():
                 for call in calls:
@@ -456,6 +464,8 @@ class CodexImporter:
             intake.skip(f"event: {kind}")
             if kind == "error":
                 self._last = "error"
+            elif kind in _TURN:
+                self._is_in_turn = _TURN[kind]
         else:
             intake.note_unknown(f"event: {kind or 'unnamed'}")
 

@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[Imported]:
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     yield source.trail(intake, "continue", reader.digest, status)
 
 

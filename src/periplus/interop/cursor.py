@@ -105,6 +105,7 @@ class CursorImporter:
             intake.skip("turn_ended")
             self._chat.calls.release(intake)
             self._chat.status = _STATUSES.get(text_of(record.get("status")), "success")
+            intake.note_turn_ended()
         else:
             intake.note_unknown(text_of(record.get("type")) or f"role: {role or 'none'}")
         return True

@@ -82,7 +82,7 @@ def _read_document(source: Source, importer: GeminiImporter, intake: Intake) -> 
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    return reader.digest, status_of(importer.finish(), is_torn=reader.broken is not None)
+    return reader.digest, status_of(intake, importer.finish(), is_torn=reader.broken is not None)
 
 
 def decode_value(data: bytes) -> object:
@@ -146,8 +146,7 @@ class GeminiImporter:
 
     def finish(self) -> Status:
         self._close_model()
-        is_partial = self._calls.is_waiting
-        return "partial" if is_partial and self._last == "success" else self._last
+        return self._intake.ending(self._last, is_waiting=self._calls.is_waiting)
 
     # Messages
 

@@ -62,11 +62,13 @@ class SampleImporter:
         if sample.get("error") is not None:
             self._last = "error"
         elif sample.get("limit") is not None:
-            self._last = "partial"
+            self._last = self._intake.partial("a limit was reached")
 
     def finish(self) -> Status:
         is_partial = any(not call.is_ready for call in self._open.values())
-        return "partial" if is_partial and self._last == "success" else self._last
+        if is_partial and self._last == "success":
+            return self._intake.partial("it ends behind a call without its result")
+        return self._last
 
     # Texts
 
@@ -176,7 +178,7 @@ class SampleImporter:
             self._last = "error"
             self._step("COMMENT", "comments", self._text(table_of(event.get("error")).get("message")), "an error")
         elif kind == "sample_limit":
-            self._last = "partial"
+            self._last = self._intake.partial("a limit was reached")
             self._step("COMMENT", "comments", self._text(event.get("message")), "a limit was reached")
         elif kind in _SILENT_EVENTS:
             intake.skip(f"event: {kind}")

@@ -34,6 +34,15 @@ _REMEMBERED_CHARS_MAX: Final = 256
 _REMEMBERED_MAX: Final = 4096
 _STEP_WEIGHT: Final = 200  # bytes that a waiting step takes beside its texts
 _UNSET_SECRET: Final = bytes(32)
+_SILENT: Final = "nothing was said in it"
+_BEHIND_PROMPT: Final = "it ends behind the person's prompt"
+_BEHIND_CALL: Final = "it ends behind a call without its result"
+_BEHIND_RESULT: Final = "it ends behind a tool's result"
+# Prompts that a client answers itself, and calls by which an agent ends its turn.
+_CLIENTS_OWN: Final = frozenset({"/clear", "/exit", "/new", "/q", "/quit", ":q", "exit", "quit"})
+_LAST_CALLS: Final = frozenset({
+    "attempt_completion", "complete_task", "finish", "submit", "submit_and_exit", "task_complete",
+})  # fmt: skip
 _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FILE_DELETE": 1, "FILE_MOVE": 2}
 
 
@@ -113,6 +122,8 @@ class Intake:
         self._put_object = put_object
         self._queue: deque[Call | _Ready] = deque()
         self._queue_bytes = 0
+        self._left = self._left_before = _SILENT  # why the agent did not have the last word; empty where it had
+        self._why_partial = ""
         self._files: dict[str, None] = {}
 
     # What is counted
@@ -171,6 +182,13 @@ class Intake:
     def step(self, op: str, *operands: OperandValue, note: str | None = None) -> None:
         """A step that has no outcome of its own. Texts must be masked already."""
         self.planned_count += 1
+        if op == "PROMPT":
+            text = operands[0]
+            is_own = isinstance(text, str) and text.strip().casefold() in _CLIENTS_OWN
+            self._left_before = self._left
+            self._left = self._left if is_own else _BEHIND_PROMPT
+        elif op == "SAY":
+            self._left = ""
         if not self._queue:
             self._builder.add(op, *operands, note=note, at_ms=self.at_ms, source=self.source)
             return
@@ -186,6 +204,7 @@ class Intake:
         self.count("tools")
         for step in steps:
             self.note_files(step.op, step.operands)
+        self._left = "" if _is_last(steps) else _BEHIND_CALL
         return self.hold(steps)
 
     def note_files(self, op: str, operands: Sequence[OperandValue]) -> None:
@@ -231,6 +250,7 @@ class Intake:
             self.skip("result too late")
             return False
         self.count("tools_paired")
+        self._left = "" if _is_last(call.steps) else _BEHIND_RESULT
         call.outcome = outcome
         call.exit_code = exit_code
         masked = self.mask(text) if text is not None else ""
@@ -326,6 +346,31 @@ class Intake:
 
     # The end
 
+    def note_answered(self) -> None:
+        """The client answered the last prompt itself."""
+        if self._left == _BEHIND_PROMPT:
+            self._left = self._left_before
+
+    def note_turn_ended(self) -> None:
+        """The record says that the agent ended its turn, whatever its last step was."""
+        self._left = ""
+
+    def note_unfinished(self, why: str) -> None:
+        """The agent said something, and not as the end of its turn."""
+        self._left = why
+
+    def ending(self, status: Status, *, is_waiting: bool = False) -> Status:
+        """How the run ended by the order of its steps: ``success`` only where the agent ended its turn by its own word.
+        ``is_waiting`` says that a call has no result.
+        """
+        if status == "success" and (is_waiting or self._left):
+            return self.partial(_BEHIND_CALL if is_waiting else self._left)
+        return status
+
+    def partial(self, why: str) -> Status:
+        self._why_partial = self._why_partial or why
+        return "partial"
+
     def finish(
         self,
         source_format: SourceFormat,
@@ -380,7 +425,13 @@ class Intake:
             tokens=Tokens(self._fresh, self._cached, self._out),
             files=tuple(self._files),
             children=children,
+            ending=self._why_partial if status == "partial" else "",
         )
+
+
+def _is_last(steps: Sequence[Planned]) -> bool:
+    """Whether a call is the word by which an agent ends its turn."""
+    return len(steps) == 1 and steps[0].op == "TOOL_CALL" and steps[0].operands[1] in _LAST_CALLS
 
 
 def _trail_digest(trail: bytes) -> bytes:

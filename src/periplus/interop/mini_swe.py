@@ -75,7 +75,7 @@ def read(source: Source) -> Iterator[Imported]:
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     name = os.path.basename(source.path).split(".traj")[0].removesuffix(".json")
     intake.session_id = f"{name}-{importer.fingerprint}"
     yield source.trail(intake, "mini-swe-agent", reader.digest, status)
@@ -142,7 +142,7 @@ class MiniImporter:
         waits = self._calls.is_waiting
         if self._exit_status:
             return _STATUSES.get(self._exit_status, "error")
-        return "partial" if waits else "success"
+        return self._intake.ending("success", is_waiting=waits)
 
     # Messages
 

@@ -23,7 +23,8 @@ class Imported(NamedTuple):
     ``counts`` has ``steps`` and ``files`` always; of a transcript also ``lines``, ``prompts``, ``says``, ``comments``,
     ``tools`` (calls), ``tools_paired`` (calls whose result was found), ``model_calls`` and ``duplicates``; of a history
     ``commits``. ``skipped`` counts records, by kind, that are known and are no steps; ``unknown`` counts kinds that this
-    version does not know; ``unreadable_lines`` has the numbers of the first lines that are no records at all.
+    version does not know; ``unreadable_lines`` has the numbers of the first lines that are no records at all. ``ending`` says
+    why the run is ``partial``, where that is known.
     """
 
     trail: bytes
@@ -46,6 +47,7 @@ class Imported(NamedTuple):
     tokens: Tokens = Tokens()
     files: tuple[str, ...] = ()
     children: tuple[Imported, ...] = ()
+    ending: str = ""
 
 
 class FoundSession(NamedTuple):

@@ -23,6 +23,7 @@ _SILENT: Final = frozenset({
     "agent", "compaction", "file", "patch", "retry", "snapshot", "step-finish", "step-start", "subtask",
 })  # fmt: skip
 _ENDED: Final = frozenset({"completed", "success", "error"})
+_GOES_ON: Final = frozenset({"length", "tool-calls"})
 _CLOCK_MS_MAX: Final = 253_402_300_799_999
 
 
@@ -78,7 +79,7 @@ class OpencodeImporter:
             intake.note_unknown(f"role: {role or 'none'}")
 
     def finish(self) -> Status:
-        return "partial" if self._is_waiting and self._last == "success" else self._last
+        return self._intake.ending(self._last, is_waiting=self._is_waiting)
 
     # Messages
 
@@ -122,6 +123,8 @@ class OpencodeImporter:
         while self._usages:
             self._model_call()
         self._end(table_of(message.get("error")))
+        if _reason_of(message, finished) in _GOES_ON:
+            intake.note_unfinished("it ends in the middle of a turn")
 
     def _end(self, error: dict[str, object]) -> None:
         name = text_of(error.get("name"))
@@ -208,6 +211,11 @@ class OpencodeImporter:
         if ended_ms is not None:
             intake.note_time(ended_ms)
         intake.resolve(call, outcome, text, exit_code=exit_code)
+
+
+def _reason_of(message: dict[str, object], finished: list[dict[str, object]]) -> str:
+    """Why the model ended the message, as the message or its last step says."""
+    return text_of(message.get("finish")) or (text_of(finished[-1].get("reason")) if finished else "")
 
 
 def _moment(value: object) -> int | None:

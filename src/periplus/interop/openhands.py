@@ -87,7 +87,7 @@ def _read_list(source: Source) -> Imported:
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     return source.trail(intake, "openhands", reader.digest, status, importer.name(source.path))
 
 
@@ -151,7 +151,7 @@ def _read_evaluation(source: Source, line: bytes, unreadable: list[int]) -> Impo
     if walker.broken is not None:
         intake.skip(f"rest of the record: {walker.broken.reason}")
     intake.session_id = f"{instance or 'run'}-{importer.fingerprint}"
-    status = status_of(importer.finish(), is_torn=walker.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=walker.broken is not None)
     return source.trail(intake, "openhands", hashlib.sha256(line).digest(), status, base=base)
 
 
@@ -177,7 +177,7 @@ def _read_folder(source: Source) -> Imported:
     intake.count("lines", len(paths))
     if not paths:
         intake.skip("state without events beside it")
-    status = status_of(importer.finish(), is_torn=values is None)
+    status = status_of(intake, importer.finish(), is_torn=values is None)
     return source.trail(intake, "openhands", sha256.digest(), status)
 
 
@@ -251,7 +251,9 @@ class OpenHandsImporter:
         return True
 
     def finish(self) -> Status:
-        status = self._one.status or self._zero.status or "success"
+        stated = self._one.status or self._zero.status
         if self._is_error:
             return "error"
-        return "partial" if self._calls.is_waiting and status == "success" else status
+        if stated is not None and not (stated == "success" and self._calls.is_waiting):
+            return stated
+        return self._intake.ending("success", is_waiting=self._calls.is_waiting)

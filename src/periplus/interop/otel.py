@@ -140,7 +140,7 @@ class _Trace:
         if any(span.is_error for span in roots):
             self.status = "error"
         elif any(not call.is_ready for call in self._open.values()) and not self._tool_names:
-            self.status = "partial"
+            self.status = self._intake.partial("it ends behind a call without its result")
 
     def _above(self, span: Span) -> Iterator[Span]:
         """Its ancestors, nearest first; a trace in which spans are their own ancestors ends all the same."""

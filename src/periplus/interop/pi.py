@@ -131,3 +131,5 @@ class PiImporter:
             chat.interrupt()
         elif stop is not None:
             chat.status = stop
+        elif message.get("stopReason") in ("toolUse", "length"):
+            self._intake.note_unfinished("it ends in the middle of a turn")

@@ -181,7 +181,7 @@ class Source:
             else:
                 intake.note_unreadable(number)
         intake.count("lines", reader.line_count)
-        return reader.digest, status_of(importer.finish(), is_torn=is_torn)
+        return reader.digest, status_of(intake, importer.finish(), is_torn=is_torn)
 
 
 def is_within(folder: str, outer: str) -> bool:
@@ -192,5 +192,5 @@ def is_within(folder: str, outer: str) -> bool:
         return False
 
 
-def status_of(status: Status, *, is_torn: bool) -> Status:
-    return "partial" if is_torn and status == "success" else status
+def status_of(intake: Intake, status: Status, *, is_torn: bool) -> Status:
+    return intake.partial("its record is cut off") if is_torn and status == "success" else status

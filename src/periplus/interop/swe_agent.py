@@ -66,7 +66,7 @@ def read(source: Source) -> Iterator[Imported]:
     intake.count("lines", count)
     if reader.broken is not None:
         intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(importer.finish(), is_torn=reader.broken is not None)
+    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
     name = os.path.basename(source.path).removesuffix(".json").removesuffix(".traj")
     intake.session_id = f"{name}-{importer.fingerprint}"
     yield source.trail(intake, "swe-agent-traj", reader.digest, status, base=importer.base)
@@ -169,7 +169,9 @@ class SweImporter:
             intake.release_model(intake.hold_model(intake.model or "unknown"), sent, 0, received)
         status = self._exit_status
         if status is None:
-            return "partial" if self.told_by == "trajectory" or self._calls.is_waiting else "success"
+            if self.told_by == "trajectory":
+                return intake.partial("it does not say how it ended")
+            return intake.ending("success", is_waiting=self._calls.is_waiting)
         if status in _STATUSES:
             return _STATUSES[status]
         return "partial" if status.startswith("submitted") else "error"

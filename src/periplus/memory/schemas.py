@@ -111,7 +111,7 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own.
 
     ``withheld`` are the places in its string table, those of several parts counted through, whose texts were taken out; it is not there in what earlier
-    versions wrote.
+    versions wrote. ``ending`` says why an imported run is ``partial``.
     """
 
     v: int = PAYLOAD_VERSION
@@ -135,6 +135,7 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     withheld: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
     parent: str = ""
+    ending: str = ""
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

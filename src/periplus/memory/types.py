@@ -186,6 +186,7 @@ _TRAIL: Final = frozenset(
         "started",
         "ended",
         "status",
+        "ending",
         "withheld",
     }
 )  # what is told of the bytes of a trail

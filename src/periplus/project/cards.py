@@ -90,6 +90,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
         "masked": imported.masked,
         "files": list(imported.files[:_FILES_LISTED_MAX]),
     }
+    if imported.ending:
+        card["ending"] = imported.ending
     if parent:
         card["parent"] = parent
     if imported.unreadable_lines:

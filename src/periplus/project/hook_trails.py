@@ -27,7 +27,7 @@ from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.project.cards import Calls
 from periplus.trail.layout import SECRET_BYTES
 from periplus.trail.livestep import LiveStep, StepMaker, payload_of
-from periplus.trail.model import TOOL_VERSION, Header, Status
+from periplus.trail.model import STATUSES, TOOL_VERSION, Header, Status
 from periplus.trail.recorder import RUN_TYPE, Ended, Recorder, Run
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def seal_session_run(
     """
     told = _told(project, run)
     entity, trouble = _from_transcript(project, run, told)
-    if entity is None:
+    if entity is not None:
+        status = _status_of(entity, status)
+    else:
         with project.journal.objects.keeping():  # its steps are read, its trail kept and announced
             entity = _from_steps(project, run, status, told)
     if entity is None:
@@ -142,6 +144,12 @@ def seal_session_run(
     if is_over:
         project.journal.mutate(write, project.writer, project=False)
     return entity, trouble
+
+
+def _status_of(entity: Entity, status: Status) -> Status:
+    """How a run ended: as the agent's own record says; ``status`` where that says nothing."""
+    found = entity.value.get("status")
+    return next((one for one in STATUSES if one == found), status)
 
 
 def _forget(project: Project, run: Run) -> None:
