@@ -23,6 +23,7 @@ class Chat:
 
     def prompt(self, text: str, note: str | None = None) -> None:
         intake = self.intake
+        text = intake.typed(text)
         if not text.strip() and note is None:
             intake.skip("user: nothing in it")
             return

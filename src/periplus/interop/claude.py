@@ -79,6 +79,7 @@ _NO_PROMPTS: Final = (
     ("<bash-stderr>", "local command"),
     ("<task-notification>", "task notification"),
     ("<teammate-message", "teammate message"),
+    ("Stop hook feedback:", "text of a hook"),
     (_INTERRUPTION, "interruption"),
 )
 
@@ -454,6 +455,7 @@ class ClaudeImporter:
     def _clean(self, text: str) -> str | None:
         """What a person typed of a text that a client put together; None where nothing of it was."""
         intake = self._intake
+        text = intake.typed(text)
         for tag, kind in _INSERTED:
             if f"<{tag}>" in text:
                 text, found = _without(text, tag)
@@ -462,7 +464,7 @@ class ClaudeImporter:
         start = text.lstrip()
         if not start:
             return None
-        if start[0] not in "<[C":
+        if start[0] not in "<[CS":
             return text
         for mark, kind in _NO_PROMPTS:
             if start.startswith(mark):

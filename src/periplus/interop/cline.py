@@ -264,7 +264,7 @@ class ClineImporter:
         if 0 <= start < end:
             self._intake.skip("environment")
             text = text[:start] + text[end + len(_DETAILS[1]) :]
-        text = text.strip()
+        text = self._intake.typed(text).strip()
         if text.startswith("<task>") and text.endswith("</task>"):
             text = text.removeprefix("<task>").removesuffix("</task>").strip()
         return text

@@ -334,6 +334,7 @@ class CodexImporter:
 
     def _user(self, text: str, *, has_image: bool, is_event: bool) -> None:
         intake = self._intake
+        text = intake.typed(text)
         start = text.lstrip()
         for mark, kind in _NO_PROMPTS:
             if start.startswith(mark):

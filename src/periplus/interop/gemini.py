@@ -187,7 +187,7 @@ class GeminiImporter:
             return
         parts = _parts(record)
         has_image = any(not text_of(table_of(part).get("text")) and not _is_answer(part) for part in parts)
-        text = "\n".join(filter(None, (text_of(table_of(part).get("text")) for part in parts)))
+        text = "\n".join(filter(None, (intake.typed(text_of(table_of(part).get("text"))) for part in parts)))
         if not text.strip() and not has_image:
             intake.skip("user: nothing in it")
             return

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from periplus.base.errors import FormatError, UsageError
 from periplus.base.tuples import NamedTuple
+from periplus.interop.hook_texts import without_hook_texts
 
 HookKind: TypeAlias = Literal[
     "session-start", "prompt", "before-tool", "after-tool", "subagent-end", "compact", "turn-end", "session-end"
@@ -177,7 +178,7 @@ def read_event(
         cleaner.short(_first(fields, "agent_type", "subagent_type")),
         cleaner.short(_first(fields, "source", "trigger", "reason")),
         cleaner.short(_first(fields, "model")),
-        cleaner.text(_first(fields, "prompt")) if kind == "prompt" else "",
+        cleaner.text(without_hook_texts(_first(fields, "prompt"))[0]) if kind == "prompt" else "",
         cleaner.short(tool),
         cleaner.short(_first(fields, "tool_use_id", "toolUseId")),
         cleaner.value(arguments, 0),  # never cut: a step must not say what was not done

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from periplus.base.container import KIND_TRAIL, unpack
 from periplus.interop.commands import commit_digest, passed_count
 from periplus.interop.endings import Planned, told_endings
+from periplus.interop.hook_texts import without_hook_texts
 from periplus.interop.model import Imported, SourceFormat, Tokens
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import TAG_RECEIPTS
@@ -158,6 +159,13 @@ class Intake:
             self.title = line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
 
     # Texts
+
+    def typed(self, text: str) -> str:
+        """What a person typed of a prompt: without what hooks put into it."""
+        text, found = without_hook_texts(text)
+        if found:
+            self.skip("text of a hook", found)
+        return text
 
     def mask(self, text: str) -> str:
         """``text`` without secrets, and whole: half characters become U+FFFD."""

@@ -95,7 +95,7 @@ class OpencodeImporter:
             else:
                 has_file = has_file or kind == "file"
                 self._pass(kind)
-        text = "\n".join(filter(None, texts))
+        text = intake.typed("\n".join(filter(None, texts)))
         if not text.strip() and not has_file:
             intake.skip("user: nothing in it")
             return

@@ -61,6 +61,7 @@ class VersionOne:
         message = table_of(record.get("llm_message"))
         text = _joined(message.get("content"))
         if record.get("source") == "user":
+            text = intake.typed(text)
             has_image = any(table_of(part).get("type") == "image" for part in list_of(message.get("content")))
             if not text.strip() and not has_image:
                 intake.skip("user: nothing in it")

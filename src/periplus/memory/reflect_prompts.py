@@ -72,7 +72,7 @@ _PASTED: Final = re.compile(
     r"|^(?:[+-] {2,}|\s*\d+[→|:])", re.MULTILINE,
 )  # fmt: skip
 _AROUND: Final = re.compile(
-    r"<(ide_\w+|system-reminder|environment_context)>.*?</\1>\s*", re.DOTALL
+    r"<(ide_\w+|system-reminder|environment_context|hook_context)>.*?</\1>\s*", re.DOTALL
 )  # what a program put beside
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+|\s+[–—]+\s+|\s--+\s")
 _REASON: Final = re.compile(r"the user said:\s*(.+)", re.DOTALL | re.IGNORECASE)
