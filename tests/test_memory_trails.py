@@ -78,6 +78,50 @@ def test_steps_sessions_and_commits_are_found(project):
     assert hit.evidence[-1].startswith("record ")
 
 
+OWN_CALLS = [
+    ("COMMAND_RUN", 'periplus recall "walrus tusks"'),
+    ("COMMAND_RUN", 'cd /w && timeout 5 periplus brief "walrus tusks" | head -20'),
+    ("COMMAND_RUN", 'uvx periplus recall "walrus tusks"'),
+    ("COMMAND_RUN", "python3 -m periplus recall 'walrus tusks'"),
+    ("COMMAND_RUN", "/home/me/.venv/bin/periplus recall walrus tusks 2>/dev/null || true"),
+    ("COMMAND_RUN", "bash -lc 'periplus recall \"walrus tusks\"'"),
+    ("COMMAND_RUN", 'found=$(periplus recall "walrus tusks"); echo "$found"'),
+    ("COMMAND_RUN", "periplus remember \"$(cat <<'END'\nwalrus tusks\nEND\n)\" --type note"),
+    ("COMMAND_RUN", 'periplus recall "walrus tusks'),
+    ("TOOL_CALL", "periplus", "recall", '{"question": "walrus tusks"}'),
+    ("TOOL_CALL", "plugin_periplus_periplus", "brief", '{"task": "walrus tusks"}'),
+    ("TOOL_CALL", "", "periplus_recall", '{"question": "walrus tusks"}'),
+    ("TOOL_CALL", "", "mcp_periplus_recall", '{"question": "walrus tusks"}'),
+    ("TOOL_CALL", "", "use_mcp_tool", '{"server_name": "periplus", "tool_name": "recall", "arguments": "walrus tusks"}'),
+]
+
+
+@pytest.mark.parametrize("call", OWN_CALLS, ids=lambda call: call[1] or call[2])
+def test_a_call_of_periplus_is_a_step_and_is_not_found(project, call):
+    trail = put_trail(project, "a", (("PROMPT", "Look at the sea"), call, ("SAY", "It is grey")))
+    assert project.recall("walrus tusks").hits == ()
+    (found, *_) = project.recall("look at the sea").hits
+    assert found.item_id == trail
+    assert "walrus" not in str(found)
+    reader = TrailReader(project.trail_bytes(trail).data)
+    assert reader.step_count == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        (("COMMAND_RUN", 'periplus recall "walrus tusks" && ./measure --ivory'), "measure ivory"),
+        (("TOOL_CALL", "docs", "search", '{"query": "periplus walrus tusks"}'), "walrus tusks"),
+        (("COMMAND_RUN", "grep -rn 'walrus tusks' src/periplus"), "walrus tusks"),
+        (("COMMAND_RUN", "pip install periplus walrus-tusks"), "walrus tusks"),
+    ],
+)
+def test_what_is_done_beside_periplus_is_found(project, call, kept):
+    put_trail(project, "a", (("PROMPT", "Look at the sea"), call))
+    assert [hit.kind for hit in project.recall(kept).hits][0] in ("command", "session")
+    assert bool(project.recall("walrus tusks").hits) == ("walrus" in kept)
+
+
 def test_a_step_is_found_by_its_neighbours_and_says_so(project):
     put_trail(project, "s1", [("PROMPT", "unicorn"), ("SAY", "here it is"), ("SAY", "more"), ("SAY", "far away")])
     found = {hit.part: hit.why for hit in project.recall("unicorn").hits if hit.part >= 0}
@@ -296,7 +340,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 @pytest.mark.slow
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
-    assert MemoryIndexer.version == 9
+    assert MemoryIndexer.version == 10
     path = project.journal.index.path
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")

@@ -1,7 +1,8 @@
 """What recall searches: documents made from entities and from the steps of trails. Pure but for the object it reads.
 
 A trail gives a document for each prompt, answer, command and commit, and one for the session as a whole; each knows
-the words around it, because what people look for is often said next to where they look.
+the words around it, because what people look for is often said next to where they look. Calls of Periplus itself are steps
+and no documents: the next question of the same words would find the last one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CONTEXT_CHARACTERS: Final = 300
 SESSION_CHARACTERS_MAX: Final = 120_000
 _NEIGHBOURS: Final = 2
 _OWN_FOLDER: Final = ".periplus/"
+_OWN_NAME: Final = "periplus"
 _PATHS_MAX: Final = 200
 _LABEL_CHARACTERS_MAX: Final = 40
 _LABEL_WORDS_MAX: Final = 3
@@ -125,6 +127,8 @@ def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[D
         body = _body(name, step, read)
         if not body.strip():
             continue
+        if kind == "command" and _OWN_NAME in body.lower() and not (body := _beside_own(name, step, read)).strip():
+            continue
         paths = tuple(dict.fromkeys(pending_paths))[:_PATHS_MAX] if kind in ("commit", "answer") else ()
         if kind in ("commit", "answer"):
             pending_paths.clear()
@@ -196,6 +200,24 @@ def _body(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
     if step.error is not None:
         parts.append(_operand(step.error, read)[:500])
     return "\n".join(part for part in parts if part)
+
+
+def _beside_own(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
+    """The body of a command without the calls of Periplus in it; empty where it is nothing else."""
+    from periplus.memory.own_calls import is_own_tool, without_own_commands
+
+    parts = [_operand(operand, read) for operand in step.operands[:3]]
+    if name == "TOOL_CALL":
+        server, tool, arguments = (*parts, "", "", "")[:3]
+        return "" if is_own_tool(server, tool, arguments) else _body(name, step, read)
+    whole = parts[0] if name == "COMMAND_RUN" else _operand(step.note, read)
+    rest = without_own_commands(whole)
+    if rest == whole:
+        return _body(name, step, read)
+    if not rest.strip():
+        return ""
+    error = _operand(step.error, read)[:500]
+    return "\n".join(filter(None, (rest, *(parts[1:] if name == "COMMAND_RUN" else parts), error)))
 
 
 def _operand(value: object, read: Callable[[bytes], bytes]) -> str:

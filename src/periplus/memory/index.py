@@ -82,7 +82,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 9
+_VERSION: Final = 10
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
 EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
 _MERGED_FROM: Final = 4_000
