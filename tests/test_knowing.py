@@ -152,6 +152,19 @@ def test_what_others_did_since_ones_last_session_is_told_once_as_it_is_now(ada, 
         assert "We use scrypt" in text
 
 
+def test_a_brief_says_once_what_several_sessions_were_asked(ada, clock):
+    ada.work.begin_session(NewSession("monday"))
+    ada.remember(Memory("note", "I was here"))
+    with again(ada, BOB, clock) as bob:
+        for name in ("s1", "s2", "s3"):
+            put_trail(bob, name, [("PROMPT", "Count the walrus tusks")], title="Count the walrus tusks")
+    with again(ada, ADA._replace(session="tuesday"), clock) as later:
+        later.remember(Memory("note", "I am back"))
+        _, _, changed = later.brief("").text.partition("## Changed since")
+    (line,) = [one for one in changed.splitlines() if "walrus" in one]
+    assert line.startswith("- 3 trails created")
+
+
 def test_since_a_record_a_time_and_a_session(ada, clock):
     ada.work.begin_session(NewSession("monday"))
     first = ada.remember(Memory("note", "one")).entity

@@ -92,7 +92,12 @@ OWN_CALLS = [
     ("TOOL_CALL", "plugin_periplus_periplus", "brief", '{"task": "walrus tusks"}'),
     ("TOOL_CALL", "", "periplus_recall", '{"question": "walrus tusks"}'),
     ("TOOL_CALL", "", "mcp_periplus_recall", '{"question": "walrus tusks"}'),
-    ("TOOL_CALL", "", "use_mcp_tool", '{"server_name": "periplus", "tool_name": "recall", "arguments": "walrus tusks"}'),
+    (
+        "TOOL_CALL",
+        "",
+        "use_mcp_tool",
+        '{"server_name": "periplus", "tool_name": "recall", "arguments": "walrus tusks"}',
+    ),
 ]
 
 
@@ -118,8 +123,44 @@ def test_a_call_of_periplus_is_a_step_and_is_not_found(project, call):
 )
 def test_what_is_done_beside_periplus_is_found(project, call, kept):
     put_trail(project, "a", (("PROMPT", "Look at the sea"), call))
-    assert [hit.kind for hit in project.recall(kept).hits][0] in ("command", "session")
+    assert next(hit.kind for hit in project.recall(kept).hits) in ("command", "session")
     assert bool(project.recall("walrus tusks").hits) == ("walrus" in kept)
+
+
+def lines_about(project, task, word):
+    return [line for line in project.brief(task).text.splitlines() if line.startswith("- ") and word in line.casefold()]
+
+
+def test_a_brief_says_a_request_of_several_sessions_once(project):
+    for name, text in (
+        ("a", "Count the walrus tusks"),
+        ("b", "count  the walrus tusks."),
+        ("c", "Count the walrus tusks!"),
+    ):
+        put_trail(project, name, (("PROMPT", text), ("SAY", "Counted.")), title=text)
+    (line,) = lines_about(project, "count walrus tusks", "walrus")
+    assert line.startswith("- asked before in 3 sessions, 2026-01-01: ")
+
+
+def test_a_brief_says_when_a_request_came_and_how_often(project):
+    long = "Count the walrus tusks " + "and weigh every single one of them " * 6
+    title = long[:119] + "…"
+    put_trail(project, "a", (("PROMPT", long), ("SAY", "No."), ("PROMPT", long)), title=title)
+    put_trail(project, "b", (("PROMPT", long), ("COMMENT", "Hm.")), title=title)
+    other = (("PROMPT", long + "and the seals"), ("SAY", "No."))
+    put_trail(project, "c", other, title="Seals and walrus")
+    found = lines_about(project, "count walrus tusks", "walrus")
+    assert sum("asked before 3 times in 2 sessions" in line for line in found) == 1
+    assert sum(line.startswith("- asked before, ") for line in found) == 1  # another request, though it begins alike
+    put_trail(project, "d", (("PROMPT", "Feed the otter"), ("SAY", "No."), ("PROMPT", "feed the otter")), title="x")
+    (line, *_) = lines_about(project, "feed otter", "otter")
+    assert line.startswith("- asked before 2 times, ")
+
+
+def test_a_request_that_came_once_is_told_as_before(project):
+    put_trail(project, "a", (("PROMPT", "Count the walrus tusks"),), title="Count the walrus tusks")
+    (line,) = lines_about(project, "count walrus tusks", "walrus")
+    assert line.startswith("- asked before, 2026-01-01: Count the walrus tusks")
 
 
 def test_a_step_is_found_by_its_neighbours_and_says_so(project):

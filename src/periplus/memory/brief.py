@@ -10,8 +10,9 @@ from __future__ import annotations
 __all__ = ["Brief", "BriefLine", "BriefSection", "brief"]
 
 import os
-from collections.abc import Collection
-from typing import Final
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, UsageError
 from periplus.base.tokens import estimate_tokens
@@ -26,11 +27,16 @@ from periplus.memory.recall import SURROUNDINGS, Hit, bring_up_to_date, cut_to_t
 from periplus.memory.search import Filters
 from periplus.memory.types import is_ended
 
+if TYPE_CHECKING:
+    from periplus.memory.changed import ChangedItem
+
 BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
 _CLOSING_TOKENS: Final = 40
 _FILES_MAX: Final = 10
+_WORK_HITS_MAX: Final = 50
 _CHANGES_MAX: Final = 8
+_CHANGES_READ_MAX: Final = 4 * _CHANGES_MAX
 _TASK_PATHS_MAX: Final = 50
 _CHANGED_RECORDS_MAX: Final = 2_000
 _CHANGED_TITLE: Final = "Changed since your last session"
@@ -42,6 +48,7 @@ _SECTIONS: Final = (
     ("How it is done here", "lesson", 6),
     ("Notes", "note", 4),
 )
+_WORD: Final = re.compile(r"\w+")
 _JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and what joins an emoji
 
 
@@ -190,17 +197,52 @@ def _line(hit: Hit) -> str:
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
-    found = recall(journal, task, now_ms=now_ms, limit=20, filters=Filters(kinds=("commit", "prompt", "session")))
-    lines: list[BriefLine] = []
-    for hit in found.hits:
-        if hit.why == SURROUNDINGS:
-            continue  # its neighbours speak of the task, it does not
-        where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
-        what = "commit" if hit.kind == "commit" else "asked before" if hit.kind == "prompt" else "session"
-        lines.append(BriefLine(f"- {what}, {hit.ts[:10]}: {_short(hit.text, 160)} [{where}]", where))
+    kinds = ("commit", "prompt", "session")
+    found = recall(journal, task, now_ms=now_ms, limit=_WORK_HITS_MAX, filters=Filters(kinds=kinds))
+    spoken = [
+        hit for hit in found.hits if hit.why != SURROUNDINGS
+    ]  # else its neighbours speak of the task, it does not
+    lines = [_work_line(hits) for hits in _requests(spoken)]
     return BriefSection(
         "Work like this", tuple(lines[:6]), max(0, len(lines) - 6) + found.left_out, f'periplus recall "{_short(task)}"'
     )
+
+
+def _requests(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """Hits of one request together, however many sessions it came in; in the order of the best of each."""
+    found: dict[str, list[Hit]] = {}
+    for hit in sorted(hits, key=lambda one: one.kind != "prompt"):
+        key = _request(hit.text)
+        if hit.kind == "commit":
+            key = f"{hit.item_id}#{hit.part}"
+        elif hit.kind == "session" and key not in found and hit.text.endswith("…"):  # a title is cut, a prompt is not
+            key = next((other for other in found if other.startswith(key)), key)
+        found.setdefault(key, []).append(hit)
+    ranks = {(hit.item_id, hit.part): rank for rank, hit in enumerate(hits)}
+    return sorted(found.values(), key=lambda group: min(ranks[hit.item_id, hit.part] for hit in group))
+
+
+def _request(text: str) -> str:
+    """What is the same where one request was typed twice: its words."""
+    return " ".join(_WORD.findall(text.casefold())) or text
+
+
+def _work_line(hits: Sequence[Hit]) -> BriefLine:
+    prompts = [hit for hit in hits if hit.kind == "prompt"]
+    sessions = len({hit.item_id for hit in hits})
+    last = max(prompts or hits, key=lambda hit: hit.ts)
+    what = "asked before" if prompts else last.kind
+    if len(prompts) > sessions or (sessions == 1 and len(prompts) > 1):
+        what += f" {len(prompts)} times"
+    if sessions > 1:
+        what = f"{what} in {sessions} sessions" if prompts else f"{sessions} sessions"
+    where = last.item_id if last.part < 0 else f"{last.item_id}#{last.part}"
+    return BriefLine(f"- {what}, {_days(hit.ts for hit in hits)}: {_short(last.text, 160)} [{where}]", where)
+
+
+def _days(times: Iterable[str]) -> str:
+    days = sorted({ts[:10] for ts in times})
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> BriefSection:
@@ -241,15 +283,24 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
     if row[0] >= _CHANGED_RECORDS_MAX:  # to weigh them all takes longer than a brief may
         line = BriefLine(f"- more than {_CHANGED_RECORDS_MAX:,} records; see `periplus changed`", "")
         return [BriefSection(_CHANGED_TITLE, (line,), 0, "periplus changed")]
-    found = changed_since(journal, writer, limit=_CHANGES_MAX)
-    lines = [
-        BriefLine(
-            f"- {one.item_type} {one.what}{f' by {one.by[0]}' if one.by else ''}, {one.ts[:10]}: {_short(one.text, 160)} [{one.item_id}]",
-            one.item_id,
-        )
-        for one in found.items
-    ]
-    return [BriefSection(_CHANGED_TITLE, tuple(lines), found.left_out, "periplus changed")]
+    found = changed_since(journal, writer, limit=_CHANGES_READ_MAX)
+    groups: dict[tuple[str, ...], list[ChangedItem]] = {}
+    for one in found.items:
+        same = (one.item_type, one.what, *one.by, _request(one.text)) if one.item_type == "trail" else (one.item_id,)
+        groups.setdefault(same, []).append(one)
+    lines = [_changed_line(items) for items in groups.values()]
+    left_out = found.left_out + sum(map(len, list(groups.values())[_CHANGES_MAX:]))
+    return [BriefSection(_CHANGED_TITLE, tuple(lines[:_CHANGES_MAX]), left_out, "periplus changed")]
+
+
+def _changed_line(items: Sequence[ChangedItem]) -> BriefLine:
+    """One line for what became of an entity, or of the sessions of one request."""
+    one = items[0]
+    what = f"{one.item_type} {one.what}" if len(items) == 1 else f"{len(items)} {one.item_type}s {one.what}"
+    by = f" by {one.by[0]}" if one.by else ""
+    return BriefLine(
+        f"- {what}{by}, {_days(item.ts for item in items)}: {_short(one.text, 160)} [{one.item_id}]", one.item_id
+    )
 
 
 def _short(text: str, most: int = 60) -> str:

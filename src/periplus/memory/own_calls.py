@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["is_own_tool", "without_own_commands"]
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def is_own_tool(server: str, name: str, arguments: str = "") -> bool:
         return False
     while words and words[0] in ("mcp", "plugin"):
         del words[0]
-    return (len(words) > 1 and words[0] == _NAME) or any(_NAME in _WORDS.findall(found.lower()) for found in _SERVER.findall(arguments[:4_000]))
+    return (len(words) > 1 and words[0] == _NAME) or any(
+        _NAME in _WORDS.findall(found.lower()) for found in _SERVER.findall(arguments[:4_000])
+    )
 
 
 def without_own_commands(command: str) -> str:
@@ -64,7 +67,7 @@ def _is_own(run: Run) -> bool:
 
 
 def _is_module(arguments: tuple[str, ...]) -> bool:
-    return any(option == "-m" and module == _NAME for option, module in zip(arguments, arguments[1:], strict=False))
+    return any(option == "-m" and module == _NAME for option, module in pairwise(arguments))
 
 
 def _is_beside(run: Run) -> bool:
