@@ -855,3 +855,12 @@ def test_a_byte_order_mark_before_what_is_read_is_no_part_of_it(sh):
     assert made.value["text"] == "Cogs are counted by hand"
     (sh.folder / "atoms.jsonl").write_text('\ufeff{"content": "nine cogs"}\n{"content": "ten"}\n')
     assert sh.json("context", "commit", "atoms.jsonl").added == 2
+
+
+def test_recall_says_what_it_found_one_edit_away(known):
+    told = known("recall", "hashng").out.splitlines()
+    assert told[0] == "Nothing is found for hashng; one edit away: hashing."
+    answer = json.loads(known("recall", "hashng", "--json").out)
+    assert answer["terms"] == ["hashng"]
+    assert answer["near"] == [{"asked": "hashng", "found": ["hashing"]}]
+    assert json.loads(known("recall", "hashing", "--json").out)["near"] == []

@@ -80,6 +80,10 @@ async def the_whole_story(client, mode):
     text, data = await told(client, "recall", question="what do we hash passwords with?")
     assert data["entries"][0]["id"] == decision
     assert "argon2id" in text
+    assert "near" not in data
+    text, data = await told(client, "recall", question="argom2id")
+    assert text.startswith("Nothing is found for argom2id; one edit away: argon2id.")
+    assert data["near"] == [{"asked": "argom2id", "found": ["argon2id"]}]
     text, data = await told(client, "show", id=decision[:10])
     assert "bcrypt cuts at 72 bytes" in text
     assert data["id"] == decision

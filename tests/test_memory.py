@@ -332,6 +332,76 @@ def test_kinds_weigh_and_confidence_counts(project):
 
 
 @pytest.mark.parametrize(
+    ("question", "asked", "meant"),
+    [
+        ("bcript", "bcript", "bcrypt"),  # substituted
+        ("bcryt", "bcryt", "bcrypt"),  # missing
+        ("bcryppt", "bcryppt", "bcrypt"),  # added
+        ("bcyrpt", "bcyrpt", "bcrypt"),  # transposed
+        ("what is hashign?", "hashign", "hashing"),  # the index has its stem
+        ("slat", "slat", "salt"),
+        ("why пороль", "пороль", "пароль"),
+        ("strase", "strase", "strasse"),
+    ],
+)
+def test_a_word_one_edit_away_is_found_and_said_so(project, question, asked, meant):
+    kept = keep(project, "Hashing is done by bcrypt with a salt; пароль; die Straße")
+    keep(project, "Logs go to standard error")
+    found = project.recall(question)
+    assert ids(found) == [kept.item_id]
+    assert found.near == ((asked, (meant,)),)
+    assert meant in found.hits[0].why[0]
+
+
+@pytest.mark.parametrize("question", ["bcrypts", "cost of bcryt", "2025", "bcryyyt", "on", "它"])
+def test_near_words_are_looked_for_only_where_nothing_better_is_found(project, question):
+    keep(project, "The cost is 12 since 2024")
+    keep(project, "Passwords go through bcrypt")
+    assert project.recall(question).near == ()
+
+
+def test_what_has_the_word_itself_is_better_though_it_has_ended(project):
+    old = keep(project, "We use bcryt")
+    keep(project, "We use scrypt", supersedes=(old.item_id,))
+    keep(project, "Nobody knows bcrypt")
+    found = project.recall("bcryt")
+    assert "bcrypt" not in " ".join(hit.text for hit in found.hits)
+    assert found.near == ()
+
+
+def test_filters_hold_for_near_words_too(project):
+    keep(project, "bcrypt", tags=("auth",))
+    trap = keep(project, "bcrypt cuts at 72 bytes", "trap")
+    keep(project, "a trap about bcryt", tags=("other",))
+    assert ids(project.recall("bcryt", filters=Filters(types=("trap",)))) == [trap.item_id]
+    assert project.recall("bcryt", filters=Filters(tag="auth")).near == (("bcryt", ("bcrypt",)),)
+    assert project.recall("bcryt", filters=Filters(types=("decision",))).near == ()
+
+
+@pytest.mark.parametrize(
+    "pair", [("Größe", "Groesse"), ("Übergröße", "UEBERGROESSE"), ("zählt", "zaehlt"), ("Maß", "Mass")]
+)
+def test_umlauts_and_what_is_typed_for_them_are_alike(project, pair):
+    kept = {keep(project, f"{word} {number}").item_id for number, word in enumerate(pair)}
+    for word in pair:
+        found = project.recall(word)
+        assert {*ids(found)} == kept
+        assert found.near == ()
+
+
+def test_the_longest_question_of_misspelled_words_is_given_up_in_time(project):
+    keep(project, "bcrypt")
+    words = [f"q{chr(97 + at % 26) * 20}x{chr(97 + at // 26) * 9}" for at in range(48)]
+    assert project.recall(" ".join(["bcryt", *words])).near == (("bcryt", ("bcrypt",)),)
+
+
+def test_what_is_asked_by_nobody_has_no_near_words(project):
+    keep(project, "Hashing is done by bcrypt")
+    assert "bcrypt" not in project.brief("change bcryt hashign").text
+    assert not project.related(task="bcryt hashign").memory
+
+
+@pytest.mark.parametrize(
     "text",
     ['"', "' OR 1=1 --", "NEAR(a b)", "a* AND (b", "col:x ^y", "-", "\x00", "😀", "\ud800", "{body}:", "%_\\", "",
      " ".join(["word"] * 10_000), " ".join(f"w{number}" for number in range(10_000)), "what is it"],

@@ -12,9 +12,19 @@ A term is made of letters, digits and marks only: the index's tokenizer is set t
 
 from __future__ import annotations
 
-__all__ = ["QUERY_TERMS_MAX", "STOP_WORDS", "both_ends", "expand", "query_terms", "rough_stem", "terms"]
+__all__ = [
+    "QUERY_TERMS_MAX",
+    "STOP_WORDS",
+    "both_ends",
+    "expand",
+    "query_terms",
+    "rough_stem",
+    "terms",
+    "with_spellings",
+]
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Final
 
@@ -31,6 +41,7 @@ STOP_WORDS: Final = frozenset(
     "these they this those to too under up us ve very want was wasn we were weren what when where which while who whom "
     "whose why will with would wouldn you your".split()
 )
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _ENDINGS: Final = ("ing", "ed", "es", "s")
 _MONTHS: Final = "january february march april may june july august september october november december".split()
 # Han, kana, Hangul; Thai, Lao, Myanmar, Khmer: no spaces between words.
@@ -56,6 +67,16 @@ def terms(text: str) -> list[str]:
 def expand(text: str) -> str:
     """``text`` as the index takes it in."""
     return " ".join(_terms(text, with_singles=True))
+
+
+def with_spellings(found: Iterable[str]) -> list[str]:
+    """Terms, and behind one with ä, ö or ü what is written where a keyboard lacks them: ``grösse`` gives ``grösse groesse``."""
+    return [form for term in found for form in ((term,) if term.isascii() else _spellings(term))]
+
+
+def _spellings(term: str) -> tuple[str, ...]:
+    spelled = term.translate(_UMLAUTS)
+    return (term,) if spelled == term else (term, spelled)
 
 
 def query_terms(question: str, most: int = QUERY_TERMS_MAX, of_end: int = QUERY_TERMS_MAX // 3) -> list[str]:

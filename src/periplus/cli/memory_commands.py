@@ -273,8 +273,9 @@ def _asked(text: str, what: str) -> str:
 def _recall(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.convert import hit_out
     from periplus.cli.inputs import read_past_time
-    from periplus.cli.schemas import RecallOut
+    from periplus.cli.schemas import NearOut, RecallOut
     from periplus.memory import Filters
+    from periplus.memory.misspelled import told_near
 
     question = arguments.question if arguments.type else _asked(arguments.question, "question")
     since = read_past_time(arguments.since, "--since") if arguments.since else ""
@@ -298,14 +299,17 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             over = project.recall(question, limit=1, filters=filters._replace(with_ended=True)).matched
         face.warn_of_search(project.journal)
     result = RecallOut(
-        arguments.question, list(found.terms), [hit_out(hit) for hit in found.hits], found.matched, found.left_out
-    )
+        arguments.question, list(found.terms), [hit_out(hit) for hit in found.hits], found.matched, found.left_out,
+        [NearOut(asked, list(near)) for asked, near in found.near],
+    )  # fmt: skip
 
     def lines() -> Iterator[str]:
         paint, width = face.palette, face.width
         if not found.hits:
             yield _no_hits(found.matched, arguments.offset, over)
             return
+        if found.near:
+            yield f"{paint.warn}{visible(told_near(found.near))}{paint.end}"
         for hit in found.hits:
             state = f", {hit.state}" if hit.state not in ("", "active", "accepted") else ""
             where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"

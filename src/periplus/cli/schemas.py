@@ -236,14 +236,22 @@ class HitOut(msgspec.Struct):
     rivals: list[str] = []
 
 
+class NearOut(msgspec.Struct):
+    """``asked`` is a term that nothing has, ``found`` are those one edit away that were looked for in its place."""
+
+    asked: str
+    found: list[str]
+
+
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
-    """``hits`` are best first; ``left_out`` more fell to the limit or the budget."""
+    """``hits`` are best first; ``left_out`` more fell to the limit or the budget. ``near`` is empty where the question's own words found them."""
 
     question: str
     terms: list[str]
     hits: list[HitOut]
     matched: int
     left_out: int
+    near: list[NearOut] = []
 
 
 class SectionOut(msgspec.Struct):

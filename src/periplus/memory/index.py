@@ -327,10 +327,20 @@ def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
     from periplus.base.analysis import expand
 
     document = item.document
-    body, context = expand(document.body), expand(document.context)
-    row = (body, expand(document.title), expand(" ".join(document.paths)), context, expand(document.ts[:10]),
+    body, context = _spelled(expand(document.body)), _spelled(expand(document.context))
+    title, paths = _spelled(expand(document.title)), _spelled(expand(" ".join(document.paths)))
+    row = (body, title, paths, context, expand(document.ts[:10]),
            kind_token(document.kind), _senses(item.key[0], document, body, context))  # fmt: skip
     return "session_words" if document.kind == "session" else "words", row
+
+
+def _spelled(words: str) -> str:
+    """Words as ``expand`` gives them, found in both spellings."""
+    if words.isascii():
+        return words
+    from periplus.base.analysis import with_spellings
+
+    return " ".join(with_spellings(words.split(" ")))
 
 
 def touched_rows(item: Pending) -> list[tuple[object, ...]]:

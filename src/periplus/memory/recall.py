@@ -104,6 +104,9 @@ class Recall(NamedTuple):
     hits: tuple[Hit, ...]
     matched: int
     left_out: int
+    near: tuple[
+        tuple[str, tuple[str, ...]], ...
+    ] = ()  # terms that nothing has, and those one edit away that found the hits
 
 
 class _Ranked(NamedTuple):
@@ -128,13 +131,15 @@ def recall(
     budget_tokens: int | None = None,
     filters: Filters | None = None,
     meaning: Meaning | None = None,
+    with_near: bool = False,
 ) -> Recall:
     """What the store knows about ``question``; where it is empty, all that holds of the types of memory in ``filters``. ``root`` is the project's folder, to see whether files changed since; so is
-    ``ground``, for who asks several times or knows which commits changed them.
+    ``ground``, for who asks several times or knows which commits changed them. ``with_near``: where the words find nothing, held or ended,
+    words one edit away are looked for.
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
-    from periplus.base.analysis import QUERY_TERMS_MAX, terms
+    from periplus.base.analysis import QUERY_TERMS_MAX, terms, with_spellings
 
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")
@@ -145,7 +150,8 @@ def recall(
     rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
     asked = _telling(journal, rest, filters)
-    words = list(dict.fromkeys([*asked, *ids]))
+    told = list(dict.fromkeys([*asked, *ids]))
+    words = with_spellings(told)
     ground = ground or Ground(root)
     view = _View(journal, words, filters, now_ms, ground)
     if not question.strip():
@@ -160,6 +166,15 @@ def recall(
     # The same candidates for the first pages, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
     candidates = search(journal.index.db, [*words, *_senses(rest, filters)], filters, most)
+    near: dict[str, tuple[str, ...]] = {}
+    if with_near and not direct and not any(view.is_asked_for(one) for one in candidates):
+        from periplus.memory.misspelled import near_words
+
+        near = near_words(journal.index.db, told, filters)
+    if near:
+        meant = [form for word in told for form in near.get(word, (word,))]
+        view = _View(journal, meant, filters, now_ms, ground)
+        candidates = search(journal.index.db, meant, filters, most)
     if meaning is not None and words and not _is_for_work(filters):
         candidates = _by_meaning(view, candidates, rest, filters, meaning)
     ranking = view.ranking(candidates, view.support(most), direct)
@@ -169,7 +184,8 @@ def recall(
     view.have_ready(ranking, offset + limit - len(direct))
     wanted += islice(view.best_first(ranking), skipped, skipped + max(0, limit - len(wanted)))
     hits = wanted if budget_tokens is None else _fitting(wanted, budget_tokens)
-    return Recall(tuple(words), tuple(hits), matched, max(0, matched - offset - len(hits)))
+    left_out = max(0, matched - offset - len(hits))
+    return Recall(tuple(told), tuple(hits), matched, left_out, tuple(near.items()) if matched else ())
 
 
 def _telling(journal: Journal, question: str, filters: Filters) -> list[str]:
@@ -642,8 +658,19 @@ class _View:
         entity = self.entity((one.item_type, one.item_id))
         return entity is not None and self._passes(entity)
 
+    def is_asked_for(self, one: Candidate) -> bool:
+        """Whether a candidate passes the filters, held or ended."""
+        if not self._filters.tag and not self._filters.author:
+            return True
+        entity = self.entity((one.item_type, one.item_id))
+        return entity is not None and self._may_answer(entity)
+
     def _passes(self, entity: Entity) -> bool:
         """By what only the entity itself says."""
+        held = self._filters.with_ended or not is_over(self.journal.types, entity, self._now_ms)
+        return self._may_answer(entity) and held
+
+    def _may_answer(self, entity: Entity) -> bool:
         filters, value = self._filters, entity.value
         tags = value.get("tags")
         if filters.tag and not (isinstance(tags, list) and filters.tag in tags):
@@ -652,9 +679,7 @@ class _View:
             return False
         if filters.types and entity.item_type not in filters.types:
             return False
-        if filters.kinds and entity.item_type != "trail" and entity.item_type not in filters.kinds:
-            return False
-        return filters.with_ended or not is_over(self.journal.types, entity, self._now_ms)
+        return not filters.kinds or entity.item_type == "trail" or entity.item_type in filters.kinds
 
 
 def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:

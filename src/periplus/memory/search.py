@@ -13,9 +13,9 @@ Where even the rarest term is common, documents with several of the terms are as
 
 from __future__ import annotations
 
-__all__ = ["Candidate", "Filters", "joined_by", "search", "telling"]
+__all__ = ["Candidate", "Filters", "Holders", "holders", "joined_by", "search", "telling"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final
 
@@ -61,6 +61,13 @@ class Candidate(NamedTuple):
         return self.id >> 15
 
 
+class Holders(NamedTuple):
+    """Some documents that have a form of a word; ``is_literal`` where one of them has the word itself."""
+
+    rows: tuple[int, ...]
+    is_literal: bool
+
+
 class _Reach(NamedTuple):
     """How much of a large table is looked at."""
 
@@ -89,6 +96,7 @@ _LARGE: Final = 100_000  # what a term weighs in a table of many is told from it
 _FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
 TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
 _COMMON_MAX: Final = 10_000
+_HELD_MAX: Final = 50  # documents by which a word is told from another
 _COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored, d.label"
 
 
@@ -145,6 +153,23 @@ def telling(db: Connection, words: Sequence[str], ends: Sequence[str], filters: 
         if row_id in passing:
             chosen.update(dict.fromkeys(said[row_id][: max(0, most - len(chosen))]))
     return [word for word in dict.fromkeys([*words, *ends]) if word in chosen]
+
+
+def holders(db: Connection, words: Sequence[str], filters: Filters) -> dict[str, Holders]:
+    """Of ``words`` those that some document which ``filters`` let through has a form of: of the many that may be given most are nowhere."""
+    kinds = _kinds(filters)
+    if kinds == ():
+        return {}
+    steps = tuple(kind for kind in kinds or () if kind != "session")
+    searches = [_Search(db, STEPS, steps, filters)] if kinds is None or steps else []
+    searches += [_Search(db, SESSIONS, (), filters)] if kinds is None or "session" in kinds else []
+    found: dict[str, Holders] = {}
+    for one in searches:
+        for word in words:
+            rows = one.rows_of(f'"{word}"', _HELD_MAX)
+            if rows and word not in found and (passing := one.passing(rows)):
+                found[word] = Holders(tuple(rows), one.has_literally(word, passing))
+    return found
 
 
 def _kinds(filters: Filters) -> tuple[str, ...] | None:
@@ -259,6 +284,16 @@ class _Search:
             (f"[{','.join(map(str, row_ids))}]", *self._arguments),
         ).fetchall()
         return {row_id for (row_id,) in found}
+
+    def has_literally(self, word: str, row_ids: Iterable[int]) -> bool:
+        """Whether one of some documents has ``word`` itself among its words."""
+        name = self._table.name
+        row = self._db.execute(
+            "SELECT 1 FROM " + name + " WHERE rowid IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
+            " AND instr(' ' || body || ' ' || title || ' ' || path || ' ' || context || ' ', ?) LIMIT 1",
+            (f"[{','.join(map(str, row_ids))}]", f" {word} "),
+        ).fetchone()
+        return row is not None
 
     def _documents_of(self, term: str, most: int, common: dict[tuple[str, str, str], int]) -> Sequence[int]:
         """The documents that match, none of them more than ``most``; as many of no use where there are so many."""

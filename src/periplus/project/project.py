@@ -322,7 +322,9 @@ class Project:
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
-        """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``. See ``memory.recall``."""
+        """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``; where nothing does, what has words
+        one edit away. See ``memory.recall``.
+        """
         self.look_to_answer()
         from periplus.memory.recall import recall
         from periplus.project.knowing import filters_in
@@ -338,6 +340,7 @@ class Project:
             budget_tokens=budget_tokens,
             filters=filters_in(self, filters) if filters is not None else None,
             meaning=meaning_of(self),
+            with_near=True,
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:

@@ -64,6 +64,7 @@ class StoreMemory:
 
     def recall(self, query: str, k: int = 6, paths: Sequence[str] | None = None) -> Sequence[PageRef]:
         """The best ``k``; what is about one of ``paths`` comes first."""
+        from periplus.memory.misspelled import told_near
         from periplus.memory.search import Filters
         from periplus.memory.types import MEMORY_TYPES, NOT_REMEMBERED
 
@@ -72,9 +73,10 @@ class StoreMemory:
         if k <= 0 or not question.strip():
             return ()
         found = self._project.recall(question, limit=k, filters=Filters(types=types))
+        told = f"[{told_near(found.near)}]\n" if found.near else ""
         return tuple(
             PageRef(handle=f"@periplus/memory/{hit.item_id}.md", kind=hit.item_type, score=hit.score / 1e6,
-                    preview=_preview(hit.text, hit.stale))
+                    preview=f"{told}{_preview(hit.text, hit.stale)}")
             for hit in found.hits
         )  # fmt: skip
 

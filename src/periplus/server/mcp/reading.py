@@ -166,6 +166,8 @@ def _claim_entry(one: Applying) -> Entry:
 
 
 def run_recall(project: Project, given: RecallArguments) -> Answer:
+    from periplus.memory.misspelled import told_near
+
     if not given.question.strip() and not given.types:
         raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
     filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
@@ -185,7 +187,8 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
             author=given.author, path=given.path, since=given.since, ended=given.ended, offset=given.offset + shown,
         )  # fmt: skip
 
-    return Answer(entries=tuple(map(_hit_entry, found.hits)), left_out=found.left_out, more=more)
+    near = {"near": [{"asked": asked, "found": list(forms)} for asked, forms in found.near]} if found.near else {}
+    return Answer(told_near(found.near), tuple(map(_hit_entry, found.hits)), near, found.left_out, more)
 
 
 def _hit_entry(hit: Hit) -> Entry:
