@@ -505,6 +505,29 @@ def test_a_key_goes_nowhere_that_is_not_safe(address, key, told):
         open_model(ModelName("nobody", "m"), PROVIDERS, "")
 
 
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:8080", "127.0.0.1:1", "127.8.9.10", "[::1]:11434", "[0:0:0:0:0:0:0:1]"]
+)
+def test_a_provider_on_this_machine_needs_no_key_unless_told(host):
+    address = f"http://{host}/v1"
+    open_model(ModelName("x", "m"), {"x": Provider(kind="openai-chat", base_url=address)}, "")
+    open_model(ModelName("x", "m"), {"x": Provider(kind="openai-chat", base_url=address)}, KEY)
+    with pytest.raises(UsageError, match="no key for x"):
+        open_model(ModelName("x", "m"), {"x": Provider(kind="openai-chat", base_url=address, needs_key=True)}, "")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://example.org", "https://localhost.example.org", "https://127.0.0.1.example.org", "https://localhost@example.org",
+        "https://128.0.0.1", "https://10.0.0.1", "https://0.0.0.0", "https://[::2]", "https://[::1",
+    ],
+)  # fmt: skip
+def test_a_provider_elsewhere_needs_a_key_unless_told(address):
+    with pytest.raises(UsageError, match="no key for x"):
+        open_model(ModelName("x", "m"), {"x": Provider(kind="openai-chat", base_url=address)}, "")
+
+
 def test_the_environment_does_not_say_where_requests_go(client_at, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/")

@@ -72,7 +72,7 @@ def use(shell, fake, **more):
     folder = shell.home / ".config" / "periplus"
     folder.mkdir(parents=True, exist_ok=True)
     lines = ['model = "fake/m"', *(f"{name} = {json.dumps(value)}" for name, value in more.items())]
-    lines += ["[providers.fake]", 'kind = "openai-chat"', f'base_url = "{fake.url}/v1"', "needs_key = false"]
+    lines += ["[providers.fake]", 'kind = "openai-chat"', f'base_url = "{fake.url}/v1"']
     (folder / "agent.toml").write_text("\n".join(lines) + "\n")
     (folder / "agent.toml").chmod(0o600)
 

@@ -559,7 +559,7 @@ def _models(face: Face, arguments: argparse.Namespace) -> int:
         for name in names
     ]  # fmt: skip
     providers = {
-        name: held.get(name, "" if provider.needs_key else "none needed")
+        name: held.get(name, "" if provider.asks_for_key else "none needed")
         for name, provider in settings.providers.items()
     }
 

@@ -97,11 +97,11 @@ def _key(arguments: argparse.Namespace, keys: Keys, name: str, provider: Provide
     held = keys.key(name)
     if arguments.key_stdin:
         held = sys.stdin.read(8_192).strip()
-    elif asks and provider.needs_key and not held:
+    elif asks and provider.asks_for_key and not held:
         import getpass
 
         held = getpass.getpass(f"Key of {name} (not shown): ").strip()
-    if provider.needs_key and not held:
+    if provider.asks_for_key and not held:
         raise UsageError(f"there is no key for {name}", safe="Nothing was changed.",
                          mend=f"Give it with --key-stdin, or: periplus models key {name}")  # fmt: skip
     return held

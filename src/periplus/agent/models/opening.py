@@ -16,25 +16,39 @@ from periplus.base.errors import UsageError
 
 Kind: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses"]
 KINDS: Final[tuple[Kind, ...]] = ("anthropic", "openai-chat", "openai-responses")
-_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OUTPUT_MAX: Final = 32_000  # asked for at once; a longer answer is continued
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a provider is and what it speaks. ``extra`` goes into the body of each request as it is."""
+    """Where a provider is and what it speaks. ``extra`` goes into the body of each request as it is; ``needs_key`` is None where nobody
+    said whether it needs a key.
+    """
 
     kind: Kind
     base_url: str
-    needs_key: bool = True
+    needs_key: bool | None = None
     window: int = 0
     output: int = 0
     extra: dict[str, Any] = {}
+
+    @property
+    def asks_for_key(self) -> bool:
+        """Whether nothing is sent without a key: as it was said, else wherever the provider is not this machine."""
+        if self.needs_key is not None:
+            return self.needs_key
+        from periplus.context.address import is_loopback
+
+        try:
+            host = urlsplit(self.base_url).hostname or ""
+        except ValueError:  # no address: told when it is opened
+            return True
+        return not is_loopback(host)
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = {
     "anthropic": Provider(kind="anthropic", base_url="https://api.anthropic.com"),
     "openai": Provider(kind="openai-responses", base_url="https://api.openai.com/v1"),
-    "local": Provider(kind="openai-chat", base_url="http://127.0.0.1:11434/v1", needs_key=False),
+    "local": Provider(kind="openai-chat", base_url="http://127.0.0.1:11434/v1"),
 }
 
 
@@ -72,7 +86,7 @@ def open_model(
         raise UsageError(
             f"there is no provider {name.provider!r}", safe="Nothing was sent.", mend=f"Known are {known}."
         )
-    if provider.needs_key and not key:
+    if provider.asks_for_key and not key:
         raise UsageError(f"there is no key for {name.provider}", safe="Nothing was sent.",
                          mend=f"Give one: periplus models key {name.provider}")  # fmt: skip
     _check_address(name.provider, provider, key)
@@ -146,6 +160,8 @@ def _check_installed(provider: Provider) -> None:
 
 def _check_address(name: str, provider: Provider, key: str) -> None:
     """A key goes over TLS, or stays on this machine."""
+    from periplus.context.address import is_loopback
+
     try:
         parts = urlsplit(provider.base_url)
         host = parts.hostname or ""
@@ -154,6 +170,6 @@ def _check_address(name: str, provider: Provider, key: str) -> None:
     if not host or parts.scheme not in ("http", "https") or parts.username or parts.query:
         raise UsageError(f"{name}: {provider.base_url!r} is no address of a provider", safe="Nothing was sent.",
                          mend="Write it as https://host/path, without a key in it.")  # fmt: skip
-    if key and parts.scheme == "http" and host not in _LOCAL_HOSTS:
+    if key and parts.scheme == "http" and not is_loopback(host):
         raise UsageError(f"{name}: a key would go to {host} without TLS", safe="Nothing was sent.",
                          mend="Use https, or a provider that needs no key.")  # fmt: skip
