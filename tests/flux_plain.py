@@ -69,7 +69,7 @@ def encode_step(name, *values):
 
 def encode(begin, steps, status, drawn=None):
     agent, trail_id, ts = begin
-    texts = {text for text in (agent, trail_id) if text}
+    texts = {agent, trail_id}
     out = bytes((0xA0, agent_byte(agent) if drawn is None else drawn))
     out += (u32(key(trail_id)) if trail_id else bytes(4)) + u32(ts)
     for step in steps:

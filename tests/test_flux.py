@@ -1,6 +1,7 @@
 """Version 1, byte for byte: known answers, a second codec written from the description, every kind of damage."""
 
 import hashlib
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -21,6 +22,8 @@ from periplus.trail.flux_writer import concatenate_flux, write_flux
 from periplus.trail.model import Digest, TextObject
 from periplus.trail.opcodes import FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, flux_table
 from periplus.trail.program import Program, program_of_trail, trail_of_program
+from periplus.trail.worklog import compile_worklog
+from periplus.trail.worklog_json import entries_of_program
 
 pytestmark = pytest.mark.quick
 
@@ -81,8 +84,8 @@ def sound():
 
 def test_the_smallest_trail_is_these_bytes():
     data = write_flux(Program().add_step("TRAIL_BEGIN", "", "", at_ms=0).add_step("NOP").add_step("TRAIL_END", "error"))
-    # header: A0, first byte of SHA-256(""), no id, time 0; 9F is a whole step; 3 steps, status 1; an empty table
-    assert data.data.hex(" ") == "a0 e3 00 00 00 00 00 00 00 00 9f a1 03 00 01 b0 00 00"
+    # header: A0, first byte of SHA-256(""), no id, time 0; 9F is a whole step; 3 steps, status 1; a table of the empty text
+    assert data.data.hex(" ") == "a0 e3 00 00 00 00 00 00 00 00 9f a1 03 00 01 b0 01 00 b0 e3 42 c4 00"
     assert data.left_out == ()
     reader = FluxReader(data.data)
     assert reader.is_sound
@@ -142,6 +145,27 @@ def test_each_step_has_the_slots_of_its_row():
 def test_the_page_has_the_table():
     page = (ROOT / "docs" / "formats" / "trail-v1.md").read_text(encoding="utf-8")
     assert page.partition("<!-- opcodes -->\n")[2].partition("<!-- /opcodes -->")[0] == flux_table()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("status_byte", 255), ("status_byte", 4), ("lists_empty", False)]
+)  # fmt: skip
+def test_what_only_version_1_says_is_written_again(name, value):
+    """Of the bytes themselves, through version 2, and through a worklog."""
+    program = made([("COMMENT", "x")], ("ada", "", 5), "partial")
+    setattr(program, name, value)
+    data = write_flux(program).data
+    reader = FluxReader(data)
+    assert (reader.agent, reader.trail_id) == ("ada", "")
+    again = program_of_flux(reader)
+    assert getattr(again, name) == value
+    assert again == program != made([("COMMENT", "x")], ("ada", "", 5), "partial")
+    assert write_flux(again).data == data
+    trail = trail_of_program(modernised(reader, data).program, SECRET)
+    assert write_flux(program_of_trail(TrailReader(trail))).data == data
+    log = json.dumps([*entries_of_program(again)]).encode()
+    assert write_flux(compile_worklog(log, target=1).program).data == data
+    assert write_flux(again.concatenate(again)).data[10:-20].count(b"\xa2") == 2
 
 
 # The second codec
@@ -265,9 +289,10 @@ def test_as_many_texts_as_the_format_counts_and_not_one_more():
             seen.add(plain.key(text))
             steps.append(text)
     edits = [("FILE_EDIT", *steps[at : at + 3]) for at in range(0, 65_535, 3)]
-    assert FluxReader(write_flux(made(edits, ("", "", 0))).data).is_sound
+    begin = (steps[0], steps[1], 0)
+    assert FluxReader(write_flux(made(edits, begin)).data).is_sound
     with pytest.raises(UsageError, match="over 65,535 different texts"):
-        write_flux(made([*edits, ("COMMENT", steps[65_535])], ("", "", 0)))
+        write_flux(made([*edits, ("COMMENT", steps[65_535])], begin))
 
 
 def test_numbers_keep_16_bits_and_that_is_told():
@@ -428,7 +453,7 @@ def test_totals_and_counts_that_wrapped_are_reported():
     assert FluxReader(data).step_count == 65_542
     texts = {plain.key(text): text for text in (f"text {number}" for number in range(65_600))}
     strings = sorted((key, text.encode()) for key, text in texts.items())[: 65_536 + 2]
-    many = plain.encode(("", "", 0), [], 0)[:-3] + plain.encode_table(strings)
+    many = plain.encode(("", "", 0), [], 0)[:-8] + plain.encode_table(strings)
     assert kinds_of(many) == ["wrapped"]
     assert len(list(FluxReader(many).strings())) == 65_538
 

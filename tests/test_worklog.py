@@ -342,6 +342,42 @@ def test_leniently_version_1_gets_what_it_carries():
     assert "notes" not in told
 
 
+@pytest.mark.parametrize(
+    ("begin", "step", "end", "expected"),
+    [  # what the compiler of version 1 (trail-agent) gives, but for the agent byte, which it draws
+        (
+            {"agent": "ada", "trail_id": "", "ts": "1600000000"}, {"op": "FILE_READ", "path": "a"}, 255,
+            "a0 fd 00 00 00 00 5e 5f 00 10 92 02 97 ca 12 81 a1 03 00 ff b0 03 00 97 ca 12 81 01 61 b0 e3 42 c4 00 ee fd 0d 43 03 61 64 61",
+        ),
+        (
+            {"agent": "", "trail_id": "", "ts": " +0 "}, {"op": "NOP"}, "1",
+            "a0 e3 00 00 00 00 00 00 00 00 9f a1 03 00 01 b0 01 00 b0 e3 42 c4 00",
+        ),
+        (
+            {"agent": "ada", "trail_id": "ada", "timestamp": True}, {"op": "GIT_PUSH", "repo": 2.7}, -1,
+            "a0 fd ee fd 0d 43 00 00 01 00 91 01 02 00 a1 03 00 ff b0 01 00 ee fd 0d 43 03 61 64 61",
+        ),
+        (
+            {"agent": "ada", "trail_id": "ada", "ts": "1_600"}, {"op": "LEVEL_UP", "level": "-1"}, 258,
+            "a0 fd ee fd 0d 43 00 00 40 06 99 01 ff ff a1 03 00 02 b0 01 00 ee fd 0d 43 03 61 64 61",
+        ),
+    ],
+)  # fmt: skip
+def test_leniently_version_1_gets_the_bytes_that_it_always_got(begin, step, end, expected):
+    log = json.dumps([{"op": "TRAIL_BEGIN", **begin}, step, {"op": "TRAIL_END", "status": end}]).encode()
+    result = compile_worklog(log, target=1, lenient=True)
+    assert write_flux(result.program, lenient=True).data.hex(" ") == expected
+    assert any("status" in sentence for sentence in result.told)
+    with pytest.raises(FormatError):
+        compile_worklog(log, target=1)
+
+
+def test_a_text_for_a_time_is_read_leniently_in_version_2_too():
+    log = b'[{"op": "TRAIL_BEGIN", "agent": "a", "trail_id": "b", "ts": "1600000000"}, {"op": "TRAIL_END", "status": 255}]'
+    program = compile_worklog(log, lenient=True).program
+    assert (program.started_ms, program.status) == (1_600_000_000_000, "error")
+
+
 def test_leniently_too_many_guesses_are_not_all_kept():
     assert len(compile_worklog(json.dumps([{"op": "FILE_READ"}] * 1500).encode(), lenient=True).told) == TOLD_MAX
 

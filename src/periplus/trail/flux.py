@@ -190,6 +190,16 @@ class FluxReader:
         """None where the file says none, or one that is none."""
         return FLUX_STATUSES[self._status] if self._status is not None and self._status < len(FLUX_STATUSES) else None
 
+    @property
+    def status_byte(self) -> int | None:
+        """The status as it stands in the file, one that is none included; None where the file says none."""
+        return self._status
+
+    @property
+    def lists_empty(self) -> bool:
+        """Whether the empty text stands in the table."""
+        return flux_key("") in self._place_by_key
+
     def strings(self) -> Iterator[tuple[int, str]]:
         """The strings of the table with their keys, as they stand there."""
         for place, key in enumerate(self._table.keys):
@@ -493,7 +503,9 @@ class FluxReader:
         named = [place for place in places if self._table.owns[place] >> 24 == self.agent_byte]
         unused = [place for place in places if place not in used]
         both = [place for place in named if place not in used]
-        for candidates in (both, unused, named if not unused else []):
+        # Of an empty id writers list the text, and no key in the header points to it.
+        others = unused if self._id_key else [place for place in unused if self._table.lengths[place]]
+        for candidates in (both, others, named if not others else [], unused):
             if len({self._text(place) for place in candidates}) == 1:
                 return self._text(candidates[0])
         return "" if not unused and not named and self.agent_byte == _EMPTY_AGENT else None

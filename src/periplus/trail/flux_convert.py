@@ -25,6 +25,8 @@ _FAULTS_TOLD_MAX: Final = 20
 _COMMENT_CHARS_MAX: Final = 1000  # at most 4,000 bytes: a text that needs no object store
 _CONTENT: Final = "content: "
 _AGENT_BYTE: Final = "agent byte "
+_STATUS_BYTE: Final = "status byte "
+_NOT_LISTED: Final = "The empty text is not in its table."
 _COMMENT: Final = BY_NAME["COMMENT"].code
 _FILE_WRITE: Final = BY_NAME["FILE_WRITE"].code
 _BRANCH: Final = BY_NAME["BRANCH"].code
@@ -57,7 +59,12 @@ def program_of_flux(reader: FluxReader) -> Program:
     steps = [step if step.code != TRAIL_END.code else _comment("[TRAIL_END]") for step in steps]
     steps.append(Instruction(TRAIL_END.code, (reader.status or _DAMAGED_STATUS,)))
     is_drawn = reader.agent_byte != agent_byte_of(agent)
-    return Program(steps, agent_byte=reader.agent_byte if is_drawn else None)
+    return Program(
+        steps,
+        agent_byte=reader.agent_byte if is_drawn else None,
+        status_byte=reader.status_byte if reader.status is None else None,
+        lists_empty=reader.lists_empty or "" not in (reader.agent, reader.trail_id),
+    )
 
 
 def modernised(reader: FluxReader, data: bytes) -> Modernised:
@@ -69,19 +76,30 @@ def modernised(reader: FluxReader, data: bytes) -> Modernised:
     steps.append(program.steps[-1])
     source = Digest("sha256", hashlib.sha256(data).digest())
     header = Header("", "", tool=FLUX_TOOL, tool_version="1", source=source)
-    return Modernised(Program(steps, header=header, agent_byte=program.agent_byte), told)
+    converted = Program(
+        steps,
+        header=header,
+        agent_byte=program.agent_byte,
+        status_byte=program.status_byte,
+        lists_empty=program.lists_empty,
+    )
+    return Modernised(converted, told)
 
 
 def for_flux(program: Program) -> Program:
     """``program`` as version 1 would say it, where it came from there; any other as it is."""
     if program.header is None or program.header.tool != FLUX_TOOL or not program.is_valid:
         return program
-    agent_byte = program.agent_byte
+    agent_byte, status_byte, lists_empty = program.agent_byte, program.status_byte, program.lists_empty
     steps = []
     for step in program.steps[1:-1]:
         if step.code == _COMMENT and step.source is None:
-            found = re.search(rf"{_AGENT_BYTE}([0-9a-f]{{2}})\b", str(step.operands[0]))
+            told = str(step.operands[0])
+            found = re.search(rf"{_AGENT_BYTE}([0-9a-f]{{2}})\b", told)
             agent_byte = int(found[1], 16) if found else agent_byte
+            found = re.search(rf"{_STATUS_BYTE}([0-9a-f]{{2}})\b", told)
+            status_byte = int(found[1], 16) if found else status_byte
+            lists_empty = lists_empty and _NOT_LISTED not in told
             continue
         operands, note = step.operands, step.note
         if step.code == _FILE_WRITE and isinstance(note, str) and note.startswith(_CONTENT):
@@ -89,7 +107,12 @@ def for_flux(program: Program) -> Program:
         outcome = "ok" if step.outcome == "unknown" else step.outcome
         at_ms = None if step.at_ms == program.started_ms else step.at_ms
         steps.append(step._replace(operands=operands, note=note, outcome=outcome, source=None, at_ms=at_ms))
-    return Program([program.steps[0], *steps, program.steps[-1]], agent_byte=agent_byte)
+    return Program(
+        [program.steps[0], *steps, program.steps[-1]],
+        agent_byte=agent_byte,
+        status_byte=status_byte,
+        lists_empty=lists_empty,
+    )
 
 
 def digest_of_text(text: str) -> Digest | None:
@@ -143,6 +166,10 @@ def _told(reader: FluxReader, program: Program) -> list[str]:
         told.append("Which of its strings names the agent cannot be told.")
     if program.agent_byte is not None:
         told.append(f"Its {_AGENT_BYTE}{program.agent_byte:02x} is not that of the agent's name.")
+    if program.status_byte is not None:
+        told.append(f"Its {_STATUS_BYTE}{program.status_byte:02x} is none of the four.")
+    if not program.lists_empty:
+        told.append(_NOT_LISTED)
     for fault in reader.faults[:_FAULTS_TOLD_MAX]:
         step = "" if fault.step is None else f" (step {fault.step})"
         told.append(f"Damage at byte {fault.offset}{step}: {fault.text}.")

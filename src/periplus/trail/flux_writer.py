@@ -62,12 +62,13 @@ def write_flux(program: Program, *, lenient: bool = False) -> FluxFile:
             "step 0 TRAIL_BEGIN: agent and trail_id: version 1 carries texts of 255 bytes", safe=_SAFE, mend=_MEND
         )
     out = bytearray((TRAIL_BEGIN.code, agent_byte_of(agent) if program.agent_byte is None else program.agent_byte))
-    id_key = strings.key(trail_id, "step 0 TRAIL_BEGIN: trail_id") if trail_id else 0
+    id_key = strings.key(trail_id, "step 0 TRAIL_BEGIN: trail_id") if trail_id or program.lists_empty else 0
+    id_key = id_key if trail_id else 0
     if trail_id and not id_key:
         raise UsageError(
             "step 0 TRAIL_BEGIN: trail_id: its key is 0, which stands for none", safe=_SAFE, mend="Change it."
         )
-    if agent:
+    if agent or program.lists_empty:
         strings.key(agent, "step 0 TRAIL_BEGIN: agent")
     seconds = flux_seconds(program.started_ms or 0, "step 0 TRAIL_BEGIN: ts", told)
     out += _FOUR.pack(id_key >> 16, id_key & 0xFFFF, seconds >> 16, seconds & 0xFFFF)
@@ -75,7 +76,7 @@ def write_flux(program: Program, *, lenient: bool = False) -> FluxFile:
         _write_step(out, step, f"step {number} {opcode_name(step.code)}", strings, told, lenient=lenient)
     out.append(TRAIL_END.code)
     out += len(program.steps).to_bytes(2, "little")
-    out.append(FLUX_STATUSES.index(program.status))
+    out.append(FLUX_STATUSES.index(program.status) if program.status_byte is None else program.status_byte)
     out += strings.table()
     return FluxFile(bytes(out), (*told, *_losses(program)))
 

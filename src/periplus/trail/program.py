@@ -60,11 +60,12 @@ class Instruction(NamedTuple):
 
 class Program:
     """Steps in their order. ``header`` has what version 2 says of a run beside agent, trail id and beginning;
-    ``sections`` those of a version 2 file that a program does not look into; ``agent_byte`` is version 1's, where it is
-    not the first byte of SHA-256(agent).
+    ``sections`` those of a version 2 file that a program does not look into. Of version 1 are ``agent_byte``, where it is
+    not the first byte of SHA-256(agent), ``status_byte``, where it is none of the four statuses, and ``lists_empty``, false
+    where agent or trail id is empty and the table of strings does not have it.
     """
 
-    __slots__ = ("agent_byte", "header", "sections", "steps")
+    __slots__ = ("agent_byte", "header", "lists_empty", "sections", "status_byte", "steps")
 
     def __init__(
         self,
@@ -73,11 +74,15 @@ class Program:
         header: Header | None = None,
         sections: Mapping[int, bytes] | None = None,
         agent_byte: int | None = None,
+        status_byte: int | None = None,
+        lists_empty: bool = True,
     ) -> None:
         self.steps = list(steps)
         self.header = header
         self.sections = dict(sections or {})
         self.agent_byte = agent_byte
+        self.status_byte = status_byte
+        self.lists_empty = lists_empty
 
     def add_step(
         self,
@@ -149,7 +154,13 @@ class Program:
         """
         self.require_valid()
         other.require_valid()
-        return Program([*self.steps[:-1], *other.steps[1:]], header=self.header, agent_byte=self.agent_byte)
+        return Program(
+            [*self.steps[:-1], *other.steps[1:]],
+            header=self.header,
+            agent_byte=self.agent_byte,
+            status_byte=other.status_byte,
+            lists_empty=self.lists_empty,
+        )
 
     def fingerprint(self) -> bytes:
         """SHA-256 over everything that the program says, every text included."""
@@ -165,6 +176,8 @@ class Program:
             _append(out, tuple(step))
             hasher.update(out)
             out.clear()
+        if self.status_byte is not None or not self.lists_empty:
+            _append(out, (self.status_byte, int(self.lists_empty)))
         hasher.update(out)
         return hasher.digest()
 

@@ -39,6 +39,7 @@ from periplus.trail.worklog_values import SAFE, Fields, WorklogValues, hexadecim
 Target: TypeAlias = Literal[1, 2]
 
 _MEND_BEGIN: Final = "Say it in an entry of TRAIL_BEGIN, or with --agent and --trail-id."
+_NO_STATUS: Final[Status] = "partial"  # as a status that is none is read
 _MEND_END: Final = "Say it in an entry of TRAIL_END, or with --status."
 _AGENT: Final = "unknown"
 _TRAIL_ID: Final = "untitled"
@@ -116,13 +117,21 @@ class _Compiler:
             else:
                 steps.append(self._step(opcode, fields, where))
         first, header, sections, secret, agent_byte = self._begin(begin)
-        last = self._end(end, begin)
+        lists_empty = begin.take("lists_empty") is not False
+        last, status_byte = self._end(end, begin)
         for fields in (begin, end):
             self._check_rest(fields)
         limit -= (opened < 0) + (closed < 0)
         if len(raw) > limit:
             raise FormatError(f"entries: {len(raw):,} and beginning and end, over {limit + 2:,} steps", safe=SAFE)
-        program = Program([first, *steps, last], header=header, sections=sections, agent_byte=agent_byte)
+        program = Program(
+            [first, *steps, last],
+            header=header,
+            sections=sections,
+            agent_byte=agent_byte,
+            status_byte=status_byte,
+            lists_empty=lists_empty,
+        )
         return Compiled(program, tuple(self._values.told), self._values.masked, secret)
 
     # Entries
@@ -293,7 +302,8 @@ class _Compiler:
             found["parents"] = tuple(self._values.digest(one, f"{where}[{place}]") for place, one in enumerate(parents))
         return Header("", "", **found) if found else None
 
-    def _end(self, fields: Fields, begin: Fields) -> Instruction:
+    def _end(self, fields: Fields, begin: Fields) -> tuple[Instruction, int | None]:
+        """The last step; beside it version 1's byte for a status that is none."""
         fields.take("steps")  # version 1's own count, which whoever wrote the log cannot know better
         for key in ("desc", "note", "ts"):
             fields.take(key)
@@ -302,18 +312,27 @@ class _Compiler:
         if value is None and "status" in begin.values:
             value, where = begin.values["status"], begin.where("status")
         begin.take("status")
+        byte = self._values.integer(fields, "status_byte", len(STATUSES), 255)
         if self._facts.status is not None:
-            value = self._facts.status
+            value, byte = self._facts.status, None
         status: Status | None = None
         if isinstance(value, str):
             status = next((known for known in STATUSES if known == value.strip().lower()), None)
         elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(STATUSES):
             status = STATUSES[value]
+        number = None if status is not None or self._target != 1 else whole_number(value)
+        if number is not None:
+            number &= 0xFF
+            is_one = number < len(STATUSES)
+            status, byte = (STATUSES[number], None) if is_one else (_NO_STATUS, number)
+            self._values.guess(
+                f"{where}: {name_of(value)} is none of {', '.join(STATUSES)}", f"{number} is written", _MEND_END
+            )
         if status is None:
             status = "success" if value is None else "error"
             wrong = "required" if value is None else f"one of {', '.join(STATUSES)} was expected"
             self._values.guess(f"{where or 'status'}: {wrong}", f"{status!r} is taken", _MEND_END)
-        return Instruction(TRAIL_END.code, (status,))
+        return Instruction(TRAIL_END.code, (status,)), byte
 
     # Values
 
@@ -338,7 +357,9 @@ class _Compiler:
         if operand.kind == "json" and not isinstance(value, str) and not is_marked:
             return self._values.json(value, where)
         is_number = opcode.flux is not None and place < len(opcode.flux) and opcode.flux[place].kind == "n"
-        if is_number and isinstance(value, int) and not isinstance(value, bool):
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        is_read = self._target == 1 and self._values.lenient and whole_number(value) is not None
+        if is_number and (is_whole or is_read):
             return str(self._values.number(value, where, is_signed=False))
         return self._values.text(value, where)
 

@@ -153,7 +153,9 @@ def entries_of_program(program: Program, secret: bytes | None = None) -> Iterato
         if step.code == TRAIL_BEGIN.code:
             yield _begin_entry(program, step, secret)
         elif step.code == TRAIL_END.code:
-            yield {"op": TRAIL_END.name, "status": step.operands[0] if step.operands else None}
+            status: dict[str, Any] = {"status": step.operands[0] if step.operands else None}
+            byte = {} if program.status_byte is None else {"status_byte": program.status_byte}
+            yield {"op": TRAIL_END.name} | status | byte
         else:
             yield _entry(step, is_flux=program.header is None)
 
@@ -182,6 +184,8 @@ def _begin_entry(program: Program, step: Instruction, secret: bytes | None) -> d
         entry["at_ms"] = step.at_ms
     if program.agent_byte is not None:
         entry["agent_byte"] = program.agent_byte
+    if not program.lists_empty:
+        entry["lists_empty"] = False
     if program.header is not None:
         entry.update(_header(program.header))
     if secret is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = ["SAFE", "TOLD_MAX", "Fields", "WorklogValues", "hexadecimal", "name_of", "whole_number"]
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from periplus.trail.worklog_json import TEXT_OBJECT, WITHHELD
 
 TOLD_MAX: Final = 1000
 SAFE: Final = "Nothing was written."
+_DIGITS_MAX: Final = 21
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*")  # as version 1 read numbers
 _JSON_DEPTH_MAX: Final = 64
 _BARE_DIGESTS: Final[dict[int, DigestAlgorithm]] = {64: "sha256", 40: "git-sha1"}
 
@@ -152,7 +155,12 @@ class WorklogValues:
             return None
         if (type(value) is int or type(value) is float) and layout.CLOCK_MS_MIN <= 1000 * value <= layout.CLOCK_MS_MAX:
             return round(1000 * value)
-        self.guess(f"{where}: seconds since 1970 were expected, not {name_of(value)}", "left out")
+        wrong = f"{where}: seconds since 1970 were expected, not {name_of(value)}"
+        seconds = None if isinstance(value, float) else whole_number(value)
+        if seconds is not None and layout.CLOCK_MS_MIN <= 1000 * seconds <= layout.CLOCK_MS_MAX:
+            self.guess(wrong, f"{seconds} is taken")
+            return 1000 * seconds
+        self.guess(wrong, "left out")
         return None
 
     def choice(self, fields: Fields, key: str, known: tuple[Any, ...], default: Any) -> Any:
@@ -209,9 +217,9 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, float) and abs(value) < 2**63:
         return int(value)
     if isinstance(value, str):
-        digits = value.strip().removeprefix("-")
-        if digits.isascii() and digits.isdigit() and len(digits) <= 20:
-            return int(value)
+        text = value.strip()
+        if len(text) <= _DIGITS_MAX and _WHOLE.fullmatch(text):
+            return int(text)
     return None
 
 
