@@ -184,3 +184,86 @@ def test_what_an_old_peer_pushes_is_checked_as_any_other(peer, folder):
     store = DiskStore(str(folder))
     assert store.refs() == {}
     store.close()
+
+
+def streamed(peer, form):
+    """The chunks that answer a STREAM."""
+    peer.ask(STREAM, form)
+    chunks = []
+    while (answer := peer.answer())[0] == 0x82:
+        chunks.append(answer[1])
+    assert answer == (0x83, {"status": "complete"})
+    return chunks
+
+
+def contents(form):
+    return [atom["content"] for atom in form["atoms"]]
+
+
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts}
+
+
+def test_a_delta_is_expanded_over_its_base_and_not_kept(peer, folder):
+    _, ack = peer.asks(PUSH, push_of([Atom("one"), Atom("two"), Atom("three")]))
+    root = ack["hash"]
+    before = files_of(folder)
+    delta = push_of(
+        [], root, delta_atoms=[form_of(Atom("two"), relevance_score=1.0), form_of(Atom("low"), relevance_score=0.1)],
+        removed_hashes=[atom_alias(Atom("one")), "f" * 16],
+    )  # fmt: skip
+    kind, form = peer.asks(EXPAND, {"context": delta, "relevance_threshold": 0.2})
+    child = context_alias(root, map(atom_alias, (Atom("two"), Atom("low"))))
+    assert kind == 0x81
+    assert contents(form) == ["two", "three"]
+    assert form["expansion_path"] == [root, child]
+    assert form["type_summary"] == {"String": 2}
+    assert form["total_tokens"] == 2
+    chunks = streamed(peer, {"context": delta})
+    assert [contents(chunk) for chunk in chunks] == [["two", "three", "low"]]
+    assert peer.asks(EXPAND, {"context": child})[0] == 0xFF
+    assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("base_size", [0, 37])
+def test_a_delta_comes_as_it_would_if_it_had_been_pushed(peer, folder, base_size):
+    base = None
+    if base_size:
+        _, ack = peer.asks(PUSH, push_of(atoms(base_size)))
+        base = ack["hash"]
+    given = [form_of(atom, relevance_score=place % 7 / 7) for place, atom in enumerate(atoms(23, first=30))]
+    own = Atom("only in a molecule")
+    molecules = [{"atoms": [form_of(own), atom_alias(atoms(1, first=30)[0])], "relations": {"r": [[0, 1]]}}]
+    removed = [atom_alias(atom) for atom in atoms(5)] if base else []
+    delta = push_of([], base, delta_atoms=given, delta_molecules=molecules, removed_hashes=removed)
+    told, chunks = peer.asks(EXPAND, {"context": delta}), streamed(peer, {"context": delta, "relevance_threshold": 0.3})
+    _, ack = peer.asks(PUSH, delta)
+    assert told == peer.asks(EXPAND, {"context": ack["hash"]})
+    assert told[0] == 0x81
+    assert chunks == streamed(peer, {"context": ack["hash"], "relevance_threshold": 0.3})
+    assert {len(chunk["atoms"]) for chunk in chunks[:-1]} == {10}
+    relevance = [atom["relevance"] for chunk in chunks for atom in chunk["atoms"]]
+    assert relevance == sorted(relevance, reverse=True)
+    assert min(relevance) >= 0.3
+
+
+def test_an_empty_delta_and_a_wrong_one_are_answered(peer, folder):
+    kind, form = peer.asks(EXPAND, {"context": push_of([])})
+    assert (kind, form["atoms"], form["expansion_path"]) == (0x81, [], [context_alias(None, [])])
+    assert contents(streamed(peer, {"context": push_of([])})[0]) == []
+    for wrong, field in [
+        (push_of([], delta_atoms=[{"type_sig": "String"}]), "context.delta_atoms[0].content"),
+        (push_of([], removed_hashes=["x"]), "context.removed_hashes[0]"),
+        (push_of([], base="x"), "context.base_hash"),
+        ([], "context"),
+    ]:
+        for kind in (EXPAND, STREAM):
+            assert peer.asks(kind, {"context": wrong}) == (
+                0xFF, {"error": f"The request is not of the form of version 1: {field}."},
+            )  # fmt: skip
+    assert peer.asks(EXPAND, {"context": push_of([Atom("x")], "0" * 16)})[0] == 0xFF
+    assert "atoms[1]" in peer.asks(STREAM, {"context": push_of([Atom("x"), Atom("x")])})[1]["error"]
+    same = [Atom("24d6a28bf2f2f216"), Atom("873949c414909b65")]
+    _, ack = peer.asks(PUSH, push_of(same))
+    kind, form = peer.asks(EXPAND, {"context": push_of([], ack["hash"], removed_hashes=[atom_alias(same[0])])})
+    assert "more than one" in form["error"]

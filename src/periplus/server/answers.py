@@ -59,7 +59,7 @@ from periplus.context.wire.payloads import (
     Watch,
     filters_of,
 )
-from periplus.context.wire.v1_payloads import V1Push, V1Query, V1Request
+from periplus.context.wire.v1_payloads import V1Expand, V1Push, V1Query, V1Request, V1Stream
 from periplus.server.aliases import AliasIndex
 from periplus.server.quota import Share, Unreferenced
 from periplus.server.refusal import Refused
@@ -142,6 +142,8 @@ def is_long(body: Request | V1Request) -> bool:
     """Whether a single step of it may take long: all of a context is searched, or checked, or a history walked."""
     if isinstance(body, RefsRequest):
         return body.update is not None  # who only wants to know where refs stand does not wait for all queries
+    if isinstance(body, V1Expand | V1Stream):
+        return not isinstance(body.context, str) and bool(body.context.removed)
     return isinstance(body, QueryRequest | PushContext | Have | Prove | V1Query | V1Push)
 
 

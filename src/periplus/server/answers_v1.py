@@ -1,18 +1,37 @@
 """What a context server does for the requests of version 1 peers, which know short hashes only.
 
-A push becomes a context over the one that its base's short hash stands for, and a ref keeps it (``server.aliases``). A query that
-names no context asks the ref ``main``, or the only ref that there is.
+A push becomes a context over the one that its base's short hash stands for, and a ref keeps it (``server.aliases``). A delta that is
+only to be expanded is laid over its base as that is read, and nothing of it is kept. A query that names no context asks the ref
+``main``, or the only ref that there is.
 """
 
 from __future__ import annotations
 
 __all__ = ["answers_v1"]
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import closing
 from typing import Final, assert_never
 
 from periplus.context.alias import atom_alias, context_alias
-from periplus.context.model import ChunkLimits, Context, Expansion, Molecule, atom_digest
+from periplus.context.model import (
+    DEFAULT_LIMITS,
+    RELEVANCE_MAX,
+    Atom,
+    Chunk,
+    ChunkLimits,
+    Context,
+    Entry,
+    Expansion,
+    Molecule,
+    OrderKey,
+    Oversize,
+    atom_digest,
+    order_key,
+)
+from periplus.context.validation import prepare
 from periplus.context.wire.payloads import StreamEnd
 from periplus.context.wire.v1_payloads import V1Expand, V1Molecule, V1Push, V1Query, V1Request, V1Stream
 from periplus.server.aliases import V1_REFS, AliasIndex, v1_ref
@@ -50,10 +69,12 @@ def _usual(bench: Bench) -> bytes:
 
 
 def _expand(bench: Bench, index: AliasIndex, stream: int, body: V1Expand) -> Iterator[Step]:
-    digest = index.context(body.context)
     entries = []
     size = 0
-    for chunk in bench.library.stream(digest):
+    for chunk in _chunks(bench, index, body.context, DEFAULT_LIMITS):
+        if chunk is None:
+            yield REST
+            continue
         if chunk.over:
             raise Refused("too_large", "an atom fits no answer")
         passing = [entry for entry in chunk.entries if entry.atom.relevance >= body.min_relevance]
@@ -65,26 +86,99 @@ def _expand(bench: Bench, index: AliasIndex, stream: int, body: V1Expand) -> Ite
             break  # all that follow are less relevant
         yield REST
     path = []
-    at: bytes | None = digest
+    at: bytes | None
+    if isinstance(body.context, str):
+        at = index.context(body.context)
+    else:
+        path.append(_alias_of(body.context))
+        at = None if body.context.base is None else index.context(body.context.base)
     while at is not None:
         path.append(index.alias_of(at))
         if len(path) > PATH_MAX:
             raise Refused("too_large", "the chain fits no answer")
         at = bench.library.header(at).base
     path.reverse()
-    yield Step(lambda machine: machine.send_expansion(stream, Expansion(digest, entries), path=path))
+    yield Step(lambda machine: machine.send_expansion(stream, Expansion(b"", entries), path=path))
 
 
 def _stream(bench: Bench, index: AliasIndex, stream: int, body: V1Stream, limits: ChunkLimits) -> Iterator[Step]:
-    chunks = bench.library.stream(index.context(body.context), limits=limits)
+    chunks = _chunks(bench, index, body.context, limits)
     try:
         for chunk in chunks:
+            if chunk is None:
+                yield REST
+                continue
             yield chunk_step(stream, chunk)
             if chunk.entries and chunk.entries[-1].atom.relevance < body.min_relevance:
                 break  # all that follow are less relevant
         yield end_step(stream, StreamEnd())
     finally:
         chunks.close()
+
+
+def _chunks(
+    bench: Bench, index: AliasIndex, context: str | V1Push, limits: ChunkLimits
+) -> Generator[Chunk | None, None, None]:
+    """The atoms of a context, or of a delta over its base, the most relevant first; None where others may have their turn."""
+    if isinstance(context, str):
+        yield from bench.library.stream(index.context(context), limits=limits)
+        return
+    base = None if context.base is None else index.context(context.base)
+    below: dict[str, set[bytes]] = {}
+    if base is not None and context.removed:
+        for _ in index.find_below(base, {*context.removed}, below):
+            yield None
+    # What is not there needs no removing: version 1 passed it over where it expanded.
+    removed = {
+        _one(below, alias, f"context.removed_hashes[{place}]")
+        for place, alias in enumerate(context.removed)
+        if alias in below
+    }
+    prepared = prepare(Context(atoms=(*context.atoms, *_atoms_of_molecules(context))))
+    own = [Entry(digest, atom, b"") for digest, atom in zip(prepared.atom_digests, prepared.context.atoms, strict=True)]
+    yield from _laid_over(bench, base, own, removed.union(prepared.atom_digests), limits)
+
+
+def _laid_over(
+    bench: Bench, base: bytes | None, own: list[Entry], hidden: AbstractSet[bytes], limits: ChunkLimits
+) -> Iterator[Chunk]:
+    """``own`` and what is in ``base`` and not ``hidden``, in their order."""
+    waiting = deque(sorted(own, key=_key))
+    total, start = len(own), 0
+    if base is not None:
+        total += bench.library.header(base).live - len(bench.library.find(base, hidden))
+        with closing(bench.library.stream(base, limits=limits)) as chunks:
+            for chunk in chunks:
+                entries: list[Entry] = []
+                for entry in chunk.entries:
+                    while waiting and _key(waiting[0]) < _key(entry):
+                        entries.append(waiting.popleft())
+                    if entry.digest not in hidden:
+                        entries.append(entry)
+                over = tuple(one for one in chunk.over if one.digest not in hidden)
+                yield _chunk(start, entries, total, over)
+                start += len(entries)
+    yield _chunk(start, [*waiting], total, ())
+
+
+def _chunk(start: int, entries: list[Entry], total: int, over: tuple[Oversize, ...]) -> Chunk:
+    progress = RELEVANCE_MAX * (start + len(entries)) // max(total, 1)
+    return Chunk(0, start, tuple(entries), 0, progress, is_final=False, over=over)
+
+
+def _key(entry: Entry) -> OrderKey:
+    return order_key(entry.digest, entry.atom)
+
+
+def _atoms_of_molecules(given: V1Push) -> list[Atom]:
+    """The atoms that only molecules have, each once."""
+    atoms = {atom_digest(atom): atom for one in given.molecules for atom in one.atoms if not isinstance(atom, str)}
+    own = set(map(atom_digest, given.atoms))
+    return [atom for digest, atom in atoms.items() if digest not in own]
+
+
+def _alias_of(given: V1Push) -> str:
+    return context_alias(given.base, map(atom_alias, given.atoms))
 
 
 def _push(bench: Bench, index: AliasIndex, stream: int, body: V1Push) -> Iterator[Step]:
@@ -96,11 +190,7 @@ def _push(bench: Bench, index: AliasIndex, stream: int, body: V1Push) -> Iterato
         for _ in index.find_below(base, wanted, below):
             yield REST
     yield REST
-    atoms = {
-        atom_digest(atom): atom for molecule in body.molecules for atom in molecule.atoms if not isinstance(atom, str)
-    }
-    own = set(map(atom_digest, body.atoms))
-    extra = [atom for digest, atom in atoms.items() if digest not in own]
+    extra = _atoms_of_molecules(body)
     here = {atom_alias(atom): {atom_digest(atom)} for atom in (*body.atoms, *extra)}
     added = {digest for digests in here.values() for digest in digests}
     known = below | here
@@ -113,7 +203,7 @@ def _push(bench: Bench, index: AliasIndex, stream: int, body: V1Push) -> Iterato
         body.metadata | body.noted,
     )
     digest = bench.library.commit(context)
-    alias = context_alias(body.base, map(atom_alias, body.atoms))
+    alias = _alias_of(body)
     bench.library.set_ref(v1_ref(alias, digest), digest)
     yield Step(lambda machine: machine.send_ack(stream))
 

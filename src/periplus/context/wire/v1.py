@@ -121,7 +121,7 @@ class V1Side:
             return read_query(form)
         if kind == _PUSH:
             return read_push(form, atoms_max=self._limits.atoms)
-        context, least = read_target(form)
+        context, least = read_target(form, atoms_max=self._limits.atoms)
         return V1Expand(context, least) if kind == _EXPAND else V1Stream(context, least)
 
     # Answers

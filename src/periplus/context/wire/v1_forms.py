@@ -105,10 +105,12 @@ def _type_form(signature: TypeSignature) -> dict[str, object]:
 # In
 
 
-def read_target(form: object) -> tuple[str, int]:
-    """What EXPAND and STREAM ask for: the context's short hash, the least relevance in millionths."""
+def read_target(form: object, *, atoms_max: int) -> tuple[str | V1Push, int]:
+    """What EXPAND and STREAM ask for: the context's short hash, or a delta itself, and the least relevance in millionths."""
     body = _map(form, "request")
-    return _alias(body.get("context"), "context"), _share(body.get("relevance_threshold", 0.0), "relevance_threshold")
+    given = body.get("context")
+    context = _delta(given, "context.", atoms_max) if isinstance(given, dict) else _alias(given, "context")
+    return context, _share(body.get("relevance_threshold", 0.0), "relevance_threshold")
 
 
 def read_query(form: object) -> V1Query:
@@ -133,20 +135,24 @@ def read_query(form: object) -> V1Query:
 
 
 def read_push(form: object, *, atoms_max: int) -> V1Push:
-    body = _map(form, "request")
+    return _delta(_map(form, "request"), "", atoms_max)
+
+
+def _delta(body: Form, path: str, atoms_max: int) -> V1Push:
+    """``path`` stands before the names of its fields in errors."""
     notes = Notes()
     base = body.get("base_hash")
-    forms = _list(body.get("delta_atoms", []), "delta_atoms")
-    molecules = _list(body.get("delta_molecules", []), "delta_molecules")
-    removed = _list(body.get("removed_hashes", []), "removed_hashes")
+    forms = _list(body.get("delta_atoms", []), f"{path}delta_atoms")
+    molecules = _list(body.get("delta_molecules", []), f"{path}delta_molecules")
+    removed = _list(body.get("removed_hashes", []), f"{path}removed_hashes")
     if len(forms) + len(molecules) > atoms_max:
-        raise FormError("delta_atoms")
+        raise FormError(f"{path}delta_atoms")
     return V1Push(
-        None if base is None else _alias(base, "base_hash"),
-        tuple(_atom(one, f"delta_atoms[{place}]", notes) for place, one in enumerate(forms)),
-        tuple(_molecule(one, f"delta_molecules[{place}]", notes) for place, one in enumerate(molecules)),
-        tuple(_alias(one, f"removed_hashes[{place}]") for place, one in enumerate(removed)),
-        _metadata(body.get("compression_metadata") or {}, "compression_metadata"),
+        None if base is None else _alias(base, f"{path}base_hash"),
+        tuple(_atom(one, f"{path}delta_atoms[{place}]", notes) for place, one in enumerate(forms)),
+        tuple(_molecule(one, f"{path}delta_molecules[{place}]", notes) for place, one in enumerate(molecules)),
+        tuple(_alias(one, f"{path}removed_hashes[{place}]") for place, one in enumerate(removed)),
+        _metadata(body.get("compression_metadata") or {}, f"{path}compression_metadata"),
         notes.as_metadata(),
     )
 

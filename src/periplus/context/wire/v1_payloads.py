@@ -21,36 +21,6 @@ class _V1(msgspec.Struct, frozen=True):
     """Checked and brought to the units of version 2."""
 
 
-class V1Expand(_V1, frozen=True):
-    context: str
-    min_relevance: int = 0
-
-    def as_v2(self, digest: bytes) -> ExpandRequest:
-        return ExpandRequest(digest)
-
-
-class V1Stream(_V1, frozen=True):
-    """Chunks are cut by the machine: 10 atoms and at most 500 tokens, counted the old way."""
-
-    context: str
-    min_relevance: int = 0
-
-    def as_v2(self, digest: bytes) -> StreamRequest:
-        return StreamRequest(digest, filter=Filter(min_relevance=self.min_relevance) if self.min_relevance else None)
-
-
-class V1Query(_V1, frozen=True):
-    """``context`` is empty where the request named none."""
-
-    filter: Filter
-    text: str = ""
-    limit: int = 100
-    context: str = ""
-
-    def as_v2(self, digest: bytes) -> QueryRequest:
-        return QueryRequest(digest, text=self.text, filter=self.filter, limit=self.limit)
-
-
 class V1Molecule(_V1, frozen=True):
     """``atoms`` are short hashes, or atoms of its own, which the push has then among its atoms as well."""
 
@@ -69,6 +39,38 @@ class V1Push(_V1, frozen=True):
     removed: tuple[str, ...]
     metadata: dict[str, JSONValue]
     noted: dict[str, JSONValue]
+
+
+class V1Expand(_V1, frozen=True):
+    """``context`` is a short hash, or a delta itself, which is expanded over its base and not kept."""
+
+    context: str | V1Push
+    min_relevance: int = 0
+
+    def as_v2(self, digest: bytes) -> ExpandRequest:
+        return ExpandRequest(digest)
+
+
+class V1Stream(_V1, frozen=True):
+    """Chunks are cut by the machine: 10 atoms and at most 500 tokens, counted the old way. ``context`` as in V1Expand."""
+
+    context: str | V1Push
+    min_relevance: int = 0
+
+    def as_v2(self, digest: bytes) -> StreamRequest:
+        return StreamRequest(digest, filter=Filter(min_relevance=self.min_relevance) if self.min_relevance else None)
+
+
+class V1Query(_V1, frozen=True):
+    """``context`` is empty where the request named none."""
+
+    filter: Filter
+    text: str = ""
+    limit: int = 100
+    context: str = ""
+
+    def as_v2(self, digest: bytes) -> QueryRequest:
+        return QueryRequest(digest, text=self.text, filter=self.filter, limit=self.limit)
 
 
 V1Request: TypeAlias = V1Expand | V1Stream | V1Query | V1Push
