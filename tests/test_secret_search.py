@@ -18,13 +18,8 @@ HOOK = "whs" + "ec_" + "Hs6Jf3Gy5Mpq7Zt0Xw2Lk9Vb4Nc8Rd1"
 MODEL = "xa" + "i-" + "Vb4Nc8Rd1Hs6Jf3Gy5Mpq7Zt0Xw2Lk9" * 2
 SPOOLED = "r8" + "_" + "Jf3Gy5Mpq7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy"
 CLONED = "da" + "pi" + "3fa94c1be07d52a86b1fc09e4d7728ab"
-PEM = (
-    "-----BEGIN RSA PRIVATE"
-    + " KEY-----\n"
-    + "MIIEpAIBAAKCAQEAq7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy5Mpq7Zt0Xw2Lk9Vb4N\n" * 3
-    + "-----END RSA PRIVATE"
-    + " KEY-----"
-)
+LINE = "MIIEpAIBAAKCAQEAq7Zt0Xw2Lk9Vb4Nc8Rd1Hs6Jf3Gy5Mpq7Zt0Xw2Lk9Vb4N\n"
+PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{LINE * 3}-----END RSA {'PRIVATE'} KEY-----"
 
 
 @pytest.fixture
