@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import os
+import random
 import signal
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ def pytest_addoption(parser):
         default="all",
         help="quick: about a minute; test: all but slow tests; ci: test and a third of the slow ones, by commit; all (default)",
     )
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
 
 
 def pytest_report_header(config):
@@ -52,6 +54,20 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    keep_tier(config, items)
+    if (given := config.getoption("shuffle")) is not None:
+        drawn = random.Random(given)
+        by_file = collections.defaultdict(list)
+        for item in items:
+            by_file[item.path].append(item)
+        files = list(by_file.values())
+        drawn.shuffle(files)
+        for tests in files:
+            drawn.shuffle(tests)
+        items[:] = [item for tests in files for item in tests]
+
+
+def keep_tier(config, items):
     tier = config.getoption("tier")
     if tier == "all":
         return
