@@ -503,6 +503,18 @@ def test_trail_import_of_git(sh, tmp_path):
     sh.fails("trail", "import", "--git", "nowhere", code=1, wrong="no folder", cwd=repository)
 
 
+def test_an_import_of_git_counts_what_it_leaves_out(sh, tmp_path):
+    repository = make_repository(tmp_path / "repository", commits=4)
+    sh("init", cwd=repository)
+    done = sh("trail", "import", "--git", "--max-commits", "1", cwd=repository)
+    assert done.lines[2] == "  3 older commits left out; --max-commits 4 takes all"
+    (again,) = sh.json("trail", "import", "--git", "--max-commits", "1", cwd=repository).trails
+    assert (again.changed, again.left_out) == (False, 3)
+    (whole,) = sh.json("trail", "import", "--git", "--max-commits", "4", cwd=repository).trails
+    assert (whole.value["counts"]["commits"], whole.left_out) == (4, 0)
+    assert "left out" not in sh("trail", "import", "--git", cwd=repository).out
+
+
 def test_trail_import_of_files(store, tmp_path):
     session = claude_session(tmp_path / "one.jsonl")
     done = store("trail", "import", session)

@@ -93,8 +93,9 @@ def trail_out(imported: ImportedTrail) -> TrailOut:
     entity, before = imported.entity, imported.before
     card, seq = (before.value, entity.seq) if before is not None else ({}, 0)
     return TrailOut(
-        entity.item_id, imported.changed, entity.value, children, imported.withheld, imported.digest, card, seq
-    )
+        entity.item_id, imported.changed, entity.value, children, imported.withheld, imported.digest, card, seq,
+        imported.left_out,
+    )  # fmt: skip
 
 
 def run_out(run: Run) -> RunOut:

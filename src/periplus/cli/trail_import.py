@@ -28,7 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--follow", action="store_true", help="go on with what is added to the files, until Ctrl-C; --json: one a line")
     add("--format", metavar="FORMAT", help="what the files are, such as claude-code (default: told from their content)")
     add(
-        "--max-commits", type=number(1), default=10_000, metavar="N", help="of a history, the newest N (default: 10000)"
+        "--max-commits",
+        type=number(1),
+        default=10_000,
+        metavar="N",
+        help="of a history, the newest N (default: 10000); the others are counted",
     )
 
 
@@ -177,6 +181,9 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     yield f"{indent}  {value['format']}: " + (
         ", ".join(counted(count, name) for name, count in counts.items() if count) or "nothing in it"
     )
+    if trail.left_out and not is_other:
+        every = trail.left_out + int(counts.get("commits", 0))
+        yield f"{indent}  {paint.warn}{counted(trail.left_out, 'older commits')} left out{paint.end}; --max-commits {every} takes all"
     steps = int(trail.before.get("counts", {}).get("steps", 0))
     if steps > int(counts.get("steps", 0)):
         yield (

@@ -48,7 +48,8 @@ from periplus.cli.schemas import EntityOut
 class TrailOut(msgspec.Struct):
     """``value`` is the trail's card: what the journal announced of it. ``withheld`` counts texts that were redacted, and that an
     import left out again. ``digest`` is of the trail that the file made: another than the card's where the one that is held goes further, and stays.
-    ``before`` is the card of the one that gave way, ``before_seq`` the record to undo to have it back.
+    ``before`` is the card of the one that gave way, ``before_seq`` the record to undo to have it back. ``left_out`` counts the older commits of a
+    history that ``--max-commits`` leaves out.
     """
 
     id: str
@@ -59,6 +60,7 @@ class TrailOut(msgspec.Struct):
     digest: str = ""
     before: dict[str, Any] = {}
     before_seq: int = 0
+    left_out: int = 0
 
 
 class FailureOut(msgspec.Struct):

@@ -77,7 +77,8 @@ def import_git(
     commits_max: int = COMMITS_MAX,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """The newest ``commits_max`` commits that HEAD of the repository in ``repo`` descends from, oldest first.
+    """The newest ``commits_max`` commits that HEAD of the repository in ``repo`` descends from, oldest first; how many there are
+    beside them is counted as ``left_out``.
 
     ``progress`` gets the commits read and their number. Raises NotFoundError where there is no such folder or no
     commit, FormatError where it is no repository, EnvironmentFailure where git cannot be run.
@@ -97,7 +98,8 @@ def import_git(
         raise NotFoundError(f"no commits in {repo}", mend="Commit something, then repeat the command.")
     name = _name(repo)
     count = ("--max-count", str(max(0, commits_max)), "--end-of-options", tip, "--")
-    total = min(int(ask(repo, "rev-list", "--count", *count) or b"0"), max(0, commits_max))
+    every = int(ask(repo, "rev-list", "--count", "--end-of-options", tip, "--") or b"0")
+    total = min(every, max(0, commits_max))
     intake = Intake(put_object)
     intake.session_id = None
     root = before = ""
@@ -123,7 +125,7 @@ def import_git(
     source = hashlib.sha256(b"\0".join((b"git", tip.encode(), str(commits).encode()))).digest()
     intake.cwd = _readable(os.path.abspath(repo))
     intake.title = f"history of {name}"
-    return intake.finish(
+    imported = intake.finish(
         "git",
         secret=hmac.digest(trail_key, source, hashlib.sha256),
         source=source,
@@ -133,6 +135,7 @@ def import_git(
         tool="git",
         base=base,
     )
+    return imported._replace(left_out=max(0, every - commits))
 
 
 def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[tuple[_Commit, list[FileChange]]]:

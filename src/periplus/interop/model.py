@@ -24,7 +24,7 @@ class Imported(NamedTuple):
     ``tools`` (calls), ``tools_paired`` (calls whose result was found), ``model_calls`` and ``duplicates``; of a history
     ``commits``. ``skipped`` counts records, by kind, that are known and are no steps; ``unknown`` counts kinds that this
     version does not know; ``unreadable_lines`` has the numbers of the first lines that are no records at all. ``ending`` says
-    why the run is ``partial``, where that is known.
+    why the run is ``partial``, where that is known, ``left_out`` how many older commits a history has.
     """
 
     trail: bytes
@@ -48,6 +48,7 @@ class Imported(NamedTuple):
     files: tuple[str, ...] = ()
     children: tuple[Imported, ...] = ()
     ending: str = ""
+    left_out: int = 0
 
 
 class FoundSession(NamedTuple):

@@ -40,7 +40,7 @@ TRAIL_FILE_BYTES_MAX: Final = 1 << 30
 class ImportedTrail(NamedTuple):
     """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
     redaction took out and that were left out again. ``digest`` is that of what was imported, another than the entity's where the one that is held goes
-    further; ``before`` is what gave way to it. Where it ``is_settled`` another import of the same would change nothing and say the same but ``changed``.
+    further; ``before`` is what gave way to it. ``left_out`` counts the older commits of a history that were not imported. Where it ``is_settled`` another import of the same would change nothing and say the same but ``changed``.
     """
 
     entity: Entity
@@ -50,6 +50,7 @@ class ImportedTrail(NamedTuple):
     digest: str = ""
     before: Entity | None = None
     is_settled: bool = False
+    left_out: int = 0
 
 
 class TrailFile(NamedTuple):
@@ -156,7 +157,7 @@ def import_history(project: Project, repository: str, *, commits_max: int, progr
         commits_max=commits_max,
         progress=progress,
     )
-    return _announce(project, withholding, imported, "")
+    return _announce(project, withholding, imported, "")._replace(left_out=imported.left_out)
 
 
 def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile:
