@@ -37,6 +37,7 @@ from periplus.agent.tape.prefix import serialised
 from periplus.base.clock import FixedClock
 from periplus.base.confined import Confined
 from periplus.base.errors import NotFoundError
+from periplus.interop.agents.block import OPEN_SEAL, put_block, sealed
 from periplus.project import Project
 from recorder_support import WRITER
 
@@ -368,7 +369,6 @@ def test_what_is_huge_is_bounded_per_file_and_together_and_told(tmp_path):
 
 
 def test_periplus_own_part_is_left_out_where_it_repeats_the_memory(tmp_path):
-    from periplus.interop.agents.block import put_block
     from periplus.memory.remember import Memory
     from periplus.project.instructions import rules_text
 
@@ -827,3 +827,37 @@ def test_whatever_a_file_holds_what_is_shown_is_bounded_fenced_and_the_same_agai
     assert text.count("<data") == text.count("</data>") == sum(bool(one.text) for one in files)
     assert not set(text) & set("\x00\x1b\u202e\r\x9b")
     text.encode()
+
+
+OWN_PART = "# What this project knows\n- walrus tusks are measured in fathoms [cst_1]\n"
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "docs/AGENTS.md"])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+def test_the_own_part_of_a_file_is_no_hit_of_the_code_search(tmp_path, name, line):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    written = put_block(f"# Ours{line}Count the seals by hand.{line}", OWN_PART, name)
+    path.write_bytes(written.encode())
+    (tmp_path / "sea.py").write_text("walrus = 1\n")
+    hits = FolderRetriever(str(tmp_path)).retrieve("how are walrus tusks and seals measured in fathoms")
+    assert [hit.path for hit in hits if "fathoms" in hit.text] == []
+    assert {hit.path for hit in hits} == {name, "sea.py"}  # what people wrote there is found
+
+
+def test_what_a_person_changed_in_the_own_part_is_found(tmp_path):
+    written = put_block("", OWN_PART, "AGENTS.md").replace("fathoms", "fathoms, said Ada")
+    (tmp_path / "AGENTS.md").write_text(written)
+    (hit,) = FolderRetriever(str(tmp_path)).retrieve("walrus tusks")
+    assert "said Ada" in hit.text
+
+
+def test_a_file_that_is_periplus_own_is_no_hit(tmp_path):
+    written = sealed(f"---\nname: periplus\n---\n<!-- {OPEN_SEAL} -->\nwalrus tusks\n")
+    (tmp_path / "SKILL.md").write_text(written)
+    assert FolderRetriever(str(tmp_path)).retrieve("walrus tusks") == ()
+    (tmp_path / "AGENTS.md").write_text(put_block("", OWN_PART, "AGENTS.md"))
+    assert FolderRetriever(str(tmp_path)).retrieve("walrus tusks agents") == ()
+    (tmp_path / "SKILL.md").write_text(written.replace("walrus", "a walrus"))
+    (hit,) = FolderRetriever(str(tmp_path)).retrieve("walrus tusks")
+    assert hit.path == "SKILL.md"

@@ -23,6 +23,7 @@ FILES_MAX: Final = 2_000
 FILE_BYTES_MAX: Final = 256 << 10
 BYTES_MAX: Final = 16 << 20
 SECONDS_MAX: Final = 2.0
+_OWN: Final = "periplus:"
 _WINDOW_LINES: Final = 14
 _TRIED_MAX: Final = 50
 _WORD_CHARACTERS: Final = 80
@@ -80,7 +81,9 @@ class FolderRetriever:
                     continue  # it went meanwhile, or is none that may be read: it answers nothing
                 room -= len(data)
                 if b"\0" not in data[:4096]:
-                    yield path, data.decode("utf-8", "replace")
+                    text = _without_own_part(data.decode("utf-8", "replace"), path)
+                    if text.strip():
+                        yield path, text
         finally:
             folder.close()
 
@@ -97,6 +100,21 @@ class FolderRetriever:
                 path = os.path.relpath(os.path.join(folder, name), self._root)
                 if not self._unread(path):
                     yield path
+
+
+def _without_own_part(text: str, path: str) -> str:
+    """The text without what ``periplus connect`` keeps in it: that repeats memory, which is told by itself. What a person has changed stays."""
+    if _OWN not in text:
+        return text
+    from periplus.interop.agents.block import find_block, is_intact, is_sealed, remove_block
+
+    try:
+        block = find_block(text, path)
+    except PeriplusError:
+        return text  # nobody can tell what is ours
+    if block is not None:
+        return text if block.is_edited else remove_block(text, path)
+    return "" if is_sealed(text) and is_intact(text) else text
 
 
 def _stands(stem: str, low: str, text: str) -> bool:
