@@ -103,6 +103,55 @@ def test_what_teaches_nothing_is_not_proposed(why, events):
     assert reflect([acts("trl_a", *events)]) == [], why
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("error[E0308]: mismatched types\nerror: could not compile `sea` (bin) due to 1 previous error", "error[E0308]: mismatched types"),
+        ("--- FAIL: TestSum (0.00s)\n    sum_test.go:10: want 3\nFAIL\nFAIL\tsea/sum\t0.002s", "--- FAIL: TestSum (0.00s)"),
+        ("FAILED t.py::test_b - KeyError: 'sea'\n== 1 failed, 2 passed in 0.12s ==", "FAILED t.py::test_b - KeyError: 'sea'"),
+        ("AssertionError: 1 != 2\n\nRan 1 test in 0.0s\n\nFAILED (failures=1)", "AssertionError: 1 != 2"),
+        ("a.c:3:5: error: expected ;\nmake: *** [Makefile:2: a.o] Error 1", "a.c:3:5: error: expected ;"),
+        ("a.py:3: error: Incompatible types\nFound 1 error in 1 file (checked 9 source files)", "a.py:3: error: Incompatible types"),
+        ("Error: listen EADDRINUSE\nnpm ERR! A complete log of this run can be found in: x", "Error: listen EADDRINUSE"),
+        ("1 failed in 0.1s", "1 failed in 0.1s"),
+    ],
+)  # fmt: skip
+def test_a_lesson_names_the_line_that_says_what_failed(error, told):
+    (one,) = reflect(
+        [acts("trl_a", ("prompt", "go"), ("run", "make sea", error), ("edit", "sea.py"), ("run", "make sea"))]
+    )
+    assert f'`make sea` fails with "{told}"; ' in one.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Error: cannot find the module hooks.gate " + "which the harbour needs " * 20,
+        "the harbour is open and " * 20 + "error: hooks.gate is missing",
+        "noise of the harbour\n" * 94 + "Error: the hooks.gate is missing in the harbour of the sea",
+        "/sea" * 60 + " fatal: hooks.gate is missing",
+    ],
+)
+def test_a_lesson_has_whole_words(error):
+    cut = error[:2_000]
+    (one,) = reflect(
+        [acts("trl_a", ("prompt", "go"), ("run", "make sea", cut), ("edit", "sea.py"), ("run", "make sea"))]
+    )
+    told = one.text.partition('fails with "')[2].partition('";')[0]
+    assert len(told) <= 140
+    assert {*told.replace("…", " ").split()} <= {*error.split()}
+
+
+def test_the_end_of_a_long_output_is_kept_and_names_what_failed(tmp_path):
+    noise = "\n".join(f"compiling the harbour, part {number} of all" for number in range(400))
+    error = f"{noise}\nerror: hooks.gate is missing\nmake: *** [sea] Error 1"
+    path = session(
+        tmp_path / "s.jsonl", ("prompt", "go"), ("run", "make sea", error), ("edit", "sea.py"), ("run", "make sea")
+    )
+    (one,) = reflect(imported(path, Objects()))
+    assert '"error: hooks.gate is missing"' in one.text
+
+
 def test_the_same_failure_in_several_sessions_is_a_trap():
     first = acts(
         "trl_a", ("test", "make test", f"took 12 s\n{NO_REDIS}"), ("run", "docker compose up -d"), ("test", "make test")

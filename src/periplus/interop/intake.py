@@ -26,6 +26,8 @@ from periplus.trail.model import Digest, Header, OperandValue, Outcome, Status
 PENDING_CALLS_MAX: Final = 1024
 PENDING_BYTES_MAX: Final = 16 << 20
 ERROR_CHARS_MAX: Final = 2000
+_HEAD_CHARS: Final = 500
+_CUT: Final = "\n…\n"
 TITLE_CHARS_MAX: Final = 120
 FILES_MAX: Final = 10_000
 KINDS_MAX: Final = 256
@@ -268,11 +270,11 @@ class Intake:
                 call.result = Digest("sha256", hashlib.sha256(data).digest())
                 call.result_size = len(data)
             if outcome != "ok" and error is None:
-                error = masked[: 2 * ERROR_CHARS_MAX].removeprefix("<tool_use_error>")
-                error = error.removesuffix("</tool_use_error>").strip()
+                error = masked.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
+                error = _in_short(error)
         self._refine(call, masked, error)
         if error:
-            call.error = self.mask(error)[:ERROR_CHARS_MAX]
+            call.error = _in_short(self.mask(error))
         if duration_ms is None and call.at_ms is not None and self.at_ms is not None:
             duration_ms = self.at_ms - call.at_ms
         if duration_ms is not None and duration_ms >= 0:
@@ -295,7 +297,7 @@ class Intake:
         if any(step.is_hidden or step.rivals for step in call.steps) or call.outcome == "failed":
             code = f" with exit code {call.exit_code}" if call.exit_code is not None else ""
             why = f"a part of the command failed{code}, which one is not known" + (f": {error}" if error else "")
-            ends = told_endings(call.steps, call.outcome, self.mask(why)[:ERROR_CHARS_MAX], text)
+            ends = told_endings(call.steps, call.outcome, _in_short(self.mask(why)), text)
             call.steps = [step._replace(ending=end) for step, end in zip(call.steps, ends, strict=True)]
 
     def _wait(self, steps: list[Planned]) -> Call:
@@ -435,6 +437,17 @@ class Intake:
             children=children,
             ending=self._why_partial if status == "partial" else "",
         )
+
+
+def _in_short(text: str) -> str:
+    """The beginning and the end of a long text, whole lines where it has some: programs say at the end what failed."""
+    if len(text) <= ERROR_CHARS_MAX:
+        return text
+    head, tail = text[:_HEAD_CHARS], text[_HEAD_CHARS + len(_CUT) - ERROR_CHARS_MAX :]
+    for mark in ("\n", " "):
+        if mark in head and mark in tail[: len(tail) // 2]:
+            return f"{head.rpartition(mark)[0]}{_CUT}{tail.partition(mark)[2]}"
+    return f"{head}{_CUT}{tail}"
 
 
 def _is_last(steps: Sequence[Planned]) -> bool:

@@ -192,7 +192,12 @@ def _order(one: Proposal) -> tuple[int, str, str]:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """Whole words of a text that is too long, and an ellipsis."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    whole, _, last = kept.rpartition(" ")
+    return (whole if whole and len(last) < most // 2 else kept) + "…"
 
 
 def _text(value: JSONValue) -> str:

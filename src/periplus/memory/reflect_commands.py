@@ -25,6 +25,8 @@ _LIKE_WITHIN: Final = 6  # commands between one that failed and one like it that
 _LIKE_SHARE: Final = 0.6
 _COMMAND_CHARACTERS_MAX: Final = 160
 _ERROR_CHARACTERS_MAX: Final = 140
+_LINE_CHARACTERS_MAX: Final = 2_000
+_CUT_CHARACTERS: Final = 2_000  # from this length on an error may have been cut
 _PATHS_TOLD: Final = 3
 _FAILURES_OF_A_SESSION: Final = 200  # the last ones: a session may be long, and fail throughout
 _ENDS_LOOKED_FOR: Final = 20
@@ -42,9 +44,17 @@ _PART: Final = re.compile(
 )
 _ASSIGNMENT: Final = re.compile(r"^(?:[A-Za-z_]\w*=[^\s]*\s+)+")
 _TELLS: Final = re.compile(
-    r"\b(?:error|exception|failed|failure|fatal|cannot|can't|could not|not found|no such|unknown|undefined|denied|refused|missing"
+    r"^(?:--- FAIL:|FAIL\b|\u25cf|\u2715|\u2717|\u00d7|not ok\b)|\b(?:\w*error|exception|failed|failure|fatal|cannot|can't|could not|not found|no such|unknown|undefined|denied|refused|missing"
     r"|invalid|unrecognized|timed? ?out|no module|panic)\b", re.IGNORECASE,
 )  # fmt: skip
+# How many there were, or only that there were some: the line of a runner, of a builder, of npm.
+_SUMS_UP: Final = re.compile(
+    r"^\W*(?:\d+ (?:\w+ )?(?:failed|failures?|errors?|passed|problems?)\b|found \d+ (?:\w+ )?(?:errors?|problems?|issues?)\b|tests?:|test suites?:"
+    r"|FAIL(?:ED)?(?:$| \(|\s+\S+\s+[\d.]+m?s)|(?:\S*make\S*:? )?\*\*\*|\S*make(?:\[\d+\])?: \*\*\*|npm (?:err!|error) (?:a complete log|lifecycle|code|errno|command|path)"
+    r"|ELIFECYCLE|error: (?:could not compile|aborting due|script|process completed|recipe|command|task)|test result:|exit status|(?:\w+ )?exited with"
+    r"|(?:no|0) (?:errors?|failures?)\b)|\b(?:0|no) (?:errors?|failed|failures?)\W*$|previous errors?\b|\b\d+ failed(?:,| in)|command failed with exit",
+    re.IGNORECASE,
+)
 _FRAME: Final = re.compile(
     r'^(?:File ".*", line \d+|Traceback|at \S+ ?\(|\s*[~^]+\s*$|Exit code:? \d+|Command failed|Command:|Directory:)'
 )
@@ -217,13 +227,37 @@ def _only_looks(command: str) -> bool:
 
 
 def _telling_line(error: str) -> str:
-    """The line that says what is wrong: the first that pytest marks, else the last that names an error, else the last."""
+    """The line that says what is wrong: the first that pytest marks, else the last that names an error and is no sum of
+    them, else the last. A line at which a long error was cut tells nothing, unless it is the only one.
+    """
     lines = [" ".join(line.split()) for line in error.replace("\\n", "\n").splitlines()]
-    lines = [line for line in lines if line and not _FRAME.match(line)]
+    if len(error) >= _CUT_CHARACTERS and len(lines) > 1:
+        del lines[-1]
+    lines = [line for line in lines if line.strip("… ") and not _FRAME.match(line)]
     telling = [line for line in lines if _TELLS.search(line)]
+    naming = [line for line in telling if not _SUMS_UP.search(line)]
     asserted = [line.removeprefix("E ") for line in lines if line.startswith("E ")]  # as pytest marks what it found
-    line = asserted[0] if asserted else (telling or lines or [""])[-1]
-    return line if len(line) <= _ERROR_CHARACTERS_MAX else line[: _ERROR_CHARACTERS_MAX - 1] + "…"
+    return _in_words(asserted[0] if asserted else (naming or telling or lines or [""])[-1])
+
+
+def _in_words(line: str) -> str:
+    """Whole words of a long line, among them what names the error."""
+    if len(line) <= _ERROR_CHARACTERS_MAX:
+        return line
+    room = _ERROR_CHARACTERS_MAX - len("… ") - len(" …")
+    told = _TELLS.search(line[:_LINE_CHARACTERS_MAX])
+    first = 0 if told is None or told.end() <= room else line.rfind(" ", 0, max(1, told.start() - room // 3)) + 1
+    words: list[str] = []
+    for word in line[first : first + _LINE_CHARACTERS_MAX].split(" "):
+        if len(" ".join((*words, word))) > room:
+            break
+        words.append(word)
+    if not words:  # a word that is longer than all that is told: what stands behind it has to do, or its beginning
+        rest = line[first:].partition(" ")[2]
+        return f"… {_in_words(rest)}" if rest else f"{line[first : first + room]} …"
+    shown = " ".join(words)
+    before, behind = "… " if first else "", " …" if first + len(shown) < len(line) else ""
+    return f"{before}{shown}{behind}"
 
 
 def _ended(failure: _Failure, found: Sequence[_Failure]) -> _Passed | None:
