@@ -19,6 +19,7 @@ from periplus.interop.commands import commit_digest, passed_count
 from periplus.interop.endings import Planned, told_endings
 from periplus.interop.hook_texts import without_hook_texts
 from periplus.interop.model import Imported, SourceFormat, Tokens
+from periplus.interop.titles import Done, better_title, is_telling
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import TAG_RECEIPTS
 from periplus.trail.model import Digest, Header, OperandValue, Outcome, Status
@@ -128,6 +129,7 @@ class Intake:
         self._left = self._left_before = _SILENT  # why the agent did not have the last word; empty where it had
         self._why_partial = ""
         self._files: dict[str, None] = {}
+        self._done = Done()
 
     # What is counted
 
@@ -155,10 +157,10 @@ class Intake:
                 self.ended_ms = at_ms
 
     def note_prompt(self, text: str) -> None:
-        """The first prompt that is no slash command names the session."""
-        if self.title is None or (self.title.startswith("/") and not text.startswith("/")):
-            line = " ".join(text[: 4 * TITLE_CHARS_MAX].split())
-            self.title = line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
+        """The first prompt that says something names the session."""
+        line = _title(text)
+        if self.title is None or better_title(self.title, line) != self.title:
+            self.title = line
 
     # Texts
 
@@ -219,6 +221,7 @@ class Intake:
 
     def note_files(self, op: str, operands: Sequence[OperandValue]) -> None:
         """Remember the files that a step touches."""
+        self._done.note(op, operands)
         for path in operands[: _FILE_OPERATIONS.get(op, 0)]:
             if isinstance(path, str) and len(self._files) < FILES_MAX:
                 self._files[path] = None
@@ -398,7 +401,10 @@ class Intake:
             if isinstance(entry, Call):
                 entry.is_ready = True
         self._write_ready()
-        title = self.mask(self.title) if self.title else None
+        title = self.title or ""
+        if not is_telling(title):
+            title = _title(self._done.title(self.cwd or "")) or title
+        title = self.mask(title) if title else None
         model = self.mask(self.model) if self.model else None
         header = Header(
             agent=self.mask(agent),
@@ -437,6 +443,11 @@ class Intake:
             children=children,
             ending=self._why_partial if status == "partial" else "",
         )
+
+
+def _title(text: str) -> str:
+    line = " ".join(text[: 4 * TITLE_CHARS_MAX].split())
+    return line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
 
 
 def _in_short(text: str) -> str:

@@ -14,7 +14,7 @@ __all__ = ["RunOfSession", "is_told_by_another", "run_id_of", "seal_session_run"
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Final, Never
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
@@ -23,6 +23,7 @@ from periplus.base.ids import derived_id
 from periplus.base.secrets import mask_secrets
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, HookEvent
+from periplus.interop.titles import Done, better_title, is_telling
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.project.cards import Calls
 from periplus.trail.layout import SECRET_BYTES
@@ -45,6 +46,9 @@ class RunOfSession(NamedTuple):
     model: str = ""
     title: str = ""
     transcript: str = ""
+
+
+_TITLE_CHARACTERS_MAX: Final = 120
 
 
 def run_id_of(lineage: str, about: RunOfSession) -> str:
@@ -80,9 +84,11 @@ def take_steps(
                 transaction.put(RUN_TYPE, run_id, payload, summary=f"run: {about.title or run_id}")
             else:
                 value = {**held.value, "state": "open"}
-                for name in ("title", "model"):
-                    if not value.get(name) and getattr(about, name):
-                        value[name] = getattr(about, name)
+                if not value.get("model") and about.model:
+                    value["model"] = about.model
+                title = better_title(str(value.get("title", "")), about.title)
+                if title:
+                    value["title"] = title
                 if about.transcript:  # an agent may go on with a session in another file
                     value["transcript"] = mask_secrets(about.transcript)[0]
                 if value != held.value:
@@ -214,13 +220,15 @@ def _from_steps(project: Project, run: Run, status: Status, told: Calls) -> Enti
     if not steps:
         return None
     facts = run.facts
+    title = facts.title if is_telling(facts.title) else _done(steps, facts.cwd) or facts.title
+    run = run._replace(facts=facts._replace(title=title))
     header = Header(
         agent=facts.agent,
         trail_id=f"{run.session}/{run.agent_id}" if run.agent_id else run.session,
         tool=run.format,
         tool_version=run.tool_version,
         model=facts.model or None,
-        title=facts.title or None,
+        title=title or None,
         started_ms=run.started_ms,
     )
     data = builder.finish(header, status)
@@ -246,6 +254,16 @@ def _from_steps(project: Project, run: Run, status: Status, told: Calls) -> Enti
 
     withholding.announce(item_id, keep)
     return project.journal.get("trail", item_id)
+
+
+def _done(steps: Sequence[LiveStep], folder: str) -> str:
+    """What the steps did, as a title."""
+    from periplus.trail.opcodes import BY_CODE
+
+    done = Done()
+    for live in steps:
+        done.note(BY_CODE[live.step.code].name, live.step.operands)
+    return done.title(folder)[:_TITLE_CHARACTERS_MAX]
 
 
 def _never(_: Ended) -> Never:

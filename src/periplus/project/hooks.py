@@ -243,6 +243,7 @@ def _told(note: Note, path: str) -> Problem:
 
 def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
     """What is known of the run by this event, and by those before it."""
+    from periplus.interop.titles import better_title
     from periplus.project.hook_trails import RunOfSession
 
     kind = AGENTS[event.agent].format
@@ -253,14 +254,17 @@ def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
     return held._replace(
         cwd=held.cwd or event.cwd,
         model=held.model or event.model,
-        title=held.title if held.title and not held.title.startswith("/") else title or held.title,
+        title=better_title(held.title, title),
         transcript=event.transcript or held.transcript,
     )
 
 
 def _title(events: Sequence[HookEvent]) -> str:
-    """The first prompt that is no slash command, in one line; as imports name a session."""
-    prompts = [event.prompt for event in events if event.kind == "prompt" and event.prompt.strip()]
-    text = next((prompt for prompt in prompts if not prompt.startswith("/")), prompts[0] if prompts else "")
+    """The first prompt that says something, in one line; as imports name a session."""
+    from periplus.interop.titles import better_title
+
+    text = ""
+    for event in events:
+        text = better_title(text, event.prompt) if event.kind == "prompt" else text
     line = " ".join(text[: 4 * _TITLE_CHARACTERS_MAX].split())
     return line if len(line) <= _TITLE_CHARACTERS_MAX else f"{line[: _TITLE_CHARACTERS_MAX - 1]}…"
