@@ -647,7 +647,8 @@ def test_the_plugin_of_opencode_runs(place, tmp_path):
         f"open({os.fspath(tmp_path / 'told')!r}, 'a').write(json.dumps([sys.argv[1:], said]) + '\\n')\n"
         "out = {}\n"
         "if sys.argv[2] == 'SessionStart': out = {'additionalContext': 'the brief'}\n"
-        "if sys.argv[2] == 'PreToolUse': out = {'permissionDecision': 'deny', 'permissionDecisionReason': 'claimed'}\n"
+        "if said.get('tool_name') == 'read' and sys.argv[2] == 'PreToolUse': out = {'additionalContext': 'of a.py'}\n"
+        "if said.get('tool_name') == 'edit': out = {'permissionDecision': 'deny', 'permissionDecisionReason': 'claimed'}\n"
         "if sys.argv[2] == 'Stop': print('no json'); sys.exit(3)\n"
         "print(json.dumps({'hookSpecificOutput': out}))\n"
     )
@@ -662,7 +663,11 @@ await plugin["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text
 const output = { system: ["be good"] }
 await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
 let refused = ""
-await plugin["tool.execute.before"]({ tool: "read", sessionID: "s1", callID: "c0" }, { args: {} })
+await plugin["tool.execute.before"]({ tool: "todowrite", sessionID: "s1", callID: "c9" }, { args: {} })
+await plugin["tool.execute.before"]({ tool: "read", sessionID: "s1", callID: "c0" }, { args: { filePath: "a.py" } })
+const next = { system: [] }
+await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, next)
+output.system.push(...next.system)
 try {
   await plugin["tool.execute.before"]({ tool: "edit", sessionID: "s1", callID: "c1" }, { args: { filePath: "a.py" } })
 } catch (error) { refused = error.message }
@@ -671,11 +676,18 @@ await plugin.event({ event: { type: "session.idle", properties: { sessionID: "s1
 console.log(JSON.stringify([output.system, refused]))
 """)
     done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout) == [["be good", "the brief"], "claimed"], done.stderr
+    assert json.loads(done.stdout) == [["be good", "the brief", "of a.py"], "claimed"], done.stderr
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
-    assert [words[1] for words, _ in told] == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+    assert [words[1] for words, _ in told] == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PreToolUse",
+        "PostToolUse",
+        "Stop",
+    ]
     assert told[1][1]["prompt"] == "do it"
-    assert (told[3][1]["tool_input"], told[3][1]["tool_response"]) == ({"command": "ls"}, "a.py")
+    assert (told[4][1]["tool_input"], told[4][1]["tool_response"]) == ({"command": "ls"}, "a.py")
     for words, said in told:
         kind = kind_of(words[1])
         assert read_event("opencode", words[1], said, 0, lambda text: (text, 0)).kind == kind

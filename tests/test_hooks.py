@@ -301,22 +301,28 @@ def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configur
         project.remember(Memory("trap", "The salt is read twice", about=("src/auth.py",)))
     document = {"session_id": "mine", "cwd": os.fspath(place / "src"), "tool_name": "Edit", "tool_use_id": "t1",
                 "tool_input": {"file_path": "auth.py", "old_string": "a", "new_string": "b"}}  # fmt: skip
+    config = place / ".periplus/config.toml"
+    sound = config.read_text()
+    config.write_text(f'{sound}\n[hooks]\nclaims = "tell"\n')
     done = hook("PreToolUse", document, cwd=place)
     output = json.loads(done.stdout)["hookSpecificOutput"]
     assert "The salt is read twice" in output["additionalContext"]
     assert "bob" in output["additionalContext"]
     assert "permissionDecision" not in output
-    config = place / ".periplus/config.toml"
-    sound = config.read_text()
-    for decision in ("ask", "deny"):
-        config.write_text(f'{sound}\n[hooks]\nclaimed = "{decision}"\n')
+    settings = {
+        "": "deny",
+        'claims = "ask"': "ask",
+        'claims = "refuse"': "deny",
+        'claimed = "ask"': "ask",
+        'claimed = "deny"': "deny",
+    }
+    for setting, decision in settings.items():
+        config.write_text(f"{sound}\n[hooks]\n{setting}\n")
         output = json.loads(hook("PreToolUse", document, cwd=place).stdout)["hookSpecificOutput"]
         assert output["permissionDecision"] == decision
         assert "bob" in output["permissionDecisionReason"]
         reading = {**document, "tool_name": "Read", "tool_input": {"file_path": "auth.py"}}
-        assert (
-            "permissionDecision" not in json.loads(hook("PreToolUse", reading, cwd=place).stdout)["hookSpecificOutput"]
-        )
+        assert hook("PreToolUse", reading, cwd=place).stdout == b"", "all of it was told"
         other = {**document, "tool_input": {"file_path": "wheels.py"}}
         assert hook("PreToolUse", other, cwd=place).stdout == b""
     outside = {**document, "tool_input": {"file_path": "/etc/passwd"}}

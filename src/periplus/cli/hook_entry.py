@@ -28,6 +28,7 @@ from periplus.base.places import find_root
 from periplus.base.spool import SPOOLED_FILE_BYTES_MAX, Spool
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import (
+    AGENTS,
     DOUBLE_MS,
     HookEvent,
     encode_event,
@@ -40,6 +41,7 @@ from periplus.interop.hook_events import (
 
 if TYPE_CHECKING:
     from periplus.journal import Journal, Writer
+    from periplus.project.hook_told import Told
 
 INPUT_BYTES_MAX: Final = 16 << 20
 INPUT_S_MAX: Final = 2.0
@@ -52,7 +54,11 @@ _CHUNK: Final = 1 << 16
 _PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
 _NEVER_SPOOLED: Final = "before-tool"
 _ENDS: Final = frozenset({"session-start", "subagent-end", "compact", "turn-end", "session-end"})
-_ANSWERED: Final = frozenset({"session-start", "prompt", "before-tool"})
+_ANSWERED: Final = frozenset({"session-start", "prompt", "before-tool"})  # and what else an agent takes facts at
+_OF_TOOLS: Final = frozenset({"before-tool", "after-tool"})
+_BEGUN_ANEW: Final = frozenset(
+    {"session-start", "compact", "session-end"}
+)  # what was told before is in the agent's context no more
 
 
 class _LateError(BaseException):
@@ -171,7 +177,11 @@ def _tell(call: _Call) -> None:
     signal.setitimer(signal.ITIMER_REAL, HURRY_S_MAX)
     if kind == "session-start":
         _export(event)
-    if kind in _ANSWERED and not is_double:  # what is told twice is answered once
+    if kind in _BEGUN_ANEW and event.source != "resume":
+        _forget_told(call, root, event)
+    if (
+        kind in _ANSWERED or kind in AGENTS[event.agent].tells
+    ) and not is_double:  # what is told twice is answered once
         try:
             _answer(root, event, event.cwd if os.path.isdir(event.cwd) else _start(document))
         except (Exception, _LateError) as error:  # noqa: BLE001 - what is to be done later is not given up for it
@@ -263,6 +273,14 @@ def _write(text: str) -> None:
 def _answer(root: str, event: HookEvent, folder: str) -> None:
     if not os.path.exists(os.path.join(root, "index.sqlite")):
         return  # to build it takes longer than an agent is to wait; it comes with what is done later
+    from periplus.project.hook_told import Told
+
+    told = Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub)
+    marks: list[str] = []
+    if event.kind in _OF_TOOLS:
+        is_silent, marks = _glance(root, event, folder, told)
+        if is_silent:
+            return
     from periplus.base.lean import load_msgspec
 
     load_msgspec()
@@ -274,9 +292,70 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
     with Project(root, _writer(event)) as project:
         project.beside = (os.path.abspath(folder),)  # the worktree that the agent works in
         project.journal.is_hurried = True
-        reply = reply_to(event, project.hooks.answer(event))
+        answer = project.hooks.answer(event, home=os.environ.get("HOME", ""), told=told)
+    reply = reply_to(event, answer)
     if reply is not None:
         _write(json.dumps(reply, ensure_ascii=False) + "\n")
+    if os.access(root, os.W_OK):
+        told.add([*answer.told, *marks])
+
+
+def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool, list[str]]:
+    """Whether it is seen without opening the project that there is nothing to say of a tool's call; else marks of what is looked at, and need not be
+    looked at again before something is written.
+    """
+    from periplus.base.clock import format_ms
+    from periplus.base.ids import derived_id
+    from periplus.base.places import worktree_top
+    from periplus.interop.hook_events import command_of, is_reading, named_files, patched_paths, touched_paths
+    from periplus.memory.glance import glance
+
+    paths, changes = touched_paths(event)
+    command, start = command_of(event)
+    start = start or folder
+    if command:
+        paths = named_files(command, start)
+    project = os.path.dirname(root)
+    names = _names_in(project, paths, start)
+    if not names and not command:
+        return True, []  # outside of the project: none of its affairs
+    name = event.writer or event.agent
+    holder = derived_id("who", name, os.uname().nodename)
+    session = event.session if event.session.startswith("ses_") else derived_id("ses", event.session)
+    top = worktree_top(project, folder)
+    seen = glance(root, names, holder, session, top, format_ms(time.time_ns() // 1_000_000))
+    if seen is None:
+        return False, []
+    if command and seen.claimed and event.kind == "before-tool" and not is_reading(command):
+        from periplus.shell.judgement import judge
+
+        found = judge(command, home=os.environ.get("HOME") or "/nonexistent", workspace=top, folder=start)
+        if seen.bears_on(
+            _names_in(project, [*found.writes, *found.rewrites, *patched_paths(command, start)], start), top
+        ):
+            return False, []
+    if not (names and seen.has_rules) and not seen.bears_on(names, top):
+        return True, []
+    marks = [f"{one}\0{seen.state}" for one in names]
+    return not changes and not told.fresh(marks), [] if changes else marks
+
+
+def _names_in(project: str, paths: Sequence[str], start: str) -> list[str]:
+    """``paths``, and what those that are links lead to, as the project names them; without those that lie outside of it."""
+    from periplus.base.places import name_in
+
+    wholes = [os.path.normpath(os.path.join(start, path)) for path in paths if "\0" not in path]
+    wholes += [real for whole in wholes if (real := os.path.realpath(whole)) != whole]
+    return list(dict.fromkeys(name for whole in wholes if (name := name_in(project, whole)) is not None))
+
+
+def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
+    from periplus.project.hook_told import Told
+
+    try:
+        Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub).forget()
+    except OSError as error:
+        _note(call, root, f"what was told may not be told again: {error}")
 
 
 def _writer(event: HookEvent) -> Writer:
@@ -364,12 +443,14 @@ def _settle(root: str, *, has_time: bool) -> None:
     from periplus.base.ids import derived_id
     from periplus.journal import Writer
     from periplus.project.hook_ends import seal_left
+    from periplus.project.hook_told import remove_old
     from periplus.project.project import Project
 
     writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
     with Project(root, writer) as project:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
         seal_left(project, project.hooks.note)
+        remove_old(os.path.join(root, "hooks"))
         project.journal.project()
         if has_time and os.access(root, os.W_OK):
             _make_checkpoint(project.journal, writer)

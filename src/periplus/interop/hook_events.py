@@ -9,11 +9,12 @@ This module is loaded at every call of every tool: it imports nothing that costs
 from __future__ import annotations
 
 __all__ = [
-    "AGENTS", "DOUBLE_MS", "FACTS_CHARACTERS_MAX", "KINDS", "Answer", "HookAgent", "HookEvent", "HookKind", "decode_event", "encode_event",
-    "folder_of", "identity_of", "kind_of", "mark_of", "read_event", "reply_to", "touched_paths",
+    "AGENTS", "DOUBLE_MS", "FACTS_CHARACTERS_MAX", "KINDS", "Answer", "HookAgent", "HookEvent", "HookKind", "command_of", "decode_event", "encode_event",
+    "folder_of", "identity_of", "is_reading", "kind_of", "mark_of", "named_files", "patched_paths", "read_event", "reply_to", "touched_paths",
 ]  # fmt: skip
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias, cast
 
@@ -62,7 +63,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("codex", "codex", "claude", _TELLS, asks=False),
         HookAgent("cursor", "cursor", "cursor", frozenset({"session-start"}), asks=True),
         HookAgent("vscode", "vscode", "claude", _TELLS, asks=True),
-        HookAgent("gemini", "gemini-cli", "gemini", frozenset({"session-start", "prompt"}), asks=False),
+        HookAgent("gemini", "gemini-cli", "gemini", frozenset({"session-start", "prompt", "after-tool"}), asks=False),
         HookAgent("opencode", "opencode", "claude", _TELLS, asks=False),
     )
 }
@@ -120,11 +121,14 @@ _TYPES: Final[dict[str, type]] = {
 
 
 class Answer(NamedTuple):
-    """``facts`` are for the model; ``decision`` is said of a tool's call, with its ``reason``; empty: nothing is decided."""
+    """``facts`` are for the model; ``decision`` is said of a tool's call, with its ``reason``; empty: nothing is decided. ``told`` are the lines of
+    ``facts`` that need not be told again in the same session.
+    """
 
     facts: str = ""
     decision: Literal["", "ask", "deny"] = ""
     reason: str = ""
+    told: tuple[str, ...] = ()
 
 
 def kind_of(name: str) -> HookKind:
@@ -235,29 +239,109 @@ def decode_event(data: bytes) -> HookEvent:
 
 def touched_paths(event: HookEvent) -> tuple[list[str], bool]:
     """The paths that a tool is about to touch, as it names them, and whether it changes them."""
-    arguments = event.arguments
-    if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return [], False
+    arguments = _arguments(event)
     tool = _plain(event.tool)
     if tool in ("applypatch", "patch"):
         return _patched(arguments), True
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or tool in _SHELLS:
         return [], False
-    paths = []
+    changes = any(word in tool for word in _CHANGING) and "todo" not in tool
+    paths = _named(arguments)
+    for value in arguments.values():  # edits of several files in one call
+        for one in value[:_PATHS_MAX] if isinstance(value, list) else ():
+            paths += _named(one) if isinstance(one, dict) else []
+    return list(dict.fromkeys(paths))[:_PATHS_MAX], changes
+
+
+def command_of(event: HookEvent) -> tuple[str, str]:
+    """The command that a tool gives to a shell, and the folder in which it runs; empty where the tool is no shell."""
+    arguments = _arguments(event)
+    if _plain(event.tool) not in _SHELLS or not isinstance(arguments, dict):
+        return "", ""
+    folder = os.path.join(event.cwd, _first(arguments, *_FOLDER_FIELDS))
+    for name in _COMMAND_FIELDS:
+        value = arguments.get(name)
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            import shlex
+
+            return shlex.join(value), folder
+        if isinstance(value, str) and value:
+            return value, folder
+    return "", ""
+
+
+def named_files(command: str, folder: str) -> list[str]:
+    """The words of a command that are names of files, from ``folder``: what it may read. Words are told apart as in the plainest commands."""
+    found: dict[str, None] = {}
+    word: list[str] = []
+    quote = ""
+    for character in f"{command[:_COMMAND_CHARACTERS_MAX]}\n":
+        if quote or character in "'\"":
+            quote = "" if character == quote else quote or character
+            word += [character] if quote and character != quote else []
+        elif character in " \t\n;|&<>()=":
+            found["".join(word)] = None
+            word = []
+        else:
+            word.append(character)
+        if len(found) > _WORDS_MAX:
+            break
+    words = [
+        one for one in found if one and not one.startswith("-") and "\0" not in one and len(one) < _SHORT_CHARACTERS_MAX
+    ]
+    return [one for one in words if os.path.isfile(os.path.join(folder, one))][:_PATHS_MAX]
+
+
+def is_reading(command: str) -> bool:
+    """Whether a command surely writes nothing: plain words, of which the first is a program that only reads. Most commands need no other look."""
+    return (
+        len(command) < _SHORT_CHARACTERS_MAX
+        and command.partition(" ")[0] in _READERS
+        and all(character.isalnum() or character in " _./-=:,@%+" for character in command)
+    )
+
+
+def patched_paths(command: str, folder: str) -> list[str]:
+    """The files that a patch within a command names, as some agents give it to their shell."""
+    return [os.path.join(folder, path) for path in _patched(command)] if _PATCH_BEGIN in command else []
+
+
+def _arguments(event: HookEvent) -> object:
+    """The arguments of a call; some agents tell them as the text of a document."""
+    arguments = event.arguments
+    if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
+        try:
+            return cast("object", json.loads(arguments))
+        except (ValueError, RecursionError):
+            return None
+    return arguments
+
+
+def _named(arguments: Mapping[str, object]) -> list[str]:
+    paths: list[str] = []
     for name in _PATH_FIELDS:
         value = arguments.get(name)
         values = value if isinstance(value, list) else [value]
         paths += [one for one in values if isinstance(one, str) and one]
-    changes = any(word in tool for word in _CHANGING) and "todo" not in tool
-    return list(dict.fromkeys(paths))[:_PATHS_MAX], changes
+    return paths
 
 
 _PATH_FIELDS: Final = (
-    "file_path", "filePath", "absolute_path", "notebook_path", "target_file", "path", "paths", "files", "filename", "file",
+    "file_path", "filePath", "absolute_path", "notebook_path", "target_file", "relative_path", "path", "paths", "files", "filename", "file",
+    "source", "destination", "old_path", "new_path",
 )  # fmt: skip
+_SHELLS: Final = frozenset({
+    "bash", "shell", "localshell", "shellcommand", "containerexec", "execcommand", "runshellcommand", "runcommand", "runinterminal",
+    "runterminalcommand", "runterminalcmd", "terminal",
+})  # fmt: skip
+_COMMAND_CHARACTERS_MAX: Final = 1 << 16
+_WORDS_MAX: Final = 500
+_READERS: Final = frozenset(
+    {"cat", "du", "echo", "file", "grep", "head", "ls", "nl", "pwd", "stat", "tail", "wc", "which"}
+)
+_PATCH_BEGIN: Final = "*** Begin Patch"
+_COMMAND_FIELDS: Final = ("command", "cmd", "script")
+_FOLDER_FIELDS: Final = ("workdir", "cwd", "dir_path", "directory", "working_directory")
 _CHANGING: Final = ("edit", "write", "replace", "create", "delete", "rename", "move", "insert")
 _PATCH_MARKS: Final = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 

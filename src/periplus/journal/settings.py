@@ -44,10 +44,11 @@ _LEFT_MAX: Final = 1_000
 _BOM: Final = b"\xef\xbb\xbf"  # which editors of Windows put before a text
 _MEND: Final = "Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew."
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
+ClaimsPolicy: TypeAlias = Literal["refuse", "ask", "tell"]
 ClaimedPolicy: TypeAlias = Literal["tell", "ask", "deny"]
 _WORDS: Final = {
     name: tuple(f'"{word}"' for word in get_args(policy))
-    for name, policy in (("journal.sync", SyncPolicy), ("hooks.claimed", ClaimedPolicy))
+    for name, policy in (("journal.sync", SyncPolicy), ("hooks.claims", ClaimsPolicy), ("hooks.claimed", ClaimedPolicy))
 }
 
 
@@ -64,9 +65,18 @@ class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``claimed``: what becomes of an agent's edit of a file that another one claims: it is told, its person is asked, or it is refused."""
+    """``claims``: what becomes of an agent's edit of a file that another one claims: it is refused, its person is asked, or it is told.
 
-    claimed: ClaimedPolicy = "tell"
+    ``claimed`` is the older name of the same, which counts where ``claims`` is not given.
+    """
+
+    claims: ClaimsPolicy | None = None
+    claimed: ClaimedPolicy | None = None
+
+    @property
+    def on_claim(self) -> ClaimsPolicy:
+        older: ClaimsPolicy = "refuse" if self.claimed in (None, "deny") else "ask" if self.claimed == "ask" else "tell"
+        return self.claims or older
 
 
 class StoreSettings(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ they have the name of a symbol that a rule is about. Nothing is written.
 
 from __future__ import annotations
 
-__all__ = ["PATHS_MAX", "Applying", "Checked", "check_paths"]
+__all__ = ["PATHS_MAX", "WRITTEN_MAX", "Applying", "Checked", "check_paths", "check_written"]
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,15 @@ from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.claims import holds, live_claims, scopes_of
-from periplus.memory.scopes import literal_scope, overlap
+from periplus.memory.glance import names_above, written_scope
+from periplus.memory.scopes import Scope, literal_scope, overlap
 from periplus.memory.types import MEMORY_TYPES
 
 if TYPE_CHECKING:
     from periplus.memory.anchors import Ground
 
 PATHS_MAX: Final = 200
+WRITTEN_MAX: Final = 1_000
 _RULES: Final = ("constraint", "trap")
 _FOUND_MAX: Final = 100
 _ROWS_MAX: Final = 5_000  # of what rules are about, the newest, that may have moved
@@ -68,28 +70,35 @@ def check_paths(
     scopes = [literal_scope(f"{path}/") if path in folders else literal_scope(path, is_file=True) for path in paths]
     plain = ["/".join(name for name in scope.paths[0] if isinstance(name, str)) for scope in scopes]
     journal.refresh()
-    held = [(claim, scopes_of(claim)) for claim in live_claims(journal, journal.clock.now_ms())]
-    claims = [
-        Applying(path, claim, holds(writer, claim))
-        for path, scope in zip(plain, scopes, strict=True)
-        for claim, theirs in held
-        if any(overlap(scope, one) for one in theirs)
-    ]
+    claims = _claims_on(journal, writer, list(zip(plain, scopes, strict=True)))
     files = [path for path, given in zip(plain, paths, strict=True) if given not in folders]
     rules = _in_order(_rules(journal, plain) + _moved(journal, files, root))
     return Checked(tuple(plain), tuple(claims), tuple(rules[:_FOUND_MAX]), max(0, len(rules) - _FOUND_MAX))
 
 
+def check_written(journal: Journal, writer: Writer, paths: Sequence[str], *, root: str) -> Checked:
+    """Whose claim is what a command would write: ``paths`` from the project's folder, patterns of a shell among them. No rules are looked for."""
+    if len(paths) > WRITTEN_MAX:
+        raise UsageError(f"{len(paths):,} paths; the limit is {WRITTEN_MAX}", mend="Ask for fewer at once.")
+    journal.refresh()
+    claims = _claims_on(journal, writer, [(path, written_scope(path, root)) for path in paths])
+    return Checked(tuple(paths), tuple(claims), (), 0)
+
+
+def _claims_on(journal: Journal, writer: Writer, asked: Sequence[tuple[str, Scope]]) -> list[Applying]:
+    held = [(claim, scopes_of(claim)) for claim in live_claims(journal, journal.clock.now_ms())]
+    return [
+        Applying(path, claim, holds(writer, claim))
+        for path, scope in asked
+        for claim, theirs in held
+        if any(overlap(scope, one) for one in theirs)
+    ]
+
+
 def _rules(journal: Journal, asked: Sequence[str]) -> list[Applying]:
     """The constraints and traps in force that are about a path, a folder it lies in, or a symbol of it."""
-    wholes: dict[str, None] = {}
-    for path in asked:
-        parts = path.split("/")
-        for end in range(1, len(parts) + 1):
-            wholes["/".join(parts[:end])] = None
-            wholes["/".join(parts[:end]) + "/"] = None
     found: dict[tuple[str, str], None] = dict.fromkeys(key for key in journal.unindexed() if key[0] in _RULES)
-    names = list(wholes)
+    names = names_above(asked)
     for begin in range(0, len(names), 400):
         some = names[begin : begin + 400]
         marks = ", ".join("?" * len(some))

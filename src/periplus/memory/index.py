@@ -36,6 +36,7 @@ from periplus.base import hashing
 from periplus.base.errors import PeriplusError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Layout
+from periplus.memory.glance import INDEX_VERSION
 from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 """
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-_VERSION: Final = 10
+_VERSION: Final = INDEX_VERSION
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
 EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
 _MERGED_FROM: Final = 4_000

@@ -13,10 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
-from periplus.interop.hook_events import FACTS_CHARACTERS_MAX, Answer, HookEvent, touched_paths
+from periplus.interop.hook_events import (
+    AGENTS,
+    FACTS_CHARACTERS_MAX,
+    Answer,
+    HookEvent,
+    command_of,
+    named_files,
+    patched_paths,
+    touched_paths,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from periplus.memory.check import Applying
+    from periplus.project.hook_told import Told
     from periplus.project.project import Project
 
 _BRIEF_TOKENS: Final = 1_800
@@ -26,18 +38,21 @@ _SHARE_MIN: Final = 0.34
 _WORDS_WEIGHED: Final = 12
 _LINE_CHARACTERS_MAX: Final = 400
 _KINDS: Final = ("constraint", "trap", "decision", "lesson", "note")
+_PATHS_MAX: Final = 200
+_CLAIMED_CHARACTERS_MAX: Final = 700
+_OF_FILES: Final = "What is known of these files:"
 _OF_MCP: Final = "mcp"  # the tool of a session that a connection of MCP began: no hook tells of it
 _MORE: Final = "\n(more: periplus brief)"
 
 
-def answer_to(project: Project, event: HookEvent) -> Answer:
-    """What the agent is to be told of ``event``."""
+def answer_to(project: Project, event: HookEvent, home: str = "", told: Told | None = None) -> Answer:
+    """What the agent is to be told of ``event``, but for the lines about files that it was ``told``; ``home`` is where ``~`` leads in commands."""
     if event.kind == "session-start":
         return Answer(_at_start(project))
     if event.kind == "prompt":
         return Answer(_for_prompt(project, event.prompt))
-    if event.kind == "before-tool":
-        return _before_tool(project, event)
+    if event.kind in ("before-tool", "after-tool"):
+        return _of_tool(project, event, home, told)
     return Answer()
 
 
@@ -97,32 +112,89 @@ def _for_prompt(project: Project, prompt: str) -> str:
     return _cut("\n".join(["What this project's memory says of this:", *lines[:_HITS_MAX]])) if lines else ""
 
 
-def _before_tool(project: Project, event: HookEvent) -> Answer:
+def _of_tool(project: Project, event: HookEvent, home: str, told: Told | None) -> Answer:
+    """What is known of the files that a tool reads or changes, and whether it may change them."""
+    paths, changes = touched_paths(event)
+    command, folder = command_of(event)
+    if command:
+        paths = named_files(command, folder)
+    inside = _inside(project, paths, folder or event.cwd)
+    found = project.work.check(inside) if inside else None
+    claims = list(found.claims) if found is not None else []
+    blocked = list(found.blocked) if found is not None and changes else []
+    if command and (writes := _writes(project, command, folder, home)):
+        written = project.work.check_written(writes)
+        blocked = list(written.blocked)
+        claims += [one for one in written.claims if one not in claims]
+    others = [(one, _why_perhaps_own(project, one)) for one in claims if not one.is_own]
+    perhaps_own = {one.entity.item_id for one, why in others if why}
+    answer = _decided(project, [one for one in blocked if one.entity.item_id not in perhaps_own])
+    if event.kind not in AGENTS[event.agent].tells:
+        return answer
+    lines = {
+        _key(one): f"- {_line(one.path)} is claimed: {_claim(one)}{f'; {why}' if why else ''}" for one, why in others
+    }
+    lines |= {line: line for one in (found.rules if found is not None else ()) if (line := f"- {_rule(one)}")}
+    fresh = told.fresh(lines) if told is not None else list(lines)
+    shown = [lines[key] for key in fresh]
+    if found is not None and found.left_out and shown:
+        shown.append(f"- {found.left_out} more rules: periplus check PATH")
+    facts = _cut("\n".join([_OF_FILES, *shown])) if shown else ""
+    return answer._replace(facts=facts, told=tuple(key for key in fresh if lines[key] in facts))
+
+
+def _key(one: Applying) -> str:
+    """By what a claim is known to have been told: that it is held for longer is nothing new."""
+    value = one.entity.value
+    return " ".join(
+        str(part) for part in (one.path, one.entity.item_id, value.get("holder"), value.get("mode"), value.get("text"))
+    )
+
+
+def _decided(project: Project, blocked: Sequence[Applying]) -> Answer:
+    """What becomes of a change that claims of others stand against, by the setting of the project."""
     from periplus.journal.settings import read_settings
 
-    paths, changes = touched_paths(event)
-    inside = []
-    for path in paths:
-        try:
-            inside.append(project.work.path(path, cwd=event.cwd))
-        except PeriplusError:
-            continue  # outside of the project: none of its affairs
-    if not inside:
+    policy = read_settings(project.journal.layout).hooks.on_claim if blocked else "tell"
+    if policy == "tell":
         return Answer()
-    found = project.work.check(list(dict.fromkeys(inside)))
-    others = [(one, _why_perhaps_own(project, one)) for one in found.claims if not one.is_own]
-    lines = [f"- {_line(one.path)} is claimed: {_claim(one)}{f'; {why}' if why else ''}" for one, why in others]
-    lines += [f"- {_rule(one)}" for one in found.rules]
-    if found.left_out:
-        lines.append(f"- {found.left_out} more rules: periplus check PATH")
-    facts = _cut("\n".join(["What is known of what you are about to touch:", *lines])) if lines else ""
-    perhaps_own = {one.entity.item_id for one, why in others if why}
-    blocked = [one for one in found.blocked if one.entity.item_id not in perhaps_own] if changes else []
-    wanted = read_settings(project.journal.layout).hooks.claimed if blocked else "tell"
-    if wanted == "tell":
-        return Answer(facts)
-    reason = "; ".join(f"{_line(one.path)} is claimed: {_claim(one)}" for one in blocked[:3])
-    return Answer(facts, wanted, reason[:1000])
+    import shlex
+
+    claimed = "; ".join(f"{_line(one.path)} is claimed: {_claim(one)}" for one in blocked[:3])
+    holder = _line(str(blocked[0].entity.value.get("holder", "")))
+    mend = (
+        f"Nothing was changed. Do something else, or ask: periplus inbox send {shlex.quote(holder)} '…'. "
+        "Whether it is free again says: periplus check PATH"
+    )
+    return Answer("", "deny" if policy == "refuse" else "ask", f"{claimed[:_CLAIMED_CHARACTERS_MAX]}. {mend}")
+
+
+def _inside(project: Project, paths: Sequence[str], cwd: str) -> list[str]:
+    """``paths`` as the project names them, each once, and what those that are links lead to; without those that lie elsewhere."""
+    found: dict[str, None] = {}
+    for path in paths:
+        for one in (path, os.path.realpath(os.path.join(cwd or project.folder, path))):
+            try:
+                found[project.work.path(one, cwd=cwd)] = None
+            except (PeriplusError, ValueError):
+                continue  # outside of the project: none of its affairs
+    return list(found)[:_PATHS_MAX]
+
+
+def _writes(project: Project, command: str, folder: str, home: str) -> list[str]:
+    """What of the project a command would write. Looked at only where somebody else claims something."""
+    from periplus.memory.check import WRITTEN_MAX
+    from periplus.memory.claims import holds, live_claims
+
+    project.journal.refresh()
+    claims = live_claims(project.journal, project.journal.clock.now_ms())
+    if all(holds(project.writer, claim) for claim in claims):
+        return []
+    from periplus.shell.judgement import judge
+
+    start = folder or project.folder
+    found = judge(command, home=home or "/nonexistent", workspace=project.work.top, folder=start)
+    return _inside(project, [*found.writes, *found.rewrites, *patched_paths(command, start)][:WRITTEN_MAX], start)
 
 
 def _why_perhaps_own(project: Project, one: Applying) -> str:

@@ -32,6 +32,7 @@ from periplus.journal import Writer
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
     from periplus.project.hook_doubles import Doubles
+    from periplus.project.hook_told import Told
     from periplus.project.hook_trails import RunOfSession
     from periplus.project.project import Project
     from periplus.trail.livestep import LiveStep
@@ -227,11 +228,13 @@ class ProjectHooks:
             self.note(events[-1].name, f"the trail of session {events[-1].session} was not sealed: {error}")
             return []
 
-    def answer(self, event: HookEvent) -> Answer:
-        """What the agent is to be told; nothing is written. See ``periplus.project.hook_facts``."""
+    def answer(self, event: HookEvent, *, home: str = "", told: Told | None = None) -> Answer:
+        """What the agent is to be told, but for lines that it was ``told``; nothing is written. ``home`` is where ``~`` leads in its commands. See
+        ``periplus.project.hook_facts``.
+        """
         from periplus.project.hook_facts import answer_to
 
-        return answer_to(self._project, event)
+        return answer_to(self._project, event, home, told)
 
 
 def _told(note: Note, path: str) -> Problem:

@@ -141,6 +141,13 @@ class ProjectWork:
         folders = frozenset(path for path in paths if os.path.isdir(os.path.join(top, path)))
         return check_paths(self._journal, self._project.writer, paths, folders, root=top)
 
+    def check_written(self, paths: Sequence[str]) -> Checked:
+        """Whose claim is what a command would write: paths of the project, or patterns of a shell."""
+        refuse_text(paths=paths)
+        from periplus.memory.check import check_written
+
+        return check_written(self._journal, self._project.writer, paths, root=self.top)
+
     # -- plans --------------------------------------------------------------------------------------------------------
 
     def make_plan(

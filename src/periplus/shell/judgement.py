@@ -69,6 +69,7 @@ from periplus.shell.words import (
     pattern_place,
     printed,
     reads_input,
+    rewritten_by,
     split,
     unwrap,
     unwrapped,
@@ -126,7 +127,8 @@ class Judgement(NamedTuple):
     ``writes`` are paths from the root (as they are put together, ``..`` and all) that would be written or taken away here, those of redirections
     in ``redirected``, too; ``sets`` the names of
     variables that are assigned. ``is_beyond`` says that something is taken away that no sandbox holds back: at a service, in a cluster, on another
-    machine. ``hides`` says that commands would run that nobody can see.
+    machine. ``rewrites`` are paths, like ``writes``, that a program which is started for something else changes on the way: git by a checkout, a
+    formatter, an editor; of folders, all in them. ``hides`` says that commands would run that nobody can see.
     """
 
     level: Level
@@ -137,6 +139,7 @@ class Judgement(NamedTuple):
     sets: tuple[str, ...] = ()
     is_beyond: bool = False
     hides: bool = False
+    rewrites: tuple[str, ...] = ()
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
@@ -233,6 +236,7 @@ class _Judging:
         self.reason = ""
         self._runs: list[Run] = []
         self._writes: dict[str, bool] = {}  # and whether by a redirection
+        self._rewrites: dict[str, None] = {}
         self._sets: dict[str, None] = {}
         self._is_beyond = self._hides = False
         self._elsewhere = 0  # within what runs in a container or on another machine
@@ -249,6 +253,7 @@ class _Judging:
             tuple(self._sets),
             self._is_beyond,
             self._hides,
+            tuple(self._rewrites),
         )
 
     def _note(self, level: Level, reason: str) -> None:
@@ -506,6 +511,9 @@ class _Judging:
     def _program(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
         """What is known of one program."""
         rule = getattr(self, _rule_name(program), None)
+        for target in rewritten_by(program, arguments) if not self._elsewhere else ():
+            if UNKNOWN not in target and len(self._rewrites) < _WRITES_MAX:
+                self._rewrites[posixpath.join(scope.folder, target)] = None
         if program in ("source", "."):
             self._hide("a file would be run by this shell")
         if rule is not None:
@@ -586,9 +594,19 @@ class _Judging:
                     dict(self._sets),
                     self._is_beyond,
                     self._hides,
+                    dict(self._rewrites),
                 )
                 self._text(text.replace('\\"', '"'), scope.copy(), depth + 4)
-                self.level, self.reason, count, self._writes, self._sets, self._is_beyond, self._hides = saved
+                (
+                    self.level,
+                    self.reason,
+                    count,
+                    self._writes,
+                    self._sets,
+                    self._is_beyond,
+                    self._hides,
+                    self._rewrites,
+                ) = saved
                 del self._runs[count:]
 
     def _run_eval(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:

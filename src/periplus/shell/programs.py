@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "BUILDERS", "CONTAINER_VALUED", "CREDENTIAL_FOLDERS", "CREDENTIAL_NAMES", "DEVICE", "DOWNLOADERS", "GIT_STARTS", "HARMLESS", "INTERPRETERS",
-    "LOSSY", "MACHINE_ENDS", "NOT_READ", "NO_WRAPPERS", "PROGRAM_FOLDERS", "REMOTE", "SHELLS", "STARTING_NAMES", "SYSTEM_FOLDERS",
+    "LOSSY", "MACHINE_ENDS", "NOT_READ", "NO_WRAPPERS", "PROGRAM_FOLDERS", "REMOTE", "REWRITERS", "SHELLS", "STARTING_NAMES", "SYSTEM_FOLDERS",
     "SYSTEM_TOPS", "TAKES_FOLDERS", "USER_CHANGERS", "WRAPPERS", "Wrapper",
 ]  # fmt: skip
 
@@ -65,6 +65,16 @@ LOSSY: Final = frozenset({
     "nft", "ufw", "systemctl", "launchctl", "mount", "umount", "swapoff", "passwd", "chpasswd", "visudo", "apt", "apt-get", "dnf",
     "yum", "pacman", "brew",
 })  # fmt: skip
+# Programs that change the files that they are given; those with options do so only with one of them.
+REWRITERS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(
+        ("black", "isort", "rustfmt", "dos2unix", "ed", "ex", "vi", "vim", "nvim", "nano", "emacs", "patch"),
+        frozenset[str](),
+    ),
+    **dict.fromkeys(("yapf", "autopep8", "clang-format"), frozenset({"-i", "--in-place"})),
+    **dict.fromkeys(("gofmt", "goimports", "shfmt", "prettier", "biome"), frozenset({"-w", "--write"})),
+    **dict.fromkeys(("eslint", "stylelint", "rubocop"), frozenset({"--fix", "-a", "-A"})),
+}
 CREDENTIAL_FOLDERS: Final = (
     ".ssh",
     ".gnupg",

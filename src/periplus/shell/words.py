@@ -19,6 +19,7 @@ __all__ = [
     "pattern_place",
     "printed",
     "reads_input",
+    "rewritten_by",
     "split",
     "unwrap",
     "unwrapped",
@@ -36,6 +37,7 @@ from periplus.shell.programs import (
     DOWNLOADERS,
     INTERPRETERS,
     REMOTE,
+    REWRITERS,
     SHELLS,
     WRAPPERS,
     Wrapper,
@@ -250,6 +252,48 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             return options, [*operands, *arguments[at + 1 :]]
         (options if argument.startswith("-") and argument != "-" else operands).append(argument)
     return options, operands
+
+
+def rewritten_by(program: str, arguments: Sequence[str]) -> list[str]:
+    """The files and folders that a program which is started for something else changes by the way."""
+    options, operands = split(arguments)
+    if program == "git":
+        return _rewritten_by_git(arguments)
+    if program == "find":
+        ends = next(
+            (at for at, argument in enumerate(arguments) if argument.startswith(("-", "(", "!"))), len(arguments)
+        )
+        return (list(arguments[:ends]) or ["."]) if "-delete" in arguments else []
+    if program == "rsync":
+        return [] if len(operands) < 2 or ":" in operands[-1] else operands[-1:]
+    if program in ("perl", "ruby"):
+        in_place = any(re.match(r"-[A-Za-z0-9]*i", option) for option in options)
+        codes = sum(re.fullmatch(r"-[A-Za-z0-9]*e", option) is not None for option in options)
+        return operands[codes or 1 :] if in_place else []
+    if program == "ruff":
+        return operands[1:] if operands[:1] == ["format"] or "--fix" in options else []
+    if program in REWRITERS:
+        wanted = REWRITERS[program]
+        return operands if not wanted or not wanted.isdisjoint(options) else []
+    return []
+
+
+def _rewritten_by_git(arguments: Sequence[str]) -> list[str]:
+    folder, at = "", 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        if arguments[at] == "-C" and at + 1 < len(arguments):
+            folder = posixpath.join(folder, arguments[at + 1])
+        at += 2 if arguments[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
+    verb, more = "".join(arguments[at : at + 1]), arguments[at + 1 :]
+    options, operands = split(more)
+    is_staged_only = not {"--staged", "-S"}.isdisjoint(options) and {"--worktree", "-W"}.isdisjoint(options)
+    if verb == "reset" and "--hard" in options:
+        operands = ["."]
+    elif verb not in ("checkout", "restore", "rm", "mv") or "--cached" in options or is_staged_only:
+        return []
+    elif verb == "checkout" and "--" in more:
+        operands = list(more[list(more).index("--") + 1 :])
+    return [posixpath.join(folder, operand.removeprefix(":/")) for operand in operands]
 
 
 def command_option(arguments: Sequence[str]) -> int | None:

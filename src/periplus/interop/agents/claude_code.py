@@ -13,10 +13,11 @@ from periplus.interop.agents.shared import instructions, server_entry, skill
 
 NAME: Final = "claude-code"
 EDITS: Final = "Edit|MultiEdit|Write|NotebookEdit"
+READS: Final = "Read|NotebookRead"
 EVENTS: Final = (
     ("SessionStart", ""),
     ("UserPromptSubmit", ""),
-    ("PreToolUse", EDITS),
+    ("PreToolUse", f"{EDITS}|{READS}|Bash"),
     ("PostToolUse", ""),
     ("PostToolUseFailure", ""),
     ("SubagentStop", ""),

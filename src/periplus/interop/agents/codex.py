@@ -15,7 +15,7 @@ NAME: Final = "codex"
 EVENTS: Final = (
     ("SessionStart", ""),
     ("UserPromptSubmit", ""),
-    ("PreToolUse", "apply_patch|Edit|Write"),
+    ("PreToolUse", "apply_patch|Edit|Write|Read|Bash|shell|shell_command|exec_command|local_shell"),
     ("PostToolUse", ""),
     ("SubagentStop", ""),
     ("PreCompact", ""),

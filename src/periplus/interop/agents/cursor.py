@@ -16,7 +16,7 @@ NAME: Final = "cursor"
 EVENTS: Final = (
     ("sessionStart", ""),
     ("beforeSubmitPrompt", ""),
-    ("preToolUse", "Write|Delete"),
+    ("preToolUse", "Write|Edit|Delete|Shell"),
     ("postToolUse", ""),
     ("postToolUseFailure", ""),
     ("subagentStop", ""),

@@ -16,7 +16,7 @@ IMPORT: Final = "@./AGENTS.md"
 EVENTS: Final = (
     ("SessionStart", ""),
     ("BeforeAgent", ""),
-    ("BeforeTool", "write_file|replace"),
+    ("BeforeTool", "write_file|replace|run_shell_command"),
     ("AfterTool", ""),
     ("PreCompress", ""),
     ("AfterAgent", ""),

@@ -81,7 +81,7 @@ export const Periplus = async ({{ directory }}) => {{
       facts.delete(input.sessionID)
     }},
     "tool.execute.before": async (input, output) => {{
-      if (!["edit", "write", "patch", "multiedit", "apply_patch"].includes(input.tool)) return
+      if (!["edit", "write", "patch", "multiedit", "apply_patch", "read", "bash", "shell"].includes(input.tool)) return
       const call = {{ tool_name: input.tool, tool_input: output.args, tool_use_id: input.callID }}
       const said = await ask("PreToolUse", input.sessionID, call)
       if (said.permissionDecision === "deny") throw new Error(said.permissionDecisionReason ?? "refused by Periplus")
