@@ -401,10 +401,10 @@ class Intake:
             if isinstance(entry, Call):
                 entry.is_ready = True
         self._write_ready()
-        title = self.title or ""
-        if not is_telling(title):
-            title = _title(self._done.title(self.cwd or "")) or title
-        title = self.mask(title) if title else None
+        said = self.title or ""
+        if not is_telling(said):
+            said = _title(self._done.title(self.cwd or "")) or said
+        title = self.mask(said) if said else None
         model = self.mask(self.model) if self.model else None
         header = Header(
             agent=self.mask(agent),
