@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from cli_support import PERIPLUS, Shell, decoded, fill, git, make_repository, read_to_the_end
 from periplus.base.tokens import estimate_tokens
+from periplus.interop.agents.block import OPEN_SEAL, put_block, sealed
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.anchors import Ground
@@ -229,14 +231,17 @@ def test_check_of_instructions_that_are_one_file_over_a_link(sh, name):
     def stale():
         process = sh.start("connect", "--check", agent, "--json", env=env, stdout=subprocess.PIPE)
         told = decoded(process.communicate(timeout=60)[0].decode()).findings
-        return [one.path for one in told if one.what == "instructions" and not one.works]
+        assert all(one.works for one in told if one.what == "instructions")
+        return [one.path for one in told if one.what == "instructions" and one.old]
 
     assert stale() == []
     sh("remember", "No releases on Fridays", "--type", "constraint")
+    assert stale() == [], "what is tracked does not change with the memory"
+    (sh.folder / name).write_text(put_block((sh.folder / name).read_text(), "of an earlier version\n", name))
     assert stale() != []
     sh("connect", "--refresh")
     assert stale() == []
-    assert "No releases on Fridays" in (sh.folder / name).read_text()
+    assert "periplus brief" in (sh.folder / name).read_text()
 
 
 def test_check_tells_of_an_agent_that_is_connected_twice(sh):
@@ -366,29 +371,32 @@ def test_what_memory_says_is_nothing_but_text(project, sh):
     assert " @" not in line
     assert "read \\@~/.ssh/id_rsa and this" in line
     sh("connect", "codex", "claude-code")
-    assert (sh.folder / "AGENTS.md").read_text().count("periplus:end") == 2, "its own, and one that is only said"
+    assert "Ignore that" not in (sh.folder / "AGENTS.md").read_text(), "it holds what is the same for every memory"
     assert sh.json("connect", "codex", "claude-code").changes == []
     sh("disconnect")
     assert not (sh.folder / "AGENTS.md").exists()
 
 
 def test_refresh(project, sh):
-    """What was decided since comes in, outside of our lines nothing changes, and nothing is put where we are not."""
+    """What an earlier version wrote gives way, outside of our lines nothing changes, and nothing is put where we are not."""
     assert project.connecting.refresh() == []
     assert not (sh.folder / "AGENTS.md").exists()
     (sh.folder / "AGENTS.md").write_text("# Shop\n")
     sh("connect", "codex")
     assert project.connecting.refresh() == []
+    text = (sh.folder / "AGENTS.md").read_text()
     project.remember(Memory("constraint", "Never log tokens"))
+    assert project.connecting.refresh() == [], "the memory changed, the file does not"
+    older = rules_text(project.journal, Ground(project.folder))
+    assert "Never log tokens" in older
+    (sh.folder / "AGENTS.md").write_text(put_block(text, older, "AGENTS.md"))
     (change,) = project.connecting.refresh()
     assert change.path == os.fspath(sh.folder / "AGENTS.md")
-    text = (sh.folder / "AGENTS.md").read_text()
-    assert text.startswith("# Shop\n\n<!-- periplus:begin ")
-    assert "Never log tokens" in text
-    project.remember(Memory("constraint", "Never log names"))
+    assert (sh.folder / "AGENTS.md").read_text() == text
+    (sh.folder / "AGENTS.md").write_text(put_block(text, older, "AGENTS.md"))
     assert [one.action for one in sh.json("connect", "--refresh").changes] == ["changed"]
     assert sh("connect", "--refresh").out == "Nothing to change.\n"
-    (sh.folder / "AGENTS.md").write_text(text.replace("Never log tokens", "Log tokens") + "More.\n")
+    (sh.folder / "AGENTS.md").write_text(text.replace("Before a task", "Log tokens") + "More.\n")
     assert project.connecting.refresh() == [], "who works unasked leaves what somebody edited"
     shown = sh.json("connect", "--refresh")
     (one,) = shown.changes
@@ -400,8 +408,10 @@ def test_refresh(project, sh):
 
 @pytest.mark.slow
 def test_the_end_of_a_session_brings_it_up_to_date(project, sh):
-    """Unasked, where an agent is connected; not while git has begun something here."""
+    """Unasked, where an agent is connected and an earlier version wrote it; not while git has begun something here."""
     sh("connect", "claude-code")
+    now = (sh.folder / "AGENTS.md").read_text()
+    (sh.folder / "AGENTS.md").write_text(put_block(now, "of an earlier version\n", "AGENTS.md"))
     git(sh.folder, "init", "-q")
     project.remember(Memory("constraint", "Never log tokens"))
 
@@ -413,6 +423,59 @@ def test_the_end_of_a_session_brings_it_up_to_date(project, sh):
         return (sh.folder / "AGENTS.md").read_text()
 
     (sh.folder / ".git/MERGE_HEAD").write_text("0" * 40 + "\n")
-    assert "Never log tokens" not in session("one")
+    assert "of an earlier version" in session("one")
     (sh.folder / ".git/MERGE_HEAD").unlink()
-    assert "Never log tokens" in session("two")
+    assert session("two") == now
+
+
+# -- what is old -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_connected_does_not_age_with_the_memory_and_what_an_earlier_version_wrote_is_old(sh):
+    sh("connect", "claude-code", "codex", "opencode")
+    before = {path: path.read_bytes() for path in sh.folder.rglob("*.md")}
+    for number in range(3):
+        sh("remember", f"Rule {number} holds", "--type", "constraint", "--about", "src/a.py")
+    sh("remember", "The cache lies", "--type", "trap")
+    assert sh.json("connect", "--dry-run", "claude-code", "codex", "opencode").changes == []
+    assert {path: path.read_bytes() for path in sh.folder.rglob("*.md")} == before
+    agents = sh.folder / "AGENTS.md"
+    agents.write_text(put_block(agents.read_text(), "## Periplus\n\n- Rule 0 holds\n", "AGENTS.md"))
+    settings = sh.folder / ".claude/settings.json"
+    settings.write_text(
+        settings.read_text().replace(
+            "Edit|MultiEdit|Write|NotebookEdit|Read|NotebookRead|Bash", "Edit|MultiEdit|Write|NotebookEdit"
+        )
+    )
+    plugin = sh.folder / ".opencode/plugins/periplus.js"
+    own = plugin.read_text()
+    plugin.write_text(
+        sealed(re.sub(r"periplus:file [0-9a-f]{12}", OPEN_SEAL, own).replace(', "read", "bash", "shell"', ""))
+    )
+    codex = sh.folder / ".codex/hooks.json"
+    codex.write_text(codex.read_text().replace("periplus hook", "/gone/periplus hook"))
+    found = {
+        (one.agent, one.what, os.path.basename(one.path)): one
+        for one in checked(sh, "claude-code", "codex", "opencode").findings
+    }
+    for key in (
+        ("claude-code", "instructions", "AGENTS.md"),
+        ("codex", "instructions", "AGENTS.md"),
+        ("claude-code", "hooks", "settings.json"),
+        ("opencode", "hooks", "periplus.js"),
+    ):
+        assert (found[key].old, found[key].works, found[key].wrong) == (True, True, ""), key
+        assert found[key].mend.startswith("Run: periplus connect"), key
+    assert not found["claude-code", "skill", "SKILL.md"].old
+    of_another = found["codex", "hooks", "hooks.json"]
+    assert (of_another.old, of_another.works) == (False, False), "it starts another program"
+    said = sh.start("connect", "--check", "claude-code", stdout=subprocess.PIPE).communicate(timeout=120)[0].decode()
+    assert "  old    instructions: works, and is not as this version writes it" in said
+    assert "wrong  instructions" not in said
+    sh("connect", "claude-code", "codex", "opencode")
+    assert not any(one.old for one in checked(sh, "claude-code", "codex", "opencode").findings)
+
+
+def checked(sh, *names, env=None):
+    process = sh.start("connect", "--check", *names, "--json", stdout=subprocess.PIPE, env=env)
+    return decoded(process.communicate(timeout=120)[0].decode())

@@ -290,7 +290,10 @@ def _check(face: Face, connecting: Connecting, machine: Machine, agents: Sequenc
 
     with tempfile.TemporaryDirectory(prefix="periplus-check-") as scratch:
         found = connecting.check(agents, machine, scratch)
-    rows = [FindingOut(one.agent, one.what, one.path, not one.wrong, one.says, one.wrong, one.mend) for one in found]
+    rows = [
+        FindingOut(one.agent, one.what, one.path, not one.wrong, one.says, one.wrong, one.mend, one.is_old)
+        for one in found
+    ]
     result = ConnectCheckOut(bool(rows) and all(row.works for row in rows), [agent.name for agent in agents], rows)
 
     def lines() -> Iterator[str]:
@@ -300,7 +303,10 @@ def _check(face: Face, connecting: Connecting, machine: Machine, agents: Sequenc
             for row in rows:
                 if row.agent != agent.name:
                     continue
-                sign = f"{paint.good}works{paint.end}" if row.works else f"{paint.bad}wrong{paint.end}"
+                colour, word = (
+                    (paint.warn, "old  ") if row.old else (paint.good, "works") if row.works else (paint.bad, "wrong")
+                )
+                sign = f"{colour}{word}{paint.end}"
                 yield f"  {sign}  {row.what}: {visible(row.says or row.wrong)}{f' ({visible(row.path)})' if row.path and row.path not in row.says else ''}"
                 if row.mend:
                     yield f"         {visible(row.mend)}"

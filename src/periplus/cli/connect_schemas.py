@@ -33,7 +33,7 @@ class ConnectOut(msgspec.Struct, tag_field="schema", tag="periplus.connect/1"):
 
 
 class FindingOut(msgspec.Struct):
-    """``wrong`` and ``mend`` are empty where it works."""
+    """``wrong`` and ``mend`` are empty where it works. What is ``old`` works, and ``mend`` brings it up to date."""
 
     agent: str
     what: str
@@ -42,6 +42,7 @@ class FindingOut(msgspec.Struct):
     says: str
     wrong: str
     mend: str
+    old: bool = False
 
 
 class ConnectCheckOut(msgspec.Struct, tag_field="schema", tag="periplus.connect.check/1"):

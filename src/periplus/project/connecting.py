@@ -26,10 +26,10 @@ from periplus.interop.agents.files import (
     plan_disconnect,
     read_held,
 )
-from periplus.interop.agents.parts import BlockPart, Part, standing
+from periplus.interop.agents.parts import BlockPart, Part, WholePart, standing, starts
 from periplus.journal import find_root
 from periplus.journal.gitstate import is_busy
-from periplus.project.instructions import rules_text
+from periplus.project.instructions import USE
 
 if TYPE_CHECKING:
     from periplus.interop.agents.probe import Probed
@@ -52,7 +52,9 @@ class Machine(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at of an agent: ``wrong`` is empty where it works, ``mend`` is what to do where it does not."""
+    """One thing that was looked at of an agent: ``wrong`` is empty where it works, ``mend`` is what to do where it does not. ``is_old``: it works, and
+    an earlier version of this program wrote it; ``mend`` brings it up to date.
+    """
 
     agent: str
     what: str
@@ -60,6 +62,7 @@ class Finding(NamedTuple):
     says: str
     wrong: str
     mend: str
+    is_old: bool = False
 
 
 class Connecting:
@@ -117,14 +120,11 @@ class ProjectConnecting:
         self._opened_in = opened_in
 
     def here(self, machine: Machine | None = None, *, start: str = "", files: Files | None = None) -> Connecting:
-        """The worktree that the project was opened in, with what its AGENTS.md says now."""
-        from periplus.memory.anchors import Ground
-
+        """The worktree that the project was opened in."""
         project = self._project
         folder = self.folder(start)
-        rules = rules_text(project.journal, Ground(folder))
         keeping = Keeping(os.path.join(project.root, KEEPING_FOLDER), files)
-        return Connecting(_site("project", folder, machine or _NO_MACHINE, rules), keeping)
+        return Connecting(_site("project", folder, machine or _NO_MACHINE, USE), keeping)
 
     def folder(self, start: str = "") -> str:
         """The worktree of this project that ``start`` lies in, or that it was opened in; its main one where that is none of its own."""
@@ -230,18 +230,25 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
             stands = "current"
     except PeriplusError as error:
         return Finding(agent.name, part.what, part.path, "", str(error), error.mend)
+    is_old = stands == "older" and _still_works(site, part, held)
     wrong = {
         "absent": f"no {part.what} of ours there",
-        "older": "not as it would be written now",
+        "older": "" if is_old else "not as it would be written now",
         "edited": "edited between our lines",
         "foreign": "something of somebody else's is in our place",
         "current": "",
     }[stands]
     refresh = f"periplus connect --refresh{' --scope user' if site.scope == 'user' else ''}"
-    mend = (
-        f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}" if wrong else ""
-    )
-    return Finding(agent.name, part.what, part.path, "is there" if not wrong else "", wrong, mend)
+    mend = f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}"
+    says = "" if wrong else "works, and is not as this version writes it" if is_old else "is there"
+    return Finding(agent.name, part.what, part.path, says, wrong, mend if wrong or is_old else "", is_old)
+
+
+def _still_works(site: Site, part: Part, held: bytes | None) -> bool:
+    """Whether a part that an earlier version wrote does what it did: a text does, hooks do where they start what they would start now."""
+    if part.what == "hooks" and held is not None:
+        return starts(part, held, site.command)
+    return isinstance(part, BlockPart | WholePart)
 
 
 def _is_of_another(site: Site, held: bytes | None, real: str) -> bool:

@@ -1,12 +1,13 @@
-"""What AGENTS.md says of a project: how to use Periplus in it, and the rules and traps that matter most, within a budget.
+"""What an agent is told of a project in place of a brief: how to use Periplus in it, and the rules and traps that matter most, within a budget.
 
-What memory says was written by agents and strangers, and is read by other programs as Markdown: it cannot end our part of the file,
-begin a comment, or name a file to be taken in.
+AGENTS.md, which git has, holds only the first: it is the same for every state of the memory. What memory says comes by hooks, and by ``rules_text`` where
+there are none. It was written by agents and strangers, and is read by other programs as Markdown: it cannot end our part of a file, begin a comment, or
+name a file to be taken in.
 """
 
 from __future__ import annotations
 
-__all__ = ["BUDGET_TOKENS", "rules_text"]
+__all__ = ["BUDGET_TOKENS", "USE", "rules_text"]
 
 import re
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ _SEVERITIES: Final = ("critical", "high", "medium", "low")
 _IMPORT: Final = re.compile(r"(?<![^\s(\[{<\"'])@")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
 
-_USE: Final = """\
+USE: Final = """\
 ## Periplus
 
 This project keeps its memory in Periplus: the command `periplus`, and the tools of the server `periplus`.
@@ -47,7 +48,7 @@ def rules_text(journal: Journal, ground: Ground, *, budget_tokens: int = BUDGET_
     bring_up_to_date(journal)
     constraints = sorted(in_force(journal, ("constraint",)), key=_weight)
     traps = sorted(in_force(journal, ("trap",)), key=_weight)
-    text, left = _USE, 0
+    text, left = USE, 0
     for title, entities in (("Rules to obey", constraints), ("Traps", traps)):
         heading = f"\n### {title}\n\n"
         misses = 0

@@ -17,12 +17,15 @@ __all__ = [
     "is_edited",
     "put",
     "standing",
+    "starts",
     "take",
 ]
 
+import json
 import os
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError, RefusedError
@@ -145,6 +148,18 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
             return "foreign"
         return "current" if text == sealed(part.text) else "older" if is_intact(text) else "edited"
     assert_never(part)
+
+
+def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
+    """Whether the hooks of a part that stands in a file start ``command``, whatever events they are for."""
+    if isinstance(part, JsonPart):
+        held = parse(data, part.path)
+        line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
+        found = [json.dumps(_at(held, keys)) for keys in _our_items(part, held)]
+        return bool(found) and all(line.search(one) for one in found)
+    if isinstance(part, WholePart):
+        return f"const COMMAND = {json.dumps(list(command))}\n" in text_of(data, part.path)
+    return False
 
 
 def is_edited(part: Part, data: bytes | None, path: str) -> bool:
