@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from periplus.memory.schemas import About, Common, Evidence, Process, Provenance, Relation
+from periplus.memory.schemas import About, Common, Evidence, Process, Provenance, Relation, RewrittenCommit
 from periplus.memory.types import NOT_REMEMBERED, TYPES, UNSEARCHED, MemoryType
 
 FIELDS: Final[dict[str, str]] = {
@@ -53,6 +53,7 @@ FIELDS: Final[dict[str, str]] = {
     "lineage": "the lineage that its records are in",
     "ending": "why the run is partial",
     "masked": "how many secrets were masked",
+    "rewritten": "of a git history, commits that no ref reaches any more, the newest first: commit, ts, text, paths",
     "withheld": "the places in its string table whose texts were taken out",
     "mode": "whether others may claim the same",
     "model": "the model that worked",
@@ -116,7 +117,7 @@ FIELDS: Final[dict[str, str]] = {
     "wording": "whose words it is in",
 }
 _NAMES: Final = {str: "text", int: "number", bool: "true or false", object: "any value"}
-_PARTS: Final = (About, Evidence, Relation, Provenance, Process)
+_PARTS: Final = (About, Evidence, Relation, Provenance, Process, RewrittenCommit)
 
 
 def entity_reference() -> str:

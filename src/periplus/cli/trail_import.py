@@ -190,6 +190,8 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
             f"{indent}  {paint.warn}takes the place of {counted(steps, 'steps')}{paint.end} that went to {visible(str(trail.before.get('ended', '')), 40)}; "
             f"to have these back: periplus undo --seq {trail.before_seq}"
         )
+    if value.get("rewritten"):
+        yield f"{indent}  rewritten: {counted(len(value['rewritten']), 'commits')} that no ref reaches any more"
     for label in ("skipped", "unknown"):
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])

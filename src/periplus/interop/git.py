@@ -11,15 +11,15 @@ parsed as bytes between NULs.
 
 from __future__ import annotations
 
-__all__ = ["COMMITS_MAX", "commit_id", "file_at", "import_git"]
+__all__ = ["COMMITS_MAX", "Reached", "commit_id", "file_at", "import_git", "reached_by_refs"]
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError, NotFoundError
 from periplus.interop.git_names import git_digest
-from periplus.interop.gitrun import ask, cannot_run, check_repository, command, environment
+from periplus.interop.gitrun import ask, cannot_run, check_repository, command, environment, run_git
 from periplus.interop.model import Imported
 
 if TYPE_CHECKING:
@@ -226,6 +226,34 @@ def file_at(repo: str, commit: str, path: str, most: int) -> bytes | None:
     if not size.isdigit() or int(size) > most or ask(repo, "cat-file", "-t", name).strip() != b"blob":
         return None
     return ask(repo, "cat-file", "blob", name)
+
+
+class Reached(NamedTuple):
+    """Of some commits those that no ref reaches, and those that the repository does not have at all."""
+
+    unreached: frozenset[str]
+    missing: frozenset[str]
+
+
+def reached_by_refs(repo: str, commits: Collection[str]) -> Reached:
+    """Look which of ``commits`` (in hexadecimal) a ref or a HEAD of a worktree of the repository reaches. Raises FormatError."""
+    if not commits:
+        return Reached(frozenset(), frozenset())
+    said = "".join(f"{commit}\n" for commit in sorted(commits)).encode()
+    finished = run_git(repo, "cat-file", "--batch-check=%(objecttype)", said=said)
+    kinds = finished.stdout.decode("ascii", "replace").splitlines()
+    if finished.returncode or len(kinds) != len(commits):
+        raise FormatError("git could not look for commits", path=repo, safe="Nothing was imported.")
+    there = [commit for commit, kind in zip(sorted(commits), kinds, strict=True) if kind == "commit"]
+    listed = b""
+    if there:
+        said = "".join(f"{commit}\n" for commit in there).encode()
+        finished = run_git(repo, "rev-list", "--stdin", "--not", "--all", said=said)
+        if finished.returncode:
+            raise FormatError("git could not list commits", path=repo, safe="Nothing was imported.")
+        listed = finished.stdout
+    unreached = {line.decode("ascii", "replace") for line in listed.split()}
+    return Reached(frozenset(unreached.intersection(there)), frozenset(commits) - frozenset(there))
 
 
 class _log:  # noqa: N801 - used as a function

@@ -49,6 +49,7 @@ _SECTIONS: Final = (
     ("Notes", "note", 4),
 )
 _WORD: Final = re.compile(r"\w+")
+_WORK: Final = Filters(kinds=("commit", "prompt", "session"), with_rewritten=False)
 _JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and what joins an emoji
 
 
@@ -197,8 +198,7 @@ def _line(hit: Hit) -> str:
 
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
-    kinds = ("commit", "prompt", "session")
-    found = recall(journal, task, now_ms=now_ms, limit=_WORK_HITS_MAX, filters=Filters(kinds=kinds))
+    found = recall(journal, task, now_ms=now_ms, limit=_WORK_HITS_MAX, filters=_WORK)
     spoken = [
         hit for hit in found.hits if hit.why != SURROUNDINGS
     ]  # else its neighbours speak of the task, it does not

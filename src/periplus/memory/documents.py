@@ -7,13 +7,20 @@ and no documents: the next question of the same words would find the last one.
 
 from __future__ import annotations
 
-__all__ = ["Document", "documents_of_memory", "documents_of_trail", "label_of", "object_of_card"]
+__all__ = [
+    "Document",
+    "documents_of_memory",
+    "documents_of_rewritten",
+    "documents_of_trail",
+    "label_of",
+    "object_of_card",
+]
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
-from periplus.base.clock import format_ms
+from periplus.base.clock import format_ms, parse_ms
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 BODY_CHARACTERS_MAX: Final = 4_000
 CONTEXT_CHARACTERS: Final = 300
 SESSION_CHARACTERS_MAX: Final = 120_000
+REWRITTEN_MAX: Final = 100  # commits of one history
 _NEIGHBOURS: Final = 2
 _OWN_FOLDER: Final = ".periplus/"
 _OWN_NAME: Final = "periplus"
@@ -63,7 +71,9 @@ _KNOWN: Final = frozenset(Common.__struct_fields__) | {
 
 
 class Document(NamedTuple):
-    """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole."""
+    """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole, less for a commit that was
+    rewritten.
+    """
 
     kind: str
     part: int
@@ -136,6 +146,22 @@ def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[D
     found = list(_with_context(found))
     if _text(card.get("format")) != "git":
         found.append(_session(card, found, tuple(all_paths), entity.ts))
+    return found
+
+
+def documents_of_rewritten(entity: Entity) -> list[Document]:
+    """The commits that a history had before it was rewritten, as its card, which anybody may have written, has them."""
+    told = entity.value.get("rewritten")
+    rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+    found: list[Document] = []
+    for place, row in enumerate(rows[:REWRITTEN_MAX]):
+        paths = row.get("paths")
+        named = tuple(map(_text, paths[:_PATHS_MAX])) if isinstance(paths, list) else ()
+        at_ms = parse_ms(_text(row.get("ts")))
+        ts = entity.ts if at_ms is None else format_ms(at_ms)
+        body = _text(row.get("text"))[:BODY_CHARACTERS_MAX]
+        if body.strip():
+            found.append(Document("commit", -2 - place, ts, "", body, named, ""))
     return found
 
 

@@ -112,7 +112,7 @@ def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: C
         return sorted(best.values(), key=lambda pair: (-pair[0], pair[1].item_id, pair[1].part))[:_LIKE_MAX]
 
     def like(*kinds: str) -> list[tuple[float, Candidate]]:
-        return faded(search(journal.index.db, words, Filters(kinds=kinds), _CANDIDATES))
+        return faded(search(journal.index.db, words, Filters(kinds=kinds, with_rewritten=False), _CANDIDATES))
 
     return [
         _voted(journal, "commits like it changed it", like("commit")),

@@ -84,6 +84,7 @@ CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
 _VERSION: Final = INDEX_VERSION
+REWRITTEN: Final = "rewritten"  # the state of a commit that no ref reaches any more
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
 EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
 _MERGED_FROM: Final = 4_000
@@ -252,7 +253,7 @@ class MemoryIndexer:
 
     def rows_of(self, entity: Entity) -> Rows:
         """What the tables hold of a live entity, links aside. What reading a trail raises is told as its fault."""
-        from periplus.memory.documents import documents_of_memory, documents_of_trail
+        from periplus.memory.documents import documents_of_memory, documents_of_rewritten, documents_of_trail
 
         if entity.item_type in self._hidden:
             return Rows()  # among them what a stranger says: it is found by nobody before it is accepted
@@ -260,6 +261,7 @@ class MemoryIndexer:
         is_trail = entity.item_type == "trail"
         try:
             documents = documents_of_trail(entity, self._read) if is_trail else documents_of_memory(entity)
+            documents += documents_of_rewritten(entity) if is_trail else []
         except PeriplusError as error:
             return Rows(fault=str(error))
         value = entity.value
@@ -273,7 +275,7 @@ class MemoryIndexer:
                 _row_id(document.ts, place + document.part),
                 key,
                 document,
-                state if isinstance(state, str) else "",
+                REWRITTEN if document.part < -1 else state if isinstance(state, str) else "",
                 min(100, max(0, confidence)) if isinstance(confidence, int) else 100,
                 anchored,
             )
@@ -347,7 +349,7 @@ def _spelled(words: str) -> str:
 def touched_rows(item: Pending) -> list[tuple[object, ...]]:
     """The rows of ``touched``: one path may come twice."""
     document = item.document
-    if document.kind not in ("session", "commit") and document.part >= 0:
+    if document.part < -1 or (document.kind not in ("session", "commit") and document.part >= 0):
         return []
     return [(path, *item.key, document.part, document.ts) for path in document.paths]
 

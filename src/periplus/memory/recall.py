@@ -34,7 +34,7 @@ from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import words_of_last
 from periplus.memory.holding import expired, is_over, replacements, standing, told_expired
-from periplus.memory.index import EXPIRES
+from periplus.memory.index import EXPIRES, REWRITTEN
 from periplus.memory.named_paths import about_named, named_paths
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search, telling
 from periplus.memory.successors import rivals_of
@@ -461,6 +461,8 @@ class _View:
         age_ms = self._now_ms - one.ms
         factor *= 0.8 + 0.2 * 0.5 ** (age_ms / _HALF_LIFE_MS if age_ms > 0 else 0.0)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
+        if one.state == REWRITTEN:
+            return score // SCORE_UNITS  # behind all that stands
         return int(score * _ENDED_FACTOR) if has_ended and self._filters.with_ended else score
 
     def _replaced(self, candidates: list[Candidate]) -> set[str]:
@@ -594,6 +596,12 @@ class _View:
             return hit
         text = self._row("SELECT text FROM passages WHERE id = ?", one.id)[0]
         more = f"periplus trail show {one.item_id}" + (f" --at {one.part}" if one.part >= 0 else "")
+        if one.state == REWRITTEN:
+            hit = hit._replace(
+                state=REWRITTEN,
+                stale=(*hit.stale, REWRITTEN),
+                standing=(*hit.standing, "rewritten, no ref reaches it any more"),
+            )
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
     def _entity_hit(self, entity: Entity, score: int, why: tuple[str, ...]) -> Hit:

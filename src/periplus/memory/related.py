@@ -143,7 +143,9 @@ def _work(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground
         if hit is not None:
             hits[key] = hit
     if task.strip():
-        for hit in recall(journal, task, now_ms=now_ms, ground=ground, limit=50, filters=Filters(kinds=_WORK)).hits:
+        for hit in recall(
+            journal, task, now_ms=now_ms, ground=ground, limit=50, filters=Filters(kinds=_WORK, with_rewritten=False)
+        ).hits:
             if hit.why != SURROUNDINGS:
                 hits.setdefault((hit.item_id, hit.part), hit)
     return list(hits.values())

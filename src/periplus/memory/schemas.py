@@ -107,11 +107,21 @@ class Note(Common, frozen=True, omit_defaults=True, kw_only=True):
     expires: str = ""
 
 
+class RewrittenCommit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A commit that was imported and that no ref of its repository reaches any more."""
+
+    commit: str
+    ts: str
+    text: str
+    paths: tuple[str, ...] = ()
+
+
 class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own.
 
     ``withheld`` are the places in its string table, those of several parts counted through, whose texts were taken out; it is not there in what earlier
-    versions wrote. ``ending`` says why an imported run is ``partial``.
+    versions wrote. ``ending`` says why an imported run is ``partial``. ``rewritten`` are commits that the history
+    had before it was rewritten, the newest first.
     """
 
     v: int = PAYLOAD_VERSION
@@ -136,6 +146,7 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     files: tuple[str, ...] = ()
     parent: str = ""
     ending: str = ""
+    rewritten: tuple[RewrittenCommit, ...] = ()
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

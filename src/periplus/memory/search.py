@@ -21,7 +21,7 @@ from typing import Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection
-from periplus.memory.index import kind_token
+from periplus.memory.index import REWRITTEN, kind_token
 from periplus.memory.senses import SENSE_MARK
 
 _ENOUGH: Final = 10
@@ -39,6 +39,7 @@ class Filters(NamedTuple):
     path: str = ""
     since: str = ""
     with_ended: bool = False
+    with_rewritten: bool = True  # commits that no ref reaches any more
 
 
 class Candidate(NamedTuple):
@@ -376,6 +377,8 @@ def _conditions(filters: Filters) -> tuple[str, list[str]]:
         if values:
             where += f" AND d.{column} IN ({', '.join('?' * len(values))})"
             arguments += values
+    if not filters.with_rewritten:
+        where += f" AND d.state <> '{REWRITTEN}'"
     if filters.since:
         where += " AND d.ts >= ?"
         arguments.append(filters.since)

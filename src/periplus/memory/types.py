@@ -188,6 +188,7 @@ _TRAIL: Final = frozenset(
         "status",
         "ending",
         "withheld",
+        "rewritten",
     }
 )  # what is told of the bytes of a trail
 _SEALED_ANEW: Final = frozenset(

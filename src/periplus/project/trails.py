@@ -27,8 +27,10 @@ from periplus.journal import Entity, Transaction, create_store
 from periplus.project.cards import Calls, card_of, is_later
 
 if TYPE_CHECKING:
+    from periplus.base.canonical import JSONValue
     from periplus.interop import Imported, SourceFormat
     from periplus.journal.doctor import Problem
+    from periplus.project.histories import Rewriting
     from periplus.project.project import Project
     from periplus.project.withholding import Withholding
     from periplus.trail import Report
@@ -147,6 +149,7 @@ def _calls_in(data: bytes) -> Calls:
 def import_history(project: Project, repository: str, *, commits_max: int, progress: Progress | None) -> ImportedTrail:
     """As ``Project.import_git`` says."""
     from periplus.interop import import_git
+    from periplus.project.histories import rewriting
     from periplus.project.withholding import Withholding
 
     withholding = Withholding(project)
@@ -157,7 +160,14 @@ def import_history(project: Project, repository: str, *, commits_max: int, progr
         commits_max=commits_max,
         progress=progress,
     )
-    return _announce(project, withholding, imported, "")._replace(left_out=imported.left_out)
+    item_id = derived_id("trl", "git", imported.session_id or imported.source_sha256.hex(), "")
+    found = rewriting(project, repository, imported, item_id)
+    done = _announce(project, withholding, imported, "", found)._replace(left_out=imported.left_out)
+    if not found.settle(project, item_id):
+        return done
+    entity = project.journal.get("trail", item_id)
+    assert entity is not None
+    return done._replace(entity=entity, changed=True, is_settled=False)
 
 
 def trail_bytes(project: Project, reference: str, *, remains: bool) -> TrailFile:
@@ -309,8 +319,11 @@ def _trail_key(project: Project) -> bytes:
     return trail_key(journal.layout)
 
 
-def _announce(project: Project, withholding: Withholding, imported: Imported, parent: str) -> ImportedTrail:
+def _announce(
+    project: Project, withholding: Withholding, imported: Imported, parent: str, rewriting: Rewriting | None = None
+) -> ImportedTrail:
     """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
+    more: dict[str, JSONValue] = {"rewritten": rewriting.rewritten} if rewriting and rewriting.rewritten else {}
     session = imported.session_id or imported.source_sha256.hex()
     item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
@@ -319,18 +332,19 @@ def _announce(project: Project, withholding: Withholding, imported: Imported, pa
     if before is not None and is_placed and _is_retold(project, imported, before):
         is_new = any(child.changed for child in children)
         return ImportedTrail(before, is_new, children, 0, str(before.value.get("digest", "")), is_settled=True)
-    card, withheld = card_of(imported, parent), 0
+    card, withheld = card_of(imported, parent) | more, 0
 
     def keep(held_now: Entity | None) -> Callable[[Transaction], None]:
         nonlocal before, card, withheld
-        before, card = held_now, card_of(imported, parent)
+        before, card = held_now, card_of(imported, parent) | more
         withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
         return write
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("trail", item_id)
         settles = held is not None and held.is_in_conflict and card["digest"] == held.value.get("digest")
-        if held is None or held.deleted or settles or is_later(card, held.value):
+        gives_way = held is not None and rewriting is not None and held.value.get("digest") == rewriting.gives_way
+        if held is None or held.deleted or settles or gives_way or is_later(card, held.value):
             of_whom = held.value.get("parent") if held is not None and not held.deleted else None
             content = {"parent": of_whom, **card} if of_whom else card  # also where its file was named alone
             summary = f"trail: {card['title'] or session}"
