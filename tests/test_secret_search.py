@@ -11,6 +11,7 @@ import pytest
 from cli_support import Shell, claude_session, git
 from periplus.base import secrets
 from periplus.project import Project
+from periplus.project.secret_search import find_in_store
 from support import WRITER
 
 RUNNER = "gl" + "rt-" + "q7Zt0Xw2Lk9Vb4Nc8Rd1"
@@ -138,5 +139,5 @@ def test_a_text_behind_its_length_in_bytes_is_found(tmp_path):
     root = Project.init(os.fspath(tmp_path)).root
     with Project(root, WRITER) as project:
         project.journal.objects.put(b"\xff\x00\x01" + bytes([len(MODEL)]) + MODEL.encode() + b"\x00")
-        (one,) = project.find_secrets()
+        (one,) = find_in_store(project, lambda _done, _total: None)
         assert (one.kind, one.text) == ("xai_key", MODEL)

@@ -37,7 +37,7 @@ aws_key             AKIA [A-Z0-9]{16}$  ASIA [A-Z0-9]{16}$  ABIA [A-Z0-9]{16}$  
 aws_key             bedrock-api-key- [A-Za-z0-9+/=]{20,}+  amzn.mws. [0-9a-f]{8}-[0-9a-f-]{27}$  amzn1.oa2-cs.v1. [0-9a-f]{64}$
 github_token        ghp_ [A-Za-z0-9]{20,}+  gho_ [A-Za-z0-9]{20,}+  ghs_ [A-Za-z0-9]{20,}+  ghu_ [A-Za-z0-9]{20,}+  ghr_ [A-Za-z0-9]{20,}+
 github_token        github_pat_ [A-Za-z0-9_]{22,}+
-gitlab_token        glpat- [A-Za-z0-9_-]{20,}+(?:\.[0-9a-z]{2}\.?[0-9a-z]{7})?+  glrt- [A-Za-z0-9_-]{20,}+(?:\.[0-9a-z]{2}\.?[0-9a-z]{7})?+  gldt- [A-Za-z0-9_-]{20,}+
+gitlab_token        glpat- [A-Za-z0-9_-]{20,}+(?>(?:\.[0-9a-z]{2}\.?[0-9a-z]{7})?)  glrt- [A-Za-z0-9_-]{20,}+(?>(?:\.[0-9a-z]{2}\.?[0-9a-z]{7})?)  gldt- [A-Za-z0-9_-]{20,}+
 gitlab_token        glcbt- [A-Za-z0-9]{1,5}_[A-Za-z0-9_-]{20,}+  glffct- [A-Za-z0-9_-]{20,}+  glft- [A-Za-z0-9_-]{20,}+  glimt- [A-Za-z0-9_-]{20,}+
 gitlab_token        glagent- [A-Za-z0-9_-]{40,}+  gloas- [A-Za-z0-9_-]{40,}+  glptt- [0-9a-f]{40}$  glsoat- [A-Za-z0-9_-]{20,}+  GR1348941 [A-Za-z0-9_-]{20,}+
 gitlab_token        glwt- [A-Za-z0-9_-]{20,}+  glrtr- [A-Za-z0-9_-]{20,}+

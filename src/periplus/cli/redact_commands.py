@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.schemas import RedactOut, SecretOut
+    from periplus.cli.redact_schemas import RedactOut, SecretOut
     from periplus.journal.redaction import Redaction
     from periplus.project.project import Project
     from periplus.project.secret_search import FoundSecret
@@ -89,7 +89,7 @@ def _opened(face: Face) -> Project:
 
 
 def _result(done: Redaction, *, is_dry: bool) -> RedactOut:
-    from periplus.cli.schemas import RedactOut, RemainingOut, TargetOut
+    from periplus.cli.redact_schemas import RedactOut, RemainingOut, TargetOut
 
     return RedactOut(
         is_dry,
@@ -123,14 +123,15 @@ def _lines(face: Face, done: Redaction, own: str, *, is_dry: bool) -> Iterator[s
 
 def _find(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.schemas import RedactFindOut, SecretOut, SecretPlaceOut
+    from periplus.cli.redact_schemas import RedactFindOut, SecretOut, SecretPlaceOut
+    from periplus.project.secret_search import find_in_store
 
     if arguments.secret_file or arguments.seq:
         raise UsageError(
             "--find looks for secrets itself", safe="Nothing was changed.", mend="Leave out --secret-file and --seq."
         )
     with _opened(face) as project:
-        found = project.find_secrets(face.progress("looking"))
+        found = find_in_store(project, face.progress("looking"))
         face.clear_progress()
         rows = [
             SecretOut(

@@ -28,6 +28,7 @@ from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
 from periplus.cli.mcp_schemas import MCP_SCHEMAS
 from periplus.cli.python_reference import python_reference
+from periplus.cli.redact_schemas import REDACT_SCHEMAS
 from periplus.cli.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.run_schemas import RUN_SCHEMAS
 from periplus.cli.schemas import SCHEMAS
@@ -48,6 +49,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **CONTEXT_SCHEMAS,
     **MCP_SCHEMAS,
     **COMPLETION_SCHEMAS,
+    **REDACT_SCHEMAS,
 }
 _EXIT_CODES: Final = (
     (0, "done"),

@@ -34,21 +34,15 @@ __all__ = [
     "RebasedOut",
     "RecallOut",
     "RecordOut",
-    "RedactFindOut",
-    "RedactOut",
     "RefusalOut",
-    "RemainingOut",
     "RememberOut",
     "RivalOut",
-    "SecretOut",
-    "SecretPlaceOut",
     "SectionOut",
     "ShowOut",
     "SkippedOut",
     "StatusOut",
     "SyncOut",
     "TakenOut",
-    "TargetOut",
     "TourOut",
     "TransferOut",
     "UndoOut",
@@ -416,62 +410,6 @@ class HeadOut(msgspec.Struct, tag_field="schema", tag="periplus.head/1"):
     path: str
 
 
-class TargetOut(msgspec.Struct):
-    lineage: str
-    seq: int
-    action: str
-    item_type: str
-    item_id: str
-
-
-class RemainingOut(msgspec.Struct):
-    """``where`` the text still is, or may be; ``next`` is what a person can do about it."""
-
-    where: str
-    next: str
-
-
-class RedactOut(msgspec.Struct, tag_field="schema", tag="periplus.redact/1"):
-    """``records`` whose content was taken out, ``entities`` (``type/id``) that got a version without the text, ``objects``
-    that were removed; with ``dry_run`` nothing was changed.
-    """
-
-    dry_run: bool
-    records: list[TargetOut]
-    entities: list[str]
-    objects: list[str]
-    not_reached: list[RemainingOut]
-
-
-class SecretPlaceOut(msgspec.Struct):
-    """``kind``: record, object, trail, entity, index, spool, cache, git, file."""
-
-    kind: str
-    where: str
-
-
-class SecretOut(msgspec.Struct):
-    """``id`` for ``--take``; ``kind`` of secret; ``characters`` it has; ``count`` of its places, of which ``places`` are the first 100.
-    ``can_go`` is false where the text is too short or too long to be taken out by itself.
-    """
-
-    id: str
-    kind: str
-    characters: int
-    count: int
-    places: list[SecretPlaceOut]
-    can_go: bool
-
-
-class RedactFindOut(msgspec.Struct, tag_field="schema", tag="periplus.redact.find/1"):
-    """What the store holds by today's rules, never what it says; ``taken`` are those that were taken out by this call, each with
-    what ``redact`` did.
-    """
-
-    secrets: list[SecretOut]
-    taken: dict[str, RedactOut]
-
-
 class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
     """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given or known.
 
@@ -778,8 +716,6 @@ SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "prove": ProveOut,
     "head": HeadOut,
     "verify": VerifyOut,
-    "redact": RedactOut,
-    "redact --find": RedactFindOut,
     "export": PackageOut,
     "export --markdown": MarkdownOut,
     "import": PackageOut,

@@ -5,7 +5,7 @@ The index is asked as it lies there, read only. It counts where the journal hold
 
 from __future__ import annotations
 
-__all__ = ["INDEX_VERSION", "Glance", "glance", "names_above", "written_scope"]
+__all__ = ["Glance", "glance", "names_above", "written_scope"]
 
 import json
 import os
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
+from periplus.memory.index_version import INDEX_VERSION
 from periplus.memory.scopes import Scope, literal_scope, overlap, parse_scope, parse_scopes
 
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION: Final = 10  # of the tables that the memory keeps in the index
 _WAIT_S: Final = 0.05
 _ROWS_MAX: Final = 5_000
 _LINEAGES_MAX: Final = 1_000

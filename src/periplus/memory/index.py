@@ -36,7 +36,7 @@ from periplus.base import hashing
 from periplus.base.errors import PeriplusError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Layout
-from periplus.memory.glance import INDEX_VERSION
+from periplus.memory.index_version import INDEX_VERSION
 from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 
 if TYPE_CHECKING:

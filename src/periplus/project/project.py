@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
     from periplus.project.reviewing import ProjectReview
-    from periplus.project.secret_search import FoundSecret
     from periplus.project.status import Status
     from periplus.project.syncing import Synced
     from periplus.project.trails import ImportedTrail, TrailFile
@@ -322,9 +321,7 @@ class Project:
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
-        """What answers ``question``, the best first: ``limit`` from ``offset`` on, within ``budget_tokens``; where nothing does, what has words
-        one edit away. See ``memory.recall``.
-        """
+        """What answers ``question``, or else has words one edit away, the best first: ``limit`` from ``offset`` on. See ``memory.recall``."""
         self.look_to_answer()
         from periplus.memory.recall import recall
         from periplus.project.knowing import filters_in
@@ -707,12 +704,6 @@ class Project:
         from periplus.project.redacting import redact_project
 
         return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)
-
-    def find_secrets(self, progress: Progress | None = None) -> list[FoundSecret]:
-        """The secrets that the store holds by today's rules; see ``periplus.project.secret_search``."""
-        from periplus.project.secret_search import find_in_store
-
-        return find_in_store(self, progress or (lambda _done, _total: None))
 
     # -- other clones and other projects -------------------------------------------------------------------------------
 

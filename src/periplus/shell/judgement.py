@@ -13,34 +13,34 @@ from __future__ import annotations
 
 __all__ = ["Judgement", "Level", "Run", "judge"]
 
-import fnmatch
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from periplus.shell.losses import loss_of
 from periplus.shell.programs import (
     BUILDERS,
-    CREDENTIAL_FOLDERS,
-    CREDENTIAL_NAMES,
     DEVICE,
     DOWNLOADERS,
     GIT_STARTS,
-    HARMLESS,
     LOSSY,
     MACHINE_ENDS,
-    NO_WRAPPERS,
-    NOT_READ,
     REMOTE,
     SHELLS,
-    STARTING_NAMES,
-    SYSTEM_FOLDERS,
-    SYSTEM_TOPS,
-    TAKES_FOLDERS,
     USER_CHANGERS,
+)
+from periplus.shell.runs import (
+    STARTS,
+    XARGS_VALUED,
+    Judgement,
+    Level,
+    Run,
+    hints_of,
+    only_starts,
+    takes_code,
+    words_in,
 )
 from periplus.shell.syntax import (
     DEPTH_MAX,
@@ -54,6 +54,7 @@ from periplus.shell.syntax import (
     Word,
     parse_shell,
 )
+from periplus.shell.touching import Found, Scope, Touching
 from periplus.shell.words import (
     UNKNOWN,
     Layer,
@@ -66,9 +67,7 @@ from periplus.shell.words import (
     ends_data,
     is_bomb,
     is_interpreter,
-    pattern_place,
     printed,
-    reads_input,
     rewritten_by,
     split,
     unwrap,
@@ -76,100 +75,20 @@ from periplus.shell.words import (
     words_for_host,
 )
 
-Level: TypeAlias = Literal["plain", "unclear", "destructive", "unparsed", "catastrophic"]
-_LEVELS: Final[tuple[Level, ...]] = ("plain", "unclear", "destructive", "unparsed", "catastrophic")
 _STEPS_MAX: Final = 20_000
 _VALUES_MAX: Final = 16
 _WRITES_MAX: Final = 10_000
-_WIDE: Final = frozenset({"*", ".*", "**", "?*", "*.*", ".??*", ".[!.]*", "[!.]*", "{*,.*}"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _TEXTS: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
 _SEPARATOR: Final = "\x02"  # where a shell splits what an expansion came to
 _NO_ARGUMENTS: Final[Mapping[str, list[str]]] = {**{name: [""] for name in "123456789@*"}, "#": ["0"], "IFS": [" \t\n"]}
-_NO_FILES: Final = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+|pts/\d+)|-")
 _WATCH_VALUED: Final = frozenset({"-n", "--interval", "-q", "--equexit"})
-_XARGS_VALUED: Final = frozenset({"-n", "-P", "-I", "-L", "-d", "-s", "-a", "-E", "--max-args", "--max-procs", "--delimiter", "--arg-file",
-                                  "--max-lines", "--max-chars", "--process-slot-var", "-j", "--jobs", "-N", "--colsep", "--results", "--joblog"})  # fmt: skip
-_WORDS_IN_CODE: Final = re.compile(r"[^\s'\"();|&`$,\[\]{}<>]+")
-_HINTS_MAX: Final = 1_000
-_STILL: Final = frozenset({"", "cat", "true", ":"})  # as a pager or an editor
 _FORKS: Final = re.compile(
     r"fork\s*(?:\(\s*\))?\s*while|while[^\n]{0,40}(?:\n\s*)?.{0,40}\bfork\b|\bfork\b[^\n]{0,20}\bfork\b.{0,20}\bwhile"
 )
-_SED_STARTS: Final = re.compile(
-    r"(?:^|[;\n{}]|/[a-zA-Z0-9]*)\s*(?:\d+|\$|/[^/\n]*/)?\s*(?:[wW]\s+\S|e(?:\s|$))|/[gpiImM0-9]*[ew](?:\s|$|;)"
-)
-_STARTS: Final = re.compile(r"system|popen|exec|spawn|subprocess|shell|%x|qx|`|\brun\b|\bcall\b|[cC]ommand")
 _RMTREE: Final = re.compile(
     r"(?:rmtree|rm_rf|rm_r|rmSync|rmdirSync|remove_entry|remove_tree)\s*\(?\s*['\"]([^'\"]{1,400})['\"]"
 )
-
-
-class Run(NamedTuple):
-    """One command that would run, from the outside in: ``env git push`` is the layers ``env git push`` and ``git push``.
-
-    ``only_starts`` is so where what it starts is a run of its own. ``hints`` are words among which it may find a program to start: arguments of
-    a program that nobody knows, texts in the code of an interpreter.
-    """
-
-    layers: tuple[Layer, ...]
-    only_starts: bool = False
-    hints: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return self.layers[0].words
-
-
-class Judgement(NamedTuple):
-    """The worst that was found, why, and everything that would run, its words as far as they are known.
-
-    ``writes`` are paths from the root (as they are put together, ``..`` and all) that would be written or taken away here, those of redirections
-    in ``redirected``, too; ``sets`` the names of
-    variables that are assigned. ``is_beyond`` says that something is taken away that no sandbox holds back: at a service, in a cluster, on another
-    machine. ``rewrites`` are paths, like ``writes``, that a program which is started for something else changes on the way: git by a checkout, a
-    formatter, an editor; of folders, all in them. ``hides`` says that commands would run that nobody can see.
-    """
-
-    level: Level
-    reason: str
-    runs: tuple[Run, ...] = ()
-    writes: tuple[str, ...] = ()
-    redirected: frozenset[str] = frozenset()
-    sets: tuple[str, ...] = ()
-    is_beyond: bool = False
-    hides: bool = False
-    rewrites: tuple[str, ...] = ()
-
-    @property
-    def commands(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each run."""
-        return tuple(run.words for run in self.runs)
-
-
-class _Found(Exception):  # noqa: N818 - a way out, not an error
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-class _Scope:
-    """What is known where a command runs. A copy is a subshell."""
-
-    def __init__(
-        self, folder: str, values: Mapping[str, list[str]], functions: Mapping[str, tuple[Pipeline, ...]]
-    ) -> None:
-        self.folder = folder
-        self.values = dict(values)
-        self.functions = dict(functions)
-        self.calls: tuple[str, ...] = ()
-        self.input: tuple[
-            str | None, ...
-        ] = ()  # what stands on the input of a group around the command; None is not known
-
-    def copy(self) -> _Scope:
-        made = _Scope(self.folder, self.values, self.functions)
-        made.calls, made.input = self.calls, self.input
-        return made
 
 
 def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -> Judgement:
@@ -177,118 +96,38 @@ def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -
     judging = _Judging(home.rstrip("/") or "/home/nobody", workspace.rstrip("/"))
     try:
         script = parse_shell(text)
-        scope = _Scope(folder or workspace or "/nowhere", {**_NO_ARGUMENTS, "HOME": [judging.home]}, {})
+        scope = Scope(folder or workspace or "/nowhere", {**_NO_ARGUMENTS, "HOME": [judging.home]}, {})
         judging.run(script, scope, 0)
     except ShellSyntaxError as error:
         return Judgement("unparsed", f"it cannot be parsed: {error}")
     except RecursionError:
         return Judgement("unparsed", "it is nested too deep to be looked through")
-    except _Found as found:
+    except Found as found:
         return judging.result("catastrophic", found.reason)
     return judging.result(judging.level, judging.reason)
-
-
-def _takes_code(program: str | None, arguments: Sequence[str]) -> bool:
-    """Whether it runs what is on its standard input."""
-    return program is not None and (program in SHELLS or is_interpreter(program)) and reads_input(program, arguments)
-
-
-def _only_starts(program: str, arguments: Sequence[str]) -> bool:
-    """Whether all that a program would do is done by what is judged apart from it."""
-    if program in SHELLS:
-        return command_option(arguments) is not None
-    if program == "xargs":
-        return bool(behind_options(arguments, _XARGS_VALUED))
-    return program in ("eval", "trap", "watch", "parallel")
 
 
 def _rule_name(program: str) -> str:
     return "_run_" + program.replace("-", "_").replace(".", "_")
 
 
-def _hints(program: str | None, arguments: Sequence[str]) -> tuple[str, ...]:
-    if program is None or program in SHELLS or hasattr(_Judging, _rule_name(program)):
-        return ()
-    code = code_of(program, arguments) if is_interpreter(program) else None
-    if code is not None:
-        return _tokens(code[0]) if _STARTS.search(code[0]) else ()
-    if program in NO_WRAPPERS and not is_interpreter(program):
-        return ()
-    return _tokens(" ".join(arguments))
-
-
-def _tokens(text: str) -> tuple[str, ...]:
-    return tuple(match.group() for match in islice(_WORDS_IN_CODE.finditer(text), _HINTS_MAX))
-
-
-def _elsewhere(scope: _Scope) -> _Scope:
+def _elsewhere(scope: Scope) -> Scope:
     """Where what runs in a container or on another machine runs: in no folder of this one."""
     inner = scope.copy()
     inner.folder = "/nowhere"
     return inner
 
 
-class _Judging:
-    def __init__(self, home: str, workspace: str) -> None:
-        self.home = home
-        self.workspace = workspace
-        self.level: Level = "plain"
-        self.reason = ""
-        self._runs: list[Run] = []
-        self._writes: dict[str, bool] = {}  # and whether by a redirection
-        self._rewrites: dict[str, None] = {}
-        self._sets: dict[str, None] = {}
-        self._is_beyond = self._hides = False
-        self._elsewhere = 0  # within what runs in a container or on another machine
-        self._steps = 0
-
-    def result(self, level: Level, reason: str) -> Judgement:
-        redirected = frozenset(path for path, is_redirected in self._writes.items() if is_redirected)
-        return Judgement(
-            level,
-            reason,
-            tuple(self._runs),
-            tuple(self._writes),
-            redirected,
-            tuple(self._sets),
-            self._is_beyond,
-            self._hides,
-            tuple(self._rewrites),
-        )
-
-    def _note(self, level: Level, reason: str) -> None:
-        if _LEVELS.index(level) > _LEVELS.index(self.level):
-            self.level, self.reason = level, reason
-
-    def _hide(self, reason: str) -> None:
-        self._hides = True
-        self._note("unclear", reason)
-
-    def _set(self, name: str, values: Sequence[str]) -> None:
-        """A variable is assigned, for this shell or for what it starts."""
-        self._sets[name] = None
-        is_still = name.endswith(("PAGER", "EDITOR", "VISUAL")) and _STILL.issuperset(values)
-        if STARTING_NAMES.fullmatch(name) and not is_still:
-            self._note("unclear", f"with {name} programs run or load something else")
-
-    def _write(self, target: str, scope: _Scope, *, is_redirected: bool = False) -> None:
-        """A file of this machine would be written or taken away."""
-        if self._elsewhere or _NO_FILES.fullmatch(target):
-            return
-        if UNKNOWN in target:
-            self._note("unclear", "which file would be written is only known when it runs")
-        elif len(self._writes) < _WRITES_MAX:
-            self._writes[posixpath.join(scope.folder, target)] = is_redirected
-
+class _Judging(Touching):
     # -- walking ------------------------------------------------------------------------------------------------------
 
-    def run(self, script: Sequence[Pipeline], scope: _Scope, depth: int) -> None:
+    def run(self, script: Sequence[Pipeline], scope: Scope, depth: int) -> None:
         if depth > DEPTH_MAX:
             raise ShellSyntaxError(f"commands within commands, deeper than {DEPTH_MAX}")
         for pipeline in script:
             self._pipeline(pipeline, scope, depth)
 
-    def _pipeline(self, pipeline: Pipeline, scope: _Scope, depth: int) -> None:
+    def _pipeline(self, pipeline: Pipeline, scope: Scope, depth: int) -> None:
         commands = pipeline.commands
         inner = scope if len(commands) == 1 else scope.copy()
         downloads = False
@@ -299,9 +138,9 @@ class _Judging:
             if command is not commands[0] and not isinstance(command, Simple):
                 inner = inner.copy()
                 inner.input = tuple(said) if said is not None else (None,)
-            if _takes_code(program, arguments) and command is not commands[0]:
+            if takes_code(program, arguments) and command is not commands[0]:
                 if downloads:
-                    raise _Found("what is downloaded would be run by a shell unseen")
+                    raise Found("what is downloaded would be run by a shell unseen")
                 if said is None:
                     self._hide(f"what {program} would run comes from another command")
                 else:
@@ -315,14 +154,14 @@ class _Judging:
             elif program not in ("tee", "cat"):
                 said = None
 
-    def _command(self, command: Command, scope: _Scope, depth: int, *, is_background: bool) -> None:
+    def _command(self, command: Command, scope: Scope, depth: int, *, is_background: bool) -> None:
         self._steps += 1
         if self._steps > _STEPS_MAX:
             raise ShellSyntaxError(f"more than {_STEPS_MAX:,} commands")
         if isinstance(command, Function):
             scope.functions[command.name] = command.body
             if is_bomb(command.name, command.body):
-                raise _Found(f"a function that starts itself again and again ({command.name}): a fork bomb")
+                raise Found(f"a function that starts itself again and again ({command.name}): a fork bomb")
             return
         if isinstance(command, Group):
             self._redirects(command.redirects, scope, depth)
@@ -334,7 +173,7 @@ class _Judging:
             return
         self._simple(command, scope, depth)
 
-    def _simple(self, command: Simple, scope: _Scope, depth: int) -> None:
+    def _simple(self, command: Simple, scope: Scope, depth: int) -> None:
         for word in (*command.words, *(word for _, word in command.assignments)):
             self._inner(word, scope, depth)
         self._redirects(command.redirects, scope, depth)
@@ -353,16 +192,16 @@ class _Judging:
                 self._set(name, inner.values[name])
         self._argv(words, inner if command.assignments else scope, depth)
         program, arguments = unwrapped(words)
-        if _takes_code(program, arguments):
+        if takes_code(program, arguments):
             own = self._documents(command, scope)
             for text in scope.input if own is None else own:
                 self._fed(program, text, scope, depth)
         if program in (*SHELLS, "source", ".", "eval") and any(
             downloads(part.inner) for word in command.words for part in word.parts
         ):
-            raise _Found("what is downloaded would be run by a shell unseen")
+            raise Found("what is downloaded would be run by a shell unseen")
 
-    def _fed(self, program: str | None, text: str | None, scope: _Scope, depth: int) -> None:
+    def _fed(self, program: str | None, text: str | None, scope: Scope, depth: int) -> None:
         """What a shell or an interpreter would run from its standard input."""
         if text is None:
             self._hide(f"what {program} would run comes from a file, or from another command")
@@ -370,11 +209,11 @@ class _Judging:
             self._text(text, scope.copy(), depth)
         else:
             assert program is not None
-            self._runs.append(Run((Layer((program,), 0, None),), only_starts=True, hints=_tokens(text)))
+            self._runs.append(Run((Layer((program,), 0, None),), only_starts=True, hints=words_in(text)))
             self._code(text, scope, depth)
             self._note("unclear", f"what {program} would do is code that nobody judges")
 
-    def _documents(self, command: Command, scope: _Scope) -> list[str | None] | None:
+    def _documents(self, command: Command, scope: Scope) -> list[str | None] | None:
         """What a command has on its standard input by redirections: texts, None for one that is not known; None without any."""
         found: list[str | None] = []
         for redirect in command.redirects if isinstance(command, Simple | Group) else ():
@@ -389,12 +228,12 @@ class _Judging:
                 found += [text for part in parts for text in echoed(part.inner)] or [None]
         return found or None
 
-    def _inner(self, word: Word, scope: _Scope, depth: int) -> None:
+    def _inner(self, word: Word, scope: Scope, depth: int) -> None:
         for part in word.parts:
             if part.inner:
                 self.run(part.inner, scope.copy(), depth + 1)
 
-    def _text(self, text: str, scope: _Scope, depth: int) -> None:
+    def _text(self, text: str, scope: Scope, depth: int) -> None:
         """What would be run by a shell of its own."""
         if UNKNOWN in text:
             self._hide("what a shell would run is only known when it runs")
@@ -407,7 +246,7 @@ class _Judging:
 
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _words(self, command: Command, scope: _Scope) -> list[str]:
+    def _words(self, command: Command, scope: Scope) -> list[str]:
         """The words as the program would get them, each of the values that one may have where there are several."""
         found: list[str] = []
         for word in command.words if isinstance(command, Simple) else ():
@@ -418,7 +257,7 @@ class _Judging:
                     found += braces(piece) if "{" in piece else [piece]
         return found[:10_000]
 
-    def _values(self, word: Word, scope: _Scope, *, splits: bool = False) -> list[str]:
+    def _values(self, word: Word, scope: Scope, *, splits: bool = False) -> list[str]:
         """What a word may come to; with ``splits`` with a mark where the shell splits it into words (POSIX, 2.6.5)."""
         values = [""]
         spaces = "".join(scope.values["IFS"]) if splits else ""
@@ -441,7 +280,7 @@ class _Judging:
             values = [value + piece for value in values for piece in pieces][:_VALUES_MAX]
         return values
 
-    def _tilde(self, text: str, scope: _Scope) -> str:
+    def _tilde(self, text: str, scope: Scope) -> str:
         name, slash, rest = text[1:].partition("/")
         if not name:
             return self.home + slash + rest
@@ -451,7 +290,7 @@ class _Judging:
 
     # -- one program --------------------------------------------------------------------------------------------------
 
-    def _argv(self, words: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _argv(self, words: Sequence[str], scope: Scope, depth: int) -> None:
         self._steps += 1
         if self._steps > _STEPS_MAX:
             raise ShellSyntaxError(f"more than {_STEPS_MAX:,} commands")
@@ -468,8 +307,8 @@ class _Judging:
         is_function = program in scope.functions and program not in scope.calls and program == inner_words[0]
         self._runs.append(Run(
             found.layers,
-            only_starts=program is None or is_function or _only_starts(program, arguments),
-            hints=() if is_function else _hints(program, arguments),
+            only_starts=program is None or is_function or only_starts(program, arguments),
+            hints=() if is_function else hints_of(program, arguments, is_known=program is not None and hasattr(self, _rule_name(program))),
         ))  # fmt: skip
         if any(one.wrapper is not None and one.program in USER_CHANGERS for one in found.layers) or program == "su":
             self._note("destructive", "it would run as another user")
@@ -502,13 +341,13 @@ class _Judging:
         self._elsewhere += 1
         try:
             yield
-        except _Found as found:
+        except Found as found:
             self._is_beyond = True
             self._note("destructive", f"in a container: {found.reason}")
         finally:
             self._elsewhere -= 1
 
-    def _program(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _program(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """What is known of one program."""
         rule = getattr(self, _rule_name(program), None)
         for target in rewritten_by(program, arguments) if not self._elsewhere else ():
@@ -536,15 +375,15 @@ class _Judging:
             "cfdisk",
         ):
             if any(DEVICE.match(self._path(argument, scope)) for argument in arguments):
-                raise _Found(f"{program} would overwrite a device")
+                raise Found(f"{program} would overwrite a device")
         elif program in MACHINE_ENDS:
-            raise _Found(f"{program} would stop this machine")
+            raise Found(f"{program} would stop this machine")
         if program in LOSSY:
             self._note("destructive", f"{program} takes away what is there")
         self._credentials(program, arguments, scope)
         self._devices(program, arguments, scope)
 
-    def _remote(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _remote(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """``ssh host command``: the words behind the host are a text for a shell there (ssh(1))."""
         self._note("unclear", f"{program} would run it on another machine")
         text = " ".join(words_for_host(arguments))
@@ -555,7 +394,7 @@ class _Judging:
             finally:
                 self._elsewhere -= 1
 
-    def _shell(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _shell(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         at = command_option(arguments)
         if at is None:
             if arguments and not arguments[0].startswith("-") and not arguments[0].startswith("/dev/fd/"):
@@ -565,23 +404,23 @@ class _Judging:
         inner = scope.copy()
         inner.values |= {str(number): [value] for number, value in enumerate(arguments[at + 1 :])}
         if re.search(r"\$0\s*[|&]\s*\$0", text):
-            raise _Found("a shell that starts itself again and again: a fork bomb")
+            raise Found("a shell that starts itself again and again: a fork bomb")
         self._text(text, inner, depth)
 
-    def _interpreter(self, program: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _interpreter(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         given = code_of(program, arguments)
         if given is not None:
             self._code(given[0], scope, depth)
             self._note("unclear", f"what {program} would do is code that nobody judges")
 
-    def _code(self, code: str, scope: _Scope, depth: int) -> None:
+    def _code(self, code: str, scope: Scope, depth: int) -> None:
         """The code of another language: only what leaps to the eye."""
         if _FORKS.search(code):
-            raise _Found("code that starts itself again and again: a fork bomb")
+            raise Found("code that starts itself again and again: a fork bomb")
         for match in _RMTREE.finditer(code):
             path = match.group(1)
             self._removal(self.home + path[1:] if path.startswith("~") else path, scope, is_deep=True)
-        if _STARTS.search(code) is None:
+        if STARTS.search(code) is None:
             return  # texts that are printed, or compared, are no commands
         for match in _TEXTS.finditer(code[:65_536]):
             text = match.group(1) or match.group(2) or ""
@@ -609,14 +448,14 @@ class _Judging:
                 ) = saved
                 del self._runs[count:]
 
-    def _run_eval(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_eval(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         self._text(" ".join(arguments), scope, depth)
 
-    def _run_trap(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_trap(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         if arguments and arguments[0] not in ("-", "-l", "-p"):
             self._text(arguments[0], scope.copy(), depth)
 
-    def _run_export(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_export(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         for argument in arguments:
             name, is_set, value = argument.partition("=")
             if is_set and name.isidentifier():
@@ -628,13 +467,13 @@ class _Judging:
     _run_local = _run_export
     _run_readonly = _run_export
 
-    def _run_set(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_set(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         if "--" in arguments:
             given = arguments[list(arguments).index("--") + 1 :]
             scope.values |= {str(at): [argument] for at, argument in enumerate(given, 1)}
             scope.values |= dict.fromkeys(("@", "*"), list(given) or [""])
 
-    def _run_read(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_read(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         for name in split(arguments)[1]:
             self._set(name, [UNKNOWN])
             scope.values[name] = [UNKNOWN]
@@ -642,18 +481,18 @@ class _Judging:
     _run_mapfile = _run_read
     _run_readarray = _run_read
 
-    def _run_hash(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_hash(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         del scope
         if "-p" in arguments or "-f" in arguments:
             self._hide("a name would stand for another program")
 
     _run_enable = _run_hash
 
-    def _run_watch(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_watch(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """What stands behind its options is a text for a shell (watch(1))."""
         self._text(" ".join(behind_options(arguments, _WATCH_VALUED)), scope.copy(), depth)
 
-    def _run_script(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_script(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """``script -c TEXT`` and ``su -c TEXT``."""
         for at, argument in enumerate(arguments[:-1]):
             if argument == "--command" or (argument[:1] == "-" and argument[1:2] != "-" and argument.endswith("c")):
@@ -661,7 +500,7 @@ class _Judging:
 
     _run_su = _run_script
 
-    def _run_awk(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_awk(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         code = " ".join(arguments)
         if re.search(r"system\s*\(|\|\s*\"|\"\s*\|&?\s*getline", code):
             self._code(code, scope, depth)
@@ -670,92 +509,14 @@ class _Judging:
     _run_gawk = _run_awk
     _run_mawk = _run_awk
 
-    def _run_cd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_cd(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         named = [argument for argument in arguments if not re.fullmatch(r"-[LPe]+|--", argument)]
         target = named[0] if named else self.home
         scope.folder = "/nowhere/" + UNKNOWN if target == "-" or UNKNOWN in target else self._path(target, scope)
 
     _run_pushd = _run_cd
 
-    def _run_rm(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        options, targets = split(arguments)
-        if "--no-preserve-root" in options:
-            raise _Found("rm --no-preserve-root would remove the root")
-        is_deep = any(
-            option in ("-r", "-R") or ("--recursive".startswith(option) and len(option) > 3)
-            or (option[1:2] != "-" and set("rR") & set(option[1:]))
-            for option in options
-        )  # fmt: skip
-        self._note("destructive", "rm takes away what is there")
-        for target in targets:
-            self._write(target, scope)
-            self._removal(target, scope, is_deep=is_deep)
-
-    def _run_touch(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        for target in split(arguments)[1]:
-            self._write(target, scope)
-
-    _run_mkdir = _run_touch
-    _run_rmdir = _run_touch
-
-    def _run_sed(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        """What ``sed -i`` changes; its script may write, too, and start programs (GNU sed: w, W, e)."""
-        options, operands = split(arguments)
-        if any(option.startswith("--in-place") or re.match(r"-[nErsuz]*i", option) for option in options):
-            is_given = any(re.fullmatch(r"-[nErsuz]*[ef]|--expression.*|--file.*", option) for option in options)
-            for target in operands if is_given else operands[1:]:
-                self._write(target, scope)
-        scripts = [*operands[:1], *(option for option in options if option.startswith("--expression="))]
-        if any(_SED_STARTS.search(script) for script in scripts):
-            self._note("unclear", "sed would write a file, or start a command")
-
-    def _run_sort(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        """``-o FILE``, and of what downloads: where it is kept."""
-        for at, argument in enumerate(arguments):
-            name, is_given, value = argument.partition("=")
-            if name in ("-o", "--output", "-O", "--output-document", "--compress-program") and not is_given:
-                value = "".join(arguments[at + 1 : at + 2])
-            elif not is_given and re.match(r"-[oO].", argument):
-                value = argument[2:]
-            elif name not in ("--output", "--output-document", "--compress-program"):
-                continue
-            if name == "--compress-program":
-                self._note("unclear", "sort would start a program that is named in the call")
-            elif value:
-                self._write(value, scope)
-
-    _run_wget = _run_sort
-
-    def _run_curl(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
-        self._run_sort([one for one in arguments if one != "-O"], scope, depth)
-
-    def _run_shred(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        for target in split(arguments)[1]:
-            self._write(target, scope)
-            self._removal(target, scope, is_deep=False)
-
-    _run_unlink = _run_shred
-    _run_truncate = _run_shred
-
-    def _run_mv(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        options, targets = split(arguments)
-        is_named = any(option.startswith(("-t", "--target-directory")) for option in options)
-        for target in targets:
-            self._write(target, scope)
-        for target in targets if is_named else targets[:-1]:
-            self._removal(target, scope, is_deep=True, verb="moved away")
-
-    def _run_chmod(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        options, targets = split(arguments)
-        if any(option == "--recursive" or (option[1:2] != "-" and "R" in option) for option in options):
-            self._note("destructive", "rights would be changed for a whole tree")
-            for target in targets[1:] or targets:
-                self._removal(target, scope, is_deep=True, verb="given other rights", is_inner_fine=True)
-
-    _run_chown = _run_chmod
-    _run_chgrp = _run_chmod
-
-    def _run_find(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_find(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         roots = []
         for argument in arguments:
             if argument.startswith(("-", "(", "!")) and argument not in ("-L", "-H", "-P"):
@@ -771,18 +532,21 @@ class _Judging:
             for root in roots or ["."]:
                 if not narrows or self._is_top(self._path(root, scope)):
                     self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
-        for at, argument in enumerate(rest):
-            if argument in ("-exec", "-execdir", "-ok", "-okdir"):
-                stop = next((end for end in range(at, len(rest)) if rest[end] in (";", "+")), len(rest))
-                inner = rest[at + 1 : stop]
-                takes_away = unwrapped(inner)[0] in ("rm", "unlink", "shred", "rmdir")
-                for root in roots or ["."]:
-                    if takes_away and (not narrows or self._is_top(self._path(root, scope))):
-                        self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
-                    self._argv([word.replace("{}", root) for word in inner], scope.copy(), depth + 1)
+        at = 0
+        while at < len(rest):
+            at += 1
+            if rest[at - 1] not in ("-exec", "-execdir", "-ok", "-okdir"):
+                continue
+            stop = next((end for end in range(at, len(rest)) if rest[end] in (";", "+")), len(rest))
+            inner, at = rest[at:stop], stop
+            takes_away = unwrapped(inner)[0] in ("rm", "unlink", "shred", "rmdir")
+            for root in (roots or ["."])[:_VALUES_MAX]:
+                if takes_away and (not narrows or self._is_top(self._path(root, scope))):
+                    self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
+                self._argv([word.replace("{}", root) for word in inner], scope.copy(), depth + 1)
 
-    def _run_xargs(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
-        inner = list(behind_options(arguments, _XARGS_VALUED))
+    def _run_xargs(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
+        inner = list(behind_options(arguments, XARGS_VALUED))
         if not inner:
             return
         # What is read is put in where -I says, else at the end.
@@ -790,16 +554,16 @@ class _Judging:
         if unwrapped(inner)[0] in SHELLS:
             self._hide("what a shell would run comes from another command")
 
-    def _run_parallel(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_parallel(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """``parallel git push ::: a b``, and ``parallel 'git push' ::: a``: its words are a text for a shell (parallel(1))."""
-        inner = list(behind_options(arguments, _XARGS_VALUED))
+        inner = list(behind_options(arguments, XARGS_VALUED))
         stop = next((at for at, word in enumerate(inner) if re.fullmatch(r":::[:+]*", word)), len(inner))
         if stop:
             self._text(" ".join(inner[:stop]), scope.copy(), depth)
         else:
             self._hide("what would run comes from another command")
 
-    def _run_fd(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_fd(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         for at, argument in enumerate(arguments):
             if argument in ("-x", "-X", "--exec", "--exec-batch"):
                 self._argv(list(arguments[at + 1 :]), scope.copy(), depth + 1)
@@ -807,37 +571,7 @@ class _Judging:
 
     _run_fdfind = _run_fd
 
-    def _run_dd(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        for argument in arguments:
-            if argument.startswith("of="):
-                self._written(argument[3:], scope)
-        self._note("destructive", "dd writes over what is there")
-
-    def _run_tee(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        for target in split(arguments)[1]:
-            self._written(target, scope)
-
-    def _run_cp(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        for at, argument in enumerate(arguments):
-            name, is_given, value = argument.partition("=")
-            if name in ("-t", "--target-directory"):
-                self._written(value if is_given else "".join(arguments[at + 1 : at + 2]), scope)
-                return
-        targets = split(arguments)[1]
-        if len(targets) > 1:
-            self._written(targets[-1], scope)
-
-    _run_install = _run_cp
-    _run_ln = _run_cp
-
-    def _run_rsync(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
-        options, targets = split(arguments)
-        if any(option.startswith(("--del", "--remove-source")) for option in options) and targets:
-            self._note("destructive", "rsync --delete takes away what is there")
-            if ":" not in targets[-1]:
-                self._removal(targets[-1], scope, is_deep=True)
-
-    def _run_kill(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_kill(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         del scope
         pids = (
             [argument for argument in arguments[1:] if argument.lstrip("-").isdigit()]
@@ -845,15 +579,15 @@ class _Judging:
             else list(arguments)
         )
         if "-1" in pids or "1" in pids:
-            raise _Found("it would end every process of this machine")
+            raise Found("it would end every process of this machine")
         self._note("destructive", "a process would be ended")
 
-    def _run_crontab(self, arguments: Sequence[str], scope: _Scope, _depth: int) -> None:
+    def _run_crontab(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         del scope
         if "-r" in arguments:
-            raise _Found("crontab -r would remove every job of this user")
+            raise Found("crontab -r would remove every job of this user")
 
-    def _run_git(self, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _run_git(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         at = 0
         rest = list(arguments)
         while at < len(rest) and rest[at].startswith("-"):
@@ -870,9 +604,9 @@ class _Judging:
         short = {letter for option in options if option[1:2] != "-" for letter in option[1:]}
         if verb == "push":
             if "f" in short or "--mirror" in options or any(option == "--force" for option in options):
-                raise _Found("a forced push would overwrite what others have pushed")
+                raise Found("a forced push would overwrite what others have pushed")
             if any(target.startswith("+") for target in targets[1:]):
-                raise _Found("a forced push (a refspec with +) would overwrite what others have pushed")
+                raise Found("a forced push (a refspec with +) would overwrite what others have pushed")
             if any(
                 option.startswith(("--force-with-lease", "--force-if", "--delete", "--prune")) for option in options
             ) or ("d" in short or any(target.startswith(":") for target in targets[1:])):
@@ -890,7 +624,7 @@ class _Judging:
         if lossy:
             self._note("destructive", f"git {verb} may take away what is not saved elsewhere")
 
-    def _started_by_git(self, verb: str, arguments: Sequence[str], scope: _Scope, depth: int) -> None:
+    def _started_by_git(self, verb: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """What git runs for its caller: ``submodule foreach``, ``bisect run``, ``rebase --exec``, and programs that an option names."""
         operands = split(arguments)[1]
         if verb == "submodule" and operands[:1] == ["foreach"]:
@@ -909,67 +643,7 @@ class _Judging:
 
     # -- what they touch ----------------------------------------------------------------------------------------------
 
-    def _path(self, value: str, scope: _Scope) -> str:
-        return posixpath.normpath(posixpath.join(scope.folder, value)).replace("//", "/")
-
-    def _is_top(self, path: str) -> bool:
-        return (
-            path in SYSTEM_TOPS
-            or path in ("/", self.home)
-            or re.fullmatch(r"/(home|Users)/[^/]+|/root", path) is not None
-        )
-
-    def _removal(
-        self, target: str, scope: _Scope, *, is_deep: bool, verb: str = "removed", is_inner_fine: bool = False
-    ) -> None:
-        """What is taken away, with all below it where ``is_deep``. Raises _Found for what must stay."""
-        if UNKNOWN in target:
-            if self._is_top(self._path(target.replace(UNKNOWN, "").rstrip("*") or ".", scope)):
-                self._note("destructive", f"were a variable empty, {target.replace(UNKNOWN, '…')} would be {verb}")
-            self._note("unclear", f"what would be {verb} is only known when it runs")
-            return
-        path = self._path(target, scope)
-        parent, name = posixpath.split(path)
-        if name in _WIDE:
-            path, is_deep = parent, True  # all that lies in it
-        elif any(sign in path for sign in "*?["):
-            for protected in (*SYSTEM_TOPS, self.home, self.workspace):
-                if protected and protected.count("/") == path.count("/") and fnmatch.fnmatchcase(protected, path):
-                    raise _Found(f"{protected} would be {verb} ({target})")
-            path = parent if parent not in ("/", self.home) else path
-        if not is_deep:
-            if path.startswith(tuple(folder + "/" for folder in ("/etc", "/boot", "/bin", "/sbin", "/lib"))):
-                raise _Found(f"{path} would be {verb}: it belongs to the system")
-            if self._is_credential(path):
-                raise _Found(f"{path} would be {verb}: it holds credentials")
-            return
-        if path == "/" or path in SYSTEM_TOPS:
-            raise _Found(f"{path} would be {verb} with all that lies below it")
-        if path == self.home or self.home.startswith(path + "/") or re.fullmatch(r"/(home|Users)/[^/]+|/root", path):
-            raise _Found(f"{path} would be {verb}: it is a home folder, or holds one")
-        if not is_inner_fine and path.startswith(tuple(folder + "/" for folder in SYSTEM_FOLDERS)):
-            raise _Found(f"{path} would be {verb}: it belongs to the system")
-        if self._is_credential(path) or any(path == posixpath.join(self.home, name) for name in CREDENTIAL_FOLDERS):
-            raise _Found(f"{path} would be {verb}: it holds credentials")
-        if self.workspace and not is_inner_fine:
-            if path == self.workspace or self.workspace.startswith(path + "/"):
-                raise _Found(f"{path} would be {verb}: it is the project, or holds it")
-            if path == posixpath.join(self.workspace, ".git"):
-                raise _Found(f"{path} would be {verb}: the project's whole history")
-
-    def _written(self, target: str, scope: _Scope, *, is_redirected: bool = False) -> None:
-        self._write(target, scope, is_redirected=is_redirected)
-        path = self._path(target.replace(UNKNOWN, "unknown"), scope)
-        if DEVICE.match(path):
-            raise _Found(f"{path} would be written over: it is a device")
-        if path.startswith(
-            tuple(folder + "/" for folder in ("/etc", "/boot", "/bin", "/sbin", "/lib", "/usr/bin", "/usr/lib", "/sys"))
-        ) or (path.startswith("/proc/") and not path.startswith("/proc/self/")):
-            raise _Found(f"{path} would be written: it belongs to the system")
-        if self._is_credential(path):
-            raise _Found(f"{path} would be written: it holds credentials")
-
-    def _redirects(self, redirects: Sequence[Redirect], scope: _Scope, depth: int) -> None:
+    def _redirects(self, redirects: Sequence[Redirect], scope: Scope, depth: int) -> None:
         for redirect in redirects:
             self._inner(redirect.target, scope, depth)
             if redirect.inner:
@@ -981,48 +655,4 @@ class _Judging:
             elif redirect.operator == "<":
                 for value in self._values(redirect.target, scope):
                     if self._is_credential(self._path(value, scope)):
-                        raise _Found(f"{value} holds credentials")
-
-    def _credentials(self, program: str, arguments: Sequence[str], scope: _Scope) -> None:
-        if program in NOT_READ:
-            return
-        skipped = pattern_place(program, arguments) if program in HARMLESS else None
-        if program in HARMLESS and skipped is None:
-            return
-        folders = {posixpath.join(self.home, name) for name in CREDENTIAL_FOLDERS}
-        is_deep = program in TAKES_FOLDERS or any(
-            re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", one) for one in arguments
-        )
-        for at, argument in enumerate(arguments):
-            if at == skipped or UNKNOWN in argument:
-                continue
-            for piece in {
-                argument,
-                argument.lstrip("@"),
-                argument.partition("=")[2].lstrip("@"),
-                argument.partition(":")[0],
-            }:
-                if not piece or not ("/" in piece or piece.startswith(".")):
-                    continue
-                path = self._path(self._untilde(piece), scope)
-                if self._is_credential(path) or (is_deep and path in folders):
-                    raise _Found(f"{piece} holds credentials: {program} would read or send them")
-
-    def _untilde(self, value: str) -> str:
-        return self.home + value[1:] if value == "~" or value.startswith("~/") else value
-
-    def _is_credential(self, path: str) -> bool:
-        if path in ("/etc/shadow", "/etc/gshadow", "/etc/sudoers") or re.fullmatch(r"/proc/[^/]+/environ", path):
-            return True
-        for home in (self.home, "/root"):
-            if path.startswith(home + "/"):
-                rest = path[len(home) + 1 :]
-                if any(fnmatch.fnmatchcase(rest, pattern) for pattern in CREDENTIAL_NAMES):
-                    return not rest.endswith(".pub")
-        return re.fullmatch(r"/(?:home|Users)/[^/]+/\.ssh/id_[a-z0-9_]+", path) is not None
-
-    def _devices(self, program: str, arguments: Sequence[str], scope: _Scope) -> None:
-        if program in ("cp", "mv", "shred", "install", "fdisk", "parted", "hdparm", "badblocks"):
-            for argument in arguments:
-                if DEVICE.match(self._path(argument, scope)) and (program != "cp" or argument == arguments[-1]):
-                    raise _Found(f"{program} would write over {argument}: it is a device")
+                        raise Found(f"{value} holds credentials")

@@ -116,23 +116,21 @@ def _has(options: Sequence[str], wanted: str) -> bool:
 
 
 def _follows(given: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether ``wanted`` are the first operands, each maybe behind options, of which one may have a value of its own."""
+    """Whether ``wanted`` are the first operands, each maybe behind options, of which one may have a value of its own. Takes time in proportion to both."""
     places = {0}
     for word in wanted:
         after: set[int] = set()
-        for place in places:
-            at = place
-            may_be_value = False
-            while at < len(given):
-                if given[at] == word:
-                    after.add(at + 1)
-                if given[at].startswith("-"):
-                    may_be_value = "=" not in given[at]
-                elif may_be_value:
-                    may_be_value = False
-                else:
-                    break
-                at += 1
+        is_at = may_be_value = False
+        for at, one in enumerate(given):
+            is_at = is_at or at in places
+            if not (is_at or may_be_value):
+                continue
+            if is_at and one == word:
+                after.add(at + 1)
+            if one.startswith("-"):
+                is_at, may_be_value = True, "=" not in one
+            else:
+                is_at, may_be_value = may_be_value, False
         if not after:
             return False
         places = after
