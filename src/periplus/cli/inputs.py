@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotFoundError, UsageError, environment_failure
@@ -122,14 +122,14 @@ def read_past_time(text: str, option: str) -> str:
     return read_time(text, option, also=", or so long ago: 30m, 2h, 3d, 1w") if found is None else format_ms(found)
 
 
-def sessions_of(root: str, home: str) -> list[FoundSession]:
+def sessions_of(root: str, home: str, environment: Mapping[str, str]) -> list[FoundSession]:
     """The agents' sessions under ``home`` that were held in the project with the store ``root``, in any of its worktrees, the newest
     first.
     """
     from periplus.interop import find_sessions
     from periplus.journal.gitstate import project_folders
 
-    return find_sessions(home, *project_folders(root))
+    return find_sessions(home, *project_folders(root), codex=environment.get("CODEX_HOME", ""))
 
 
 def typed_rules(effect: str, typed: Sequence[str] | None) -> Iterator[str]:

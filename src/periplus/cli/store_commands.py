@@ -88,7 +88,7 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
             "periplus: git's sparse-checkout leaves .periplus out: when it is next run it may delete the store, with the journal\n"
             f"Have it keep it: {visible(sparse.add)}\n"
         )
-    sessions = sessions_of(created.root, face.home)
+    sessions = sessions_of(created.root, face.home, face.environment)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
     connected = connect_found(face, os.path.dirname(created.root), created.root, is_wanted=is_connecting)
     result = InitOut(created.root, created.store_id, created.lineage, created.is_new, agents, connected,

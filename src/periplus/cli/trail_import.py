@@ -58,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _found(face: Face, project: Project) -> list[str]:
     from periplus.cli.inputs import sessions_of
 
-    return [one.path for one in sessions_of(project.root, face.home)]
+    return [one.path for one in sessions_of(project.root, face.home, face.environment)]
 
 
 def _import(face: Face, project: Project, arguments: argparse.Namespace, named: list[str], found: list[str]) -> int:

@@ -37,9 +37,9 @@ class _File(NamedTuple):
     shape: Shape
 
 
-def find_sessions(home: str, *folders: str) -> list[FoundSession]:
+def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSession]:
     """The newest ``SESSIONS_MAX`` transcripts under ``home``, newest first; with ``folders`` only those of sessions that
-    were held in one of them or below it, and the ones that lie in them.
+    were held in one of them or below it, and the ones that lie in them. ``codex`` is Codex's folder, where that is another than ``.codex`` of ``home``.
 
     What cannot be read is left out: a session of somebody else is none of this person's. A session of which it is not
     known where it was held is of no folder.
@@ -49,7 +49,10 @@ def find_sessions(home: str, *folders: str) -> list[FoundSession]:
     for row in FORMATS:
         for place in row.places:
             for root in folders if place.in_project else (home,):
-                for entry in _walk(os.path.join(root, *place.folder), place.depth, budget):
+                start = os.path.join(root, *place.folder)
+                if codex and place.folder[:1] == (".codex",):
+                    start = os.path.join(codex, *place.folder[1:])
+                for entry in _walk(start, place.depth, budget):
                     if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
                         _note(entry, row, place, files)
     files.sort(key=lambda one: (-one.mtime_ms, one.path))

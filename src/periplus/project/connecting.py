@@ -12,11 +12,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import NotAStoreError, PeriplusError
-from periplus.base.files import Files
+from periplus.base.errors import NotAStoreError, PeriplusError, environment_failure
+from periplus.base.files import Files, read_plain
+from periplus.base.places import project_root
 from periplus.base.tuples import NamedTuple
 from periplus.interop.agents import AGENTS, GREETING, Agent, Site
 from periplus.interop.agents.files import (
+    FILE_BYTES_MAX,
     Change,
     Keeping,
     apply,
@@ -26,7 +28,7 @@ from periplus.interop.agents.files import (
     plan_disconnect,
     read_held,
 )
-from periplus.interop.agents.parts import BlockPart, Part, WholePart, standing, starts
+from periplus.interop.agents.parts import BlockPart, JsonPart, Part, WholePart, standing, starts
 from periplus.journal import find_root
 from periplus.journal.gitstate import is_busy
 from periplus.project.instructions import USE
@@ -207,6 +209,7 @@ def _check(
     again = f"periplus connect {agent.name}{scope}"
     for part in sorted(agent.parts(site), key=lambda one: _ORDER.index(one.what)):
         yield _check_part(site, agent, part, again)
+    yield from _check_review(site, agent)
     if site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):
         twice = f"connected for all your projects too: each hook runs twice, and counts once; one is enough: periplus disconnect {agent.name}"
         yield Finding(agent.name, "scopes", "", twice, "", "")
@@ -242,6 +245,30 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
     mend = f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}"
     says = "" if wrong else "works, and is not as this version writes it" if is_old else "is there"
     return Finding(agent.name, part.what, part.path, says, wrong, mend if wrong or is_old else "", is_old)
+
+
+def _check_review(site: Site, agent: Agent) -> Iterator[Finding]:
+    """What the agent itself asks a person before it runs hooks, by its own state: of Codex, which says nothing of hooks that it leaves out."""
+    hooks = next((part for part in agent.parts(site) if part.what == "hooks" and isinstance(part, JsonPart)), None)
+    if agent.name != "codex" or hooks is None:
+        return
+    from periplus.interop.agents.codex_review import reviews
+
+    try:
+        main = project_root(site.folder) if site.folder else ""
+        for one in reviews(site, hooks, main, _read):
+            yield Finding(agent.name, one.what, one.path, one.says, one.wrong, one.mend)
+    except PeriplusError as error:
+        yield Finding(agent.name, "hooks reviewed", site.codex, "", str(error), error.mend)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return read_plain(os.path.realpath(path), FILE_BYTES_MAX)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
 
 
 def _still_works(site: Site, part: Part, held: bytes | None) -> bool:

@@ -14,6 +14,7 @@ __all__ = [
     "Standing",
     "TomlPart",
     "WholePart",
+    "hook_places",
     "is_edited",
     "put",
     "standing",
@@ -266,6 +267,18 @@ def _our_items(part: JsonPart, held: JsonText) -> Iterator[Keys]:
                 yield ("hooks", event, at)
             else:
                 yield from (("hooks", event, at, "hooks", place) for place in ours)
+
+
+def hook_places(part: JsonPart, held: JsonText) -> Iterator[tuple[str, int, int, dict[str, Json], dict[str, Json]]]:
+    """The hooks of this agent that run us, in groups: the event, the place of the group and in it, the group and the hook."""
+    for keys in _our_items(part, held):
+        group = _at(held, keys[:3])
+        inner = group.get("hooks") if isinstance(group, dict) else None
+        if not isinstance(group, dict) or not isinstance(inner, list):
+            continue
+        for place, one in enumerate(inner):
+            if isinstance(one, dict) and (len(keys) == 3 or keys[4] == place):
+                yield str(keys[1]), int(keys[2]), place, group, one
 
 
 def _is_our_hook(value: Json, agent: str) -> bool:
