@@ -67,16 +67,16 @@ class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``claims``: what becomes of an agent's edit of a file that another one claims: it is refused, its person is asked, or it is told.
 
-    ``claimed`` is the older name of the same, which counts where ``claims`` is not given.
+    ``claimed`` is the older form of the same, which counts where ``claims`` has its default.
     """
 
-    claims: ClaimsPolicy | None = None
-    claimed: ClaimedPolicy | None = None
+    claims: ClaimsPolicy = "refuse"
+    claimed: ClaimedPolicy = "deny"
 
     @property
     def on_claim(self) -> ClaimsPolicy:
-        older: ClaimsPolicy = "refuse" if self.claimed in (None, "deny") else "ask" if self.claimed == "ask" else "tell"
-        return self.claims or older
+        older: ClaimsPolicy = "refuse" if self.claimed == "deny" else self.claimed
+        return older if self.claims == "refuse" else self.claims
 
 
 class StoreSettings(msgspec.Struct, frozen=True):

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 __all__ = ["Glance", "glance", "names_above", "written_scope"]
 
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.memory.index_version import INDEX_VERSION
-from periplus.memory.scopes import Scope, literal_scope, overlap, parse_scope, parse_scopes
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from periplus.memory.scopes import Scope
 
 _WAIT_S: Final = 0.05
 _ROWS_MAX: Final = 5_000
@@ -42,6 +41,9 @@ class Glance(NamedTuple):
         """Whether somebody else may claim one of ``names``: paths from ``top``, or patterns of a shell."""
         if not self.claimed or not names:
             return False
+        from periplus.base.errors import UsageError
+        from periplus.memory.scopes import overlap, parse_scopes
+
         try:
             theirs = parse_scopes(self.claimed)
         except UsageError:
@@ -53,6 +55,9 @@ def written_scope(path: str, top: str) -> Scope:
     """What a path of a command stands for, which may be a pattern: that, unless a file has it for its name. A pattern that is not understood stands
     for all in the folder where it begins.
     """
+    from periplus.base.errors import UsageError
+    from periplus.memory.scopes import literal_scope, parse_scope
+
     at = next((place for place, character in enumerate(path) if character in "*?["), -1)
     whole = os.path.join(top, path)
     if at < 0 or os.path.lexists(whole):
@@ -161,6 +166,8 @@ def _claimed(db: sqlite3.Connection, holder: str, session: str, now: str) -> tup
     ).fetchall()
     if len(rows) > _CLAIMS_MAX:
         raise ValueError("too many claims")
+    import json
+
     found: dict[str, None] = {}
     for payload, stub in rows:
         value = json.loads(payload) if not stub else {}
