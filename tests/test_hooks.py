@@ -6,11 +6,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
 
 import pytest
 
-from cli_support import Shell
+from cli_support import PERIPLUS, Shell
 from hook_support import TRANSCRIPTS, hook, told_by
+from periplus.base import processes
+from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -478,6 +482,49 @@ def test_a_session_that_was_left_is_sealed_by_who_comes_later(place):
         (mine,) = project.trails()
         assert (mine.value["format"], mine.value["session_id"]) == ("claude-code", "left")
         assert project.unsealed_runs() == []
+
+
+CLIENT = """
+import json, subprocess, sys
+for line in sys.stdin:
+    words, document = json.loads(line)
+    subprocess.run(["sh", "-c", '"$@"; true', "sh", *words], input=json.dumps(document).encode(), check=True)
+    print("told", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["codex", "opencode"])
+def test_a_session_is_over_where_its_client_is_gone(place, agent):
+    """Codex and opencode tell no end of a session: its run stayed open for a day, and `who` showed it."""
+    events = [event for event in made_session("gone", place) if event[0] != "SessionEnd"][:3]
+    command = [sys.executable, "-c", CLIENT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place) as client:
+        time.sleep(2.2)  # what has just been started may be a helper
+        for name, document in events:
+            client.stdin.write(json.dumps([[PERIPLUS, "hook", name, "--agent", agent, "--wait"], document]) + "\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == "told\n"
+        with opened(place) as project:
+            assert [run.session for run in project.unsealed_runs()] == ["gone"]
+            assert project.seal_abandoned() == []  # it still runs
+        client.kill()
+    for name, document in made_session("another", place)[:2]:  # whoever comes next looks
+        hook(name, document, cwd=place, words=("--wait",))
+    with opened(place) as project:
+        assert [run.session for run in project.unsealed_runs()] == ["another"]
+        (mine,) = project.trails()
+        assert (mine.value["session_id"], mine.value["status"]) == ("gone", "partial")
+        assert "gone" not in [
+            one.value.get("name") for one in project.journal.entities("session") if one.value["state"] == "open"
+        ]
+
+
+def test_a_mark_of_a_process_is_text_and_back():
+    mark = processes.process_mark(os.getpid(), Files())
+    assert processes.mark_of_text(processes.text_of_mark(mark)) == mark
+    for text in ("", "x", "1 2 3", "a b c d e", "1 2 3 4 5 6", "99999999999 2 3 4 5"):
+        assert processes.mark_of_text(text) is None
 
 
 @pytest.mark.slow

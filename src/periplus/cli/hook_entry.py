@@ -163,7 +163,7 @@ def _tell(call: _Call) -> None:
 
     now_ns = time.time_ns()
     event = read_event(call.agent, call.event, document, now_ns // 1_000_000, mask_secrets)
-    event = event._replace(writer=os.environ.get("PERIPLUS_AGENT", "")[:100])
+    event = event._replace(writer=os.environ.get("PERIPLUS_AGENT", "")[:100], client=_client())
     root = find_root(_start(document), call.store or None)
     _place.append(root)
     spool = Spool(os.path.join(root, "hooks", "spool"))
@@ -356,6 +356,18 @@ def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
         Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub).forget()
     except OSError as error:
         _note(call, root, f"what was told may not be told again: {error}")
+
+
+def _client() -> str:
+    """The agent's own process, whose end is the end of a session of which no event tells it."""
+    from periplus.base.files import Files
+    from periplus.base.processes import client_mark, text_of_mark
+
+    try:
+        mark = client_mark(Files())
+    except (OSError, ValueError):
+        return ""
+    return text_of_mark(mark) if mark is not None else ""
 
 
 def _writer(event: HookEvent) -> Writer:

@@ -20,6 +20,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
+from periplus.base.processes import ProcessMark
 from periplus.base.secrets import mask_secrets
 from periplus.base.tuples import NamedTuple
 from periplus.interop.hook_events import AGENTS, HookEvent
@@ -46,6 +47,7 @@ class RunOfSession(NamedTuple):
     model: str = ""
     title: str = ""
     transcript: str = ""
+    process: ProcessMark | None = None  # the agent's, whose end is that of the run
 
 
 _TITLE_CHARACTERS_MAX: Final = 120
@@ -91,6 +93,8 @@ def take_steps(
                     value["title"] = title
                 if about.transcript:  # an agent may go on with a session in another file
                     value["transcript"] = mask_secrets(about.transcript)[0]
+                if about.process is not None:  # or in another process
+                    value["process"] = about.process._asdict()
                 if value != held.value:
                     transaction.put(RUN_TYPE, run_id, value, summary="run goes on")
             for step in steps:
@@ -112,6 +116,7 @@ def _opened(project: Project, about: RunOfSession, started_ms: int) -> dict[str,
         "started": format_ms(started_ms),
         "lineage": journal.lineage,
         "first_seq": journal.end().next_seq,
+        **({"process": about.process._asdict()} if about.process is not None else {}),
         **texts,
     }
 

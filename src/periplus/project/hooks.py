@@ -246,6 +246,7 @@ def _told(note: Note, path: str) -> Problem:
 
 def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
     """What is known of the run by this event, and by those before it."""
+    from periplus.base.processes import mark_of_text
     from periplus.interop.titles import better_title
     from periplus.project.hook_trails import RunOfSession
 
@@ -259,6 +260,7 @@ def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
         model=held.model or event.model,
         title=better_title(held.title, title),
         transcript=event.transcript or held.transcript,
+        process=mark_of_text(event.client) or held.process,
     )
 
 
