@@ -658,7 +658,7 @@ def test_the_plugin_of_opencode_runs(place, tmp_path):
     (tmp_path / "run.mjs").write_text("""
 import { Periplus } from "./plugin.mjs"
 const plugin = await Periplus({ directory: process.cwd() })
-await plugin.event({ event: { type: "session.created", properties: { info: { id: "s1" } } } })
+plugin.event({ event: { type: "session.created", properties: { info: { id: "s1" } } } })
 await plugin["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text: "do it" }, { type: "file" }] })
 const output = { system: ["be good"] }
 await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, output)
@@ -667,16 +667,18 @@ await plugin["tool.execute.before"]({ tool: "todowrite", sessionID: "s1", callID
 await plugin["tool.execute.before"]({ tool: "read", sessionID: "s1", callID: "c0" }, { args: { filePath: "a.py" } })
 const next = { system: [] }
 await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, next)
-output.system.push(...next.system)
+const other = { system: [] }
+await plugin["experimental.chat.system.transform"]({ sessionID: "s2" }, other)
 try {
   await plugin["tool.execute.before"]({ tool: "edit", sessionID: "s1", callID: "c1" }, { args: { filePath: "a.py" } })
 } catch (error) { refused = error.message }
 await plugin["tool.execute.after"]({ tool: "bash", sessionID: "s1", callID: "c2", args: { command: "ls" } }, { output: "a.py" })
 await plugin.event({ event: { type: "session.idle", properties: { sessionID: "s1" } } })
-console.log(JSON.stringify([output.system, refused]))
+console.log(JSON.stringify([output.system, next.system, other.system, refused]))
 """)
     done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout) == [["be good", "the brief", "of a.py"], "claimed"], done.stderr
+    all_told = ["the brief", "of a.py"]
+    assert json.loads(done.stdout) == [["be good", "the brief"], all_told, [], "claimed"], done.stderr
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert [words[1] for words, _ in told] == [
         "SessionStart",
@@ -693,7 +695,7 @@ console.log(JSON.stringify([output.system, refused]))
         assert read_event("opencode", words[1], said, 0, lambda text: (text, 0)).kind == kind
     fake.unlink()
     done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout) == [["be good"], ""], "without Periplus the agent is undisturbed"
+    assert json.loads(done.stdout) == [["be good"], [], [], ""], "without Periplus the agent is undisturbed"
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ import {{ spawn }} from "node:child_process"
 
 const COMMAND = {command}
 const LIMIT_MS = {limit}
+const FACTS_MAX = 50
 
 function tell(name, cwd, payload) {{
   return new Promise((resolve) => {{
@@ -54,31 +55,39 @@ function tell(name, cwd, payload) {{
 }}
 
 export const Periplus = async ({{ directory }}) => {{
-  const facts = new Map() // of a session, what its next call to the model is told
+  const facts = new Map() // of a session, what it was told: each call to the model needs all of it, and titles are calls, too
+  const begun = new Map() // of a session, the hook of its start: opencode does not wait for events
 
   const ask = async (name, session_id, payload = {{}}) => {{
     const said = (await tell(name, directory, {{ session_id, ...payload }}))?.hookSpecificOutput ?? {{}}
-    if (said.additionalContext) facts.set(session_id, [...(facts.get(session_id) ?? []), said.additionalContext])
+    if (said.additionalContext) {{
+      const [first, ...others] = [...(facts.get(session_id) ?? []), said.additionalContext]
+      facts.set(session_id, [first, ...others.slice(1 - FACTS_MAX)])
+    }}
     return said
   }}
 
   return {{
     event: async ({{ event }}) => {{
       const info = event.properties?.info
-      if (event.type === "session.created") await ask("SessionStart", info?.id, {{ source: "startup" }})
+      if (event.type === "session.created") {{
+        begun.set(info?.id, ask("SessionStart", info?.id, {{ source: "startup" }}))
+        await begun.get(info?.id)
+      }}
       if (event.type === "session.idle") await ask("Stop", event.properties?.sessionID)
       if (event.type === "session.deleted") {{
         await ask("SessionEnd", info?.id)
         facts.delete(info?.id)
+        begun.delete(info?.id)
       }}
     }},
     "chat.message": async (input, output) => {{
       const prompt = output.parts.filter((part) => part.type === "text").map((part) => part.text).join("\\n")
+      await begun.get(input.sessionID)
       await ask("UserPromptSubmit", input.sessionID, {{ prompt }})
     }},
     "experimental.chat.system.transform": async (input, output) => {{
       output.system.push(...(facts.get(input.sessionID) ?? []))
-      facts.delete(input.sessionID)
     }},
     "tool.execute.before": async (input, output) => {{
       if (!["edit", "write", "patch", "multiedit", "apply_patch", "read", "bash", "shell"].includes(input.tool)) return
