@@ -440,3 +440,11 @@ def test_tests_that_were_only_begun_have_no_outcome_yet(tmp_path):
     ]
     (step,) = named(read(write_lines(tmp_path / "s.jsonl", records)), "TEST_RUN")
     assert step.outcome == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["api-request", "api-request-blob", "api-request-shape", "cost-state", "tools-used"])
+def test_what_the_program_notes_of_its_requests_is_no_step(tmp_path, kind):
+    note = {"type": kind, "sessionId": "s", "message": {"role": "user", "content": "go"}, "params": {"model": "m"}}
+    imported = read(write_lines(tmp_path / "s.jsonl", [prompt("go"), note]))
+    assert plain(imported) == [("PROMPT", "go")]
+    assert (imported.unknown, imported.skipped) == ({}, {kind: 1})

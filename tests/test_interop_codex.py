@@ -197,3 +197,20 @@ def test_what_a_person_took_back_is_a_step(tmp_path):
     assert [(step.operands[1], step.outcome, step.error) for step in steps] == [
         ("undo", "ok", None), ("undo", "failed", "No snapshot"), ("undo", "unknown", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "said", ["Command blocked by PreToolUse hook: claimed.", "Tool call blocked by PreToolUse hook: claimed."]
+)
+def test_a_call_that_a_hook_blocked_was_denied(tmp_path, said):
+    patch = "*** Begin Patch\n*** Update File: keel.py\n@@\n-k\n+K\n*** End Patch\n"
+    lines = [
+        META,
+        item(type="custom_tool_call", call_id="c1", name="apply_patch", input=patch),
+        {"type": "token_usage_record", "payload": {"usage": {"input_tokens": 1}}},
+        item(type="custom_tool_call_output", call_id="c1", output=f"{said} Command: {patch}"),
+    ]
+    imported = read(write_lines(tmp_path / "s.jsonl", lines))
+    (edit,) = steps_of(imported)
+    assert (plain(imported)[0][:2], edit.outcome) == (("FILE_EDIT", "keel.py"), "denied")
+    assert imported.unknown == {}

@@ -55,10 +55,11 @@ _SYNTHETIC: Final = "<synthetic>"
 
 # Records that are known and are no steps of the run.
 _REMARKS: Final = frozenset({
-    "agent-color", "agent-name", "agent-setting", "ai-title", "atis-latch", "attachment", "attribution-snapshot", "bridge-session",
-    "content-replacement", "custom-title", "file-history-snapshot", "frame-link", "last-prompt", "marble-origami-commit",
-    "mode", "permission-mode", "pr-link", "progress", "queue-operation", "relocated", "result", "speculation-accept",
-    "started", "summary", "system", "tag", "task-summary", "worktree-state",
+    "agent-color", "agent-name", "agent-setting", "ai-title", "api-request", "api-request-blob", "api-request-shape", "atis-latch",
+    "attachment", "attribution-snapshot", "bridge-session", "content-replacement", "cost-state", "custom-title",
+    "file-history-snapshot", "frame-link", "last-prompt", "marble-origami-commit", "mode", "permission-mode", "pr-link", "progress",
+    "queue-operation", "relocated", "result", "speculation-accept", "started", "summary", "system", "tag", "task-summary",
+    "tools-used", "worktree-state",
 })  # fmt: skip
 _SILENT_BLOCKS: Final = frozenset({
     "connector_text", "container_upload", "document", "fallback", "image", "redacted_thinking", "search_result",

@@ -96,7 +96,7 @@ _REFUSED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 _ENVELOPES: Final = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
 )
-_REMARKS: Final = frozenset({"compacted", "world_state", "inter_agent_communication_metadata"})
+_REMARKS: Final = frozenset({"compacted", "inter_agent_communication_metadata", "token_usage_record", "world_state"})
 _CALLS: Final = frozenset({
     "function_call", "custom_tool_call", "local_shell_call", "tool_call", "tool_search_call", "web_search_call",
     "image_generation_call",
@@ -135,6 +135,7 @@ _IDE_PREAMBLE: Final = "# Context from my IDE setup:"
 _IDE_REQUEST: Final = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
 _EXIT_LINE: Final = re.compile(r"^(?:Exit code: |Process exited with code |exit code: )(-?\d{1,9})\b", re.MULTILINE)
 _HEAD_CHARS: Final = 600
+_REFUSALS: Final = ("patch rejected", "command blocked by pretooluse hook", "tool call blocked by pretooluse hook")
 
 
 def is_mine(head: Head) -> bool:
@@ -554,7 +555,7 @@ def _outcome_of(text: str, exit_code: int | None, *, is_failed: bool) -> Outcome
     head = text[:200].lower()
     if head.startswith("aborted") or "aborted by user" in head:
         return "cancelled"
-    if "rejected by user" in head or head.startswith("patch rejected"):
+    if "rejected by user" in head or head.startswith(_REFUSALS):
         return "denied"
     return "failed" if is_failed or exit_code else "ok"
 

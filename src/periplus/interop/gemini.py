@@ -33,6 +33,7 @@ from periplus.trail.model import Outcome, Status
 _TYPES: Final = frozenset({"user", "gemini", "model", "info", "error", "warning"})
 _REMARKS: Final = frozenset({"info", "warning"})
 _OUTCOMES: Final[dict[str, Outcome]] = {"success": "ok", "error": "failed", "cancelled": "cancelled"}
+_REFUSAL: Final = "Tool execution blocked: "  # by a hook
 _MESSAGES_REMEMBERED: Final = 4096
 _CALLS_REMEMBERED: Final = 4096
 # In the answer of the shell tool; the line ends of some versions are two characters, a backslash and an n.
@@ -297,6 +298,8 @@ class GeminiImporter:
         outcome = _OUTCOMES.get(status, "ok")
         if outcome == "ok" and exit_code:
             outcome = "failed"
+        elif outcome == "failed" and text.startswith(_REFUSAL):
+            outcome = "denied"
         ended_ms = self._moment.read(record.get("timestamp"))
         at_ms = intake.at_ms
         intake.at_ms = ended_ms if ended_ms is not None else at_ms
