@@ -1,7 +1,9 @@
-"""A provider on loopback that speaks the real wire formats to the real SDKs: Anthropic messages, chat completions, responses."""
+"""A provider on loopback that speaks the real wire formats to the real SDKs and clients: Anthropic messages, chat completions,
+responses, and Gemini's generateContent."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import struct
@@ -59,10 +61,11 @@ class Reset:
 
 
 class FakeProvider:
-    """``replies`` are answered in order; ``requests`` holds path, headers and body of each request."""
+    """``replies`` are answered in order, then ``otherwise``; ``requests`` holds path, headers and body of each request."""
 
-    def __init__(self, *replies):
+    def __init__(self, *replies, otherwise=None):
         self.replies = list(replies)
+        otherwise = otherwise or Failure(500, {"error": {"message": "no reply left"}})
         self.requests = []
         self._lock = threading.Lock()
         owner = self
@@ -94,9 +97,7 @@ class FakeProvider:
                 with owner._lock:
                     headers = {name.lower(): value for name, value in self.headers.items()}
                     owner.requests.append((self.path, headers, body))
-                    reply = (
-                        owner.replies.pop(0) if owner.replies else Failure(500, {"error": {"message": "no reply left"}})
-                    )
+                    reply = owner.replies.pop(0) if owner.replies else otherwise
                 if callable(reply):
                     reply = reply(body)
                 if isinstance(reply, Failure):
@@ -123,7 +124,7 @@ class FakeProvider:
 
             def stream(self, reply):
                 answer, most = (reply.answer, reply.events) if isinstance(reply, Broken) else (reply, None)
-                form = next(made for path, made in _FORMS.items() if self.path.endswith(path))
+                form = next(made for path, made in _FORMS.items() if self.path.partition("?")[0].endswith(path))
                 events = [("", data) for data in reply.data] if isinstance(reply, Raw) else form(answer)[:most]
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
@@ -162,6 +163,9 @@ class FakeProvider:
         self._thread.join()
 
 
+_NUMBERS = itertools.count(1)  # clients take answers with the same id for one
+
+
 def _pieces(text):
     size = max(7, len(text) // 500)
     return [text[at : at + size] for at in range(0, len(text), size)]
@@ -183,7 +187,7 @@ def anthropic_events(answer):
         "cache_creation_input_tokens": usage.cache_written,
     }
     message = {
-        "id": "msg_1",
+        "id": f"msg_{next(_NUMBERS)}",
         "type": "message",
         "role": "assistant",
         "model": "claude-test",
@@ -362,8 +366,35 @@ def responses_events(answer):
                         },
                     )
                 )
+        number += 1
+        events.append(
+            (
+                "response.output_item.done",
+                {"type": "response.output_item.done", "output_index": at, "item": item, "sequence_number": number},
+            )
+        )
     kind = "response.incomplete" if is_cut else "response.completed"
     return [*events, (kind, {"type": kind, "response": whole, "sequence_number": number + 1})]
 
 
-_FORMS = {"/messages": anthropic_events, "/chat/completions": chat_events, "/responses": responses_events}
+def gemini_events(answer):
+    parts = [{"text": piece} for piece in _pieces(answer.content)]
+    parts += [{"functionCall": {"id": call.id, "name": call.name, "args": call.args}} for call in answer.tool_calls]
+    usage = answer.usage
+    told = {
+        "promptTokenCount": usage.prompt_tokens,
+        "candidatesTokenCount": usage.completion_tokens,
+        "totalTokenCount": usage.prompt_tokens + usage.completion_tokens,
+    }
+    events = [{"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]} for part in parts]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    events[-1]["usageMetadata"] = told
+    return [("", {"modelVersion": "gemini-test", "responseId": "g", **event}) for event in events]
+
+
+_FORMS = {
+    "/messages": anthropic_events,
+    "/chat/completions": chat_events,
+    "/responses": responses_events,
+    ":streamGenerateContent": gemini_events,
+}
