@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 STAMP := $(VENV)/.installed
 NODE_STAMP := tests/node/node_modules/.installed
+CLIENTS_STAMP := tests/clients/node_modules/.installed
 
-.PHONY: run setup test test-all test-ci node quick check bench lock clean
+.PHONY: run setup test test-all test-ci node clients quick check bench lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -29,11 +30,11 @@ test: setup node
 	$(PYTEST) --tier test $(TEST)
 
 # All tests, with whole matrices.
-test-all: setup node
+test-all: setup node clients
 	$(PYTEST) --tier all $(TEST)
 
 # `make test` and a third of the slow tests, chosen by the commit: three commits in a row run them all.
-test-ci: setup node
+test-ci: setup node clients
 	$(PYTEST) --tier ci $(TEST)
 
 # Programs of others that drive the MCP server in tests; without npm, or where it cannot fetch them, those tests are skipped.
@@ -43,6 +44,14 @@ $(NODE_STAMP): tests/node/package-lock.json
 	@if ! command -v npm >/dev/null; then echo "npm is not there: tests that need it are skipped"; \
 	elif (cd tests/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
 	else echo "npm could not install tests/node: tests that need it are skipped"; fi
+
+# Real clients that are driven in slow tests, 1.1 GB. Their own programs are called: no script of a package needs to be run.
+clients: $(CLIENTS_STAMP)
+
+$(CLIENTS_STAMP): tests/clients/package-lock.json
+	@if ! command -v npm >/dev/null; then echo "npm is not there: tests that need it are skipped"; \
+	elif (cd tests/clients && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(CLIENTS_STAMP); \
+	else echo "npm could not install tests/clients: tests that need it are skipped"; fi
 
 # About a minute.
 quick: setup
