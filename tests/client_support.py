@@ -1,0 +1,260 @@
+"""Real clients (Claude Code) in a project with Periplus, driven without a person by a scripted model on loopback.
+
+``make clients`` installs them (tests/clients/package.json). Each has a home of its own. Whatever is not on loopback it would
+reach through a proxy that is not there.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Run", "Shop", "say"]
+
+import contextlib
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cli_support import PERIPLUS, Shell
+from fake_provider import FakeProvider, Hanging
+from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
+
+INSTALLED = Path(__file__).parent / "clients" / "node_modules"
+PATIENCE_S = 120  # for a whole session: a client starts in five seconds, and in thirty beside much else
+SEALED_S = 30
+NODE_MAJOR = 20
+_NO_NETWORK = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+}
+_NUMBERS = itertools.count(1)
+_USAGE = Usage(prompt_tokens=1000, completion_tokens=10)
+
+
+def say(text):
+    return AssistantMessage(content=text, usage=_USAGE)
+
+
+def calls(*wanted):
+    """An answer that calls tools, each given as its name and its arguments."""
+    made = tuple(ToolCall(id=f"call_{next(_NUMBERS)}", name=name, args=args) for name, args in wanted)
+    return AssistantMessage(tool_calls=made, finish_reason="tool_calls", usage=_USAGE)
+
+
+FILES = {
+    "README.md": b"# Shop\n",
+    "src/auth.py": b"def check(password):\n    return hash(password)\n",
+    "src/mail.py": b"def send(to):\n    return to\n",
+    "AGENTS.md": b"# How we work\r\n\r\nTests first.",
+}
+
+
+class Shop(Shell):
+    """A small git project, and the commands of a person in it. Clients find ``periplus`` on the PATH."""
+
+    def __init__(self, base, files):
+        super().__init__(base / "shop", base / "home")
+        self.home.mkdir()
+        for name, data in [*FILES.items(), *files]:
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        for words in (
+            "init -q",
+            "config user.name Ada",
+            "config user.email ada@example.org",
+            "add .",
+            "commit -qm Begin",
+        ):
+            subprocess.run(["git", *words.split()], cwd=self.folder, env=self.environment(), check=True)
+
+    def environment(self, **more):
+        path = os.pathsep.join((os.path.dirname(PERIPLUS), os.environ["PATH"]))
+        return super().environment(PATH=path, **_NO_NETWORK) | more
+
+    def tree(self):
+        """Files and folders outside of git and of the store: of each file its bytes."""
+        found = {}
+        for at, folders, files in os.walk(self.folder):
+            folders[:] = [
+                name for name in folders if Path(at, name) not in (self.folder / ".git", self.folder / ".periplus")
+            ]
+            found |= {os.path.relpath(os.path.join(at, name), self.folder): None for name in folders}
+            found |= {
+                os.path.relpath(os.path.join(at, name), self.folder): Path(at, name).read_bytes() for name in files
+            }
+        return found
+
+    def sealed(self, client):
+        """The one trail of this store, as soon as it is sealed: a process that the last hook left behind does it. Where no hook is told
+        of the end, the client's own record is taken in.
+        """
+        if not client.says_end:
+            self("trail", "import", "--all")
+        until = time.monotonic() + SEALED_S
+        while not (listed := self.json("trail", "list")).trails or (client.says_end and listed.unsealed):
+            assert time.monotonic() < until, listed
+            time.sleep(0.2)
+        (trail,) = listed.trails
+        return {"id": trail.id, **trail.value}
+
+
+class Run:
+    """A session that ended: what was printed, and what the model was sent with each request of the agent."""
+
+    def __init__(self, out, bodies):
+        self.out = out
+        self.bodies = bodies
+
+    def said(self, request):
+        """All text that the model had with a request, the tools left out."""
+        body = {name: value for name, value in self.bodies[request].items() if name != "tools"}
+        return json.dumps(body, ensure_ascii=False)
+
+    def news(self, request, text):
+        """How often the model was sent ``text`` with a request beyond the one before."""
+        return self.said(request).count(text) - self.said(request - 1).count(text)
+
+
+class Client:
+    """``name`` is Periplus' own for it; ``files`` are settings that the project had before; ``leaves`` are names of what the client itself leaves in it.
+    ``says_end``: its hooks are told when a session ends.
+    """
+
+    name: str
+    says_end = True
+    program: str  # a pattern in INSTALLED, of the package for this machine
+    needs_node = False
+    files: tuple[tuple[str, bytes], ...] = ()
+    leaves: tuple[str, ...] = ()
+
+    def prepare(self, shop: Shop, url: str) -> dict[str, str]:
+        """Write the person's settings; gives the environment."""
+        raise NotImplementedError
+
+    def words(self, prompt: str) -> list[str]:
+        raise NotImplementedError
+
+    def read(self, shop: Shop, *paths: str) -> AssistantMessage:
+        raise NotImplementedError
+
+    def edit(self, shop: Shop, path: str, old: str, new: str) -> AssistantMessage:
+        raise NotImplementedError
+
+    def tool(self, name: str, args: dict[str, object]) -> AssistantMessage:
+        """A call of a tool of the server."""
+        raise NotImplementedError
+
+    def is_of_agent(self, body):
+        """Not a request for a title or the like."""
+        return bool(body.get("tools"))
+
+    def path(self):
+        """The program; skips where it, or what it needs, is not there."""
+        if self.needs_node and node_major() < NODE_MAJOR:
+            pytest.skip(f"{self.name} needs node {NODE_MAJOR}")
+        found = sorted(INSTALLED.glob(self.program))
+        if not found:
+            pytest.skip(f"{self.name} is not installed for this machine: make clients")
+        return found[0]
+
+    def run(self, shop, prompt, *steps):
+        """A session in which the model answers with ``steps``, each an answer or what makes it at that time; all of them are asked for."""
+        script = _Script(self, steps, say("No step is left."))
+        with FakeProvider(otherwise=script) as model, self._started(shop, prompt, model) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        done = (process.returncode, out, err)
+        assert process.returncode == 0, done
+        assert len(script.bodies) == len(steps), done
+        return Run(out, script.bodies)
+
+    def killed(self, shop, prompt, *steps):
+        """A session whose client is killed while the model, after ``steps``, says nothing."""
+        hanging = Hanging()
+        script = _Script(self, steps, hanging)
+        with FakeProvider(otherwise=script) as model, self._started(shop, prompt, model) as process:
+            assert hanging.begun.wait(PATIENCE_S)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=PATIENCE_S)
+            hanging.over.set()
+        return Run("", script.bodies)
+
+    @contextlib.contextmanager
+    def _started(self, shop, prompt, model):
+        """The client, and what it started, which is gone in the end."""
+        command = [self.path(), *self.words(prompt)]
+        env = shop.environment(**self.prepare(shop, model.url))
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen(
+            command, cwd=shop.folder, env=env, stdin=subprocess.DEVNULL, text=True, start_new_session=True, **pipes
+        ) as process:
+            try:
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+class _Script:
+    """The model: answers the agent with one step after the other, then with ``last``."""
+
+    def __init__(self, client, steps, last):
+        self._client, self._left, self._last, self.bodies = client, list(steps), last, []
+
+    def __call__(self, body):
+        if not self._client.is_of_agent(body):
+            return say("A title")
+        self.bodies.append(body)
+        step = self._left.pop(0) if self._left else self._last
+        return step() if callable(step) else step
+
+
+@functools.cache
+def node_major():
+    node = shutil.which("node")
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout if node else ""
+    found = re.match(r"v(\d+)", said)
+    return int(found[1]) if found else 0
+
+
+def _write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+
+
+class ClaudeCode(Client):
+    name = "claude-code"
+    program = "@anthropic-ai/claude-code-*/claude"
+    files = ((".claude/settings.json", b'{"env":{"SHOP":"1"} ,\n   "permissions": {"deny": ["WebFetch"]}}'),)
+
+    def prepare(self, shop, url):
+        _write(shop.home / ".claude/settings.json", {"enableAllProjectMcpServers": True})
+        off = (
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_TELEMETRY",
+            "DISABLE_ERROR_REPORTING",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        )
+        return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "test"} | dict.fromkeys(off, "1")
+
+    def words(self, prompt):
+        return ["-p", prompt, "--allowedTools", "Read,Edit,mcp__periplus"]
+
+    def read(self, shop, *paths):
+        return calls(*(("Read", {"file_path": str(shop.folder / path)}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("Edit", {"file_path": str(shop.folder / path), "old_string": old, "new_string": new}))
+
+    def tool(self, name, args):
+        return calls((f"mcp__periplus__{name}", args))
+
+
+CLIENTS = (ClaudeCode(),)
