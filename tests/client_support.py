@@ -1,4 +1,4 @@
-"""Real clients (Claude Code) in a project with Periplus, driven without a person by a scripted model on loopback.
+"""Real clients (Claude Code, Codex) in a project with Periplus, driven without a person by a scripted model on loopback.
 
 ``make clients`` installs them (tests/clients/package.json). Each has a home of its own. Whatever is not on loopback it would
 reach through a proxy that is not there.
@@ -6,7 +6,7 @@ reach through a proxy that is not there.
 
 from __future__ import annotations
 
-__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Run", "Shop", "say"]
+__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Codex", "Run", "Shop", "say"]
 
 import contextlib
 import functools
@@ -17,6 +17,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -257,4 +258,83 @@ class ClaudeCode(Client):
         return calls((f"mcp__periplus__{name}", args))
 
 
-CLIENTS = (ClaudeCode(),)
+class Codex(Client):
+    """Its hooks run when a person has looked at them: ``is_reviewed``."""
+
+    name = "codex"
+    says_end = False
+    program = ".bin/codex"
+    needs_node = True
+    files = ((".codex/config.toml", b"# ours\nproject_doc_max_bytes = 40000 # enough\n\n[mcp_servers]\n"),)
+
+    def __init__(self, *, is_reviewed=True):
+        self.is_reviewed = is_reviewed
+
+    def prepare(self, shop, url):
+        _write(
+            shop.home / ".codex/config.toml",
+            'model = "gpt-5.5"\nmodel_provider = "scripted"\ncheck_for_update_on_startup = false\n[analytics]\nenabled = false\n'
+            f'[model_providers.scripted]\nname = "Scripted"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
+            f'[projects.{json.dumps(str(shop.folder))}]\ntrust_level = "trusted"\n',
+        )
+        if self.is_reviewed:
+            self._review(shop)
+        return {}
+
+    def _review(self, shop):
+        """What /hooks writes when a person trusts all hooks of the project."""
+        (found,) = self._asked(shop, "hooks/list", {"cwds": [str(shop.folder)]})["data"]
+        assert found["hooks"], found
+        with (shop.home / ".codex/config.toml").open("a") as config:
+            for hook in found["hooks"]:
+                config.write(
+                    f"[hooks.state.{json.dumps(hook['key'])}]\ntrusted_hash = {json.dumps(hook['currentHash'])}\n"
+                )
+
+    def _asked(self, shop, method, params):
+        """The answer of Codex' own server for editors."""
+        asked = [
+            {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
+            {"method": "initialized"},
+            {"id": 2, "method": method, "params": params},
+        ]
+        with subprocess.Popen(
+            [self.path(), "app-server"], cwd=shop.folder, env=shop.environment(), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        ) as server:  # fmt: skip
+            watch = threading.Timer(PATIENCE_S, server.kill)
+            watch.start()
+            server.stdin.write("".join(f"{json.dumps(one)}\n" for one in asked))
+            server.stdin.flush()
+            answers = (json.loads(line) for line in server.stdout)
+            answer = next((one for one in answers if one.get("id") == 2), None)
+            watch.cancel()
+            server.terminate()
+        assert answer is not None
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def words(self, prompt):
+        # A required server is waited for: by default the first requests go out without its tools.
+        return ["exec", "--sandbox", "danger-full-access", "-c", "mcp_servers.periplus.required=true", prompt]
+
+    def read(self, shop, *paths):
+        return calls(("exec_command", {"cmd": f"cat {' '.join(paths)}"}))
+
+    def edit(self, shop, path, old, new):
+        before = next(line for line in (shop.folder / path).read_text().splitlines() if old in line)
+        patch = f"*** Begin Patch\n*** Update File: {path}\n@@\n-{before}\n+{before.replace(old, new)}\n*** End Patch\n"
+        return _item(type="custom_tool_call", name="apply_patch", input=patch)
+
+    def tool(self, name, args):
+        return _item(type="function_call", namespace="mcp__periplus", name=name, arguments=json.dumps(args))
+
+
+def _item(**item):
+    """An answer of the Responses API that is just this item, which no ToolCall has words for."""
+    number = next(_NUMBERS)
+    whole = {"id": f"item_{number}", "call_id": f"call_{number}", "status": "completed", **item}
+    return AssistantMessage(reasoning=(whole,), usage=_USAGE)
+
+
+CLIENTS = (ClaudeCode(), Codex())

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from client_support import CLIENTS, FILES, ClaudeCode, Shop, say
+from client_support import CLIENTS, FILES, ClaudeCode, Codex, Shop, say
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -89,6 +89,25 @@ def test_a_session(client, shop_of):
     after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     assert changed == {"src/auth.py"}
+
+
+def test_codex_whose_hooks_nobody_reviewed(shop_of):
+    """It has the instructions and the server, and the session is imported all the same."""
+    client = Codex(is_reviewed=False)
+    shop, _ = shop_of(client)
+    run = client.run(
+        shop,
+        PROMPT,
+        client.tool("brief", {"task": PROMPT}),
+        lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
+        say("The check uses argon2 now."),
+    )
+    assert "This project keeps its memory in Periplus" in run.said(0)
+    assert DECISION not in run.said(0)
+    assert run.news(1, DECISION) == 1
+    assert shop.json("trail", "list").trails == []
+    trail = shop.sealed(client)
+    assert (trail["status"], trail["title"]) == ("success", PROMPT)
 
 
 def test_a_client_that_was_killed(shop_of):
