@@ -1,4 +1,4 @@
-"""Real clients (Claude Code, Codex) in a project with Periplus, driven without a person by a scripted model on loopback.
+"""Real clients (Claude Code, Codex, Gemini CLI) in a project with Periplus, driven without a person by a scripted model on loopback.
 
 ``make clients`` installs them (tests/clients/package.json). Each has a home of its own. Whatever is not on loopback it would
 reach through a proxy that is not there.
@@ -337,4 +337,37 @@ def _item(**item):
     return AssistantMessage(reasoning=(whole,), usage=_USAGE)
 
 
-CLIENTS = (ClaudeCode(), Codex())
+class Gemini(Client):
+    name = "gemini"
+    program = ".bin/gemini"
+    needs_node = True
+    files = (
+        (".gemini/settings.json", b'{\n  // ours\n  "ui": { "hideTips": true }\n}\n'),
+        ("GEMINI.md", b"Say little."),
+    )
+
+    def prepare(self, shop, url):
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        }
+        _write(shop.home / ".gemini/settings.json", settings)
+        return {
+            "GEMINI_API_KEY": "test", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true",
+        }  # fmt: skip
+
+    def words(self, prompt):
+        return ["-m", "gemini-2.5-pro", "--yolo", "-p", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read_file", {"file_path": path}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("replace", {"file_path": path, "old_string": old, "new_string": new, "instruction": "As asked."}))
+
+    def tool(self, name, args):
+        return calls((f"mcp_periplus_{name}", args))
+
+
+CLIENTS = (ClaudeCode(), Codex(), Gemini())
