@@ -1,4 +1,4 @@
-"""Real clients (Claude Code, Codex, Gemini CLI) in a project with Periplus, driven without a person by a scripted model on loopback.
+"""Real clients (Claude Code, Codex, Gemini CLI, opencode) in a project with Periplus, driven without a person by a scripted model on loopback.
 
 ``make clients`` installs them (tests/clients/package.json). Each has a home of its own. Whatever is not on loopback it would
 reach through a proxy that is not there.
@@ -370,4 +370,39 @@ class Gemini(Client):
         return calls((f"mcp_periplus_{name}", args))
 
 
-CLIENTS = (ClaudeCode(), Codex(), Gemini())
+class Opencode(Client):
+    name = "opencode"
+    says_end = False
+    program = "opencode-*/bin/opencode"
+    files = (("opencode.jsonc", b'{\n  // ours\n  "username": "ada",\n}\n'),)
+    leaves = (".opencode", ".opencode/.gitignore")
+
+    def prepare(self, shop, url):
+        model = {"name": "Test", "limit": {"context": 200_000, "output": 8_000}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible", "name": "Scripted", "options": {"baseURL": f"{url}/v1", "apiKey": "test"},
+            "models": {"chat-test": model},
+        }  # fmt: skip
+        settings = {
+            "autoupdate": False, "share": "disabled", "permission": "allow", "model": "scripted/chat-test", "small_model": "scripted/chat-test",
+            "enabled_providers": ["scripted"], "provider": {"scripted": provider},
+        }  # fmt: skip
+        _write(shop.home / ".config/opencode/opencode.json", settings)
+        off = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
+        # It would fetch a package for plugins, which ours does not need, and try that for a minute.
+        return dict.fromkeys(off, "1") | {"npm_config_offline": "true"}
+
+    def words(self, prompt):
+        return ["run", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read", {"filePath": str(shop.folder / path)}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("edit", {"filePath": str(shop.folder / path), "oldString": old, "newString": new}))
+
+    def tool(self, name, args):
+        return calls((f"periplus_{name}", args))
+
+
+CLIENTS = (ClaudeCode(), Codex(), Gemini(), Opencode())
