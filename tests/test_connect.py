@@ -669,6 +669,8 @@ const next = { system: [] }
 await plugin["experimental.chat.system.transform"]({ sessionID: "s1" }, next)
 const other = { system: [] }
 await plugin["experimental.chat.system.transform"]({ sessionID: "s2" }, other)
+await plugin["chat.message"]({ sessionID: "s2" }, { parts: [] })
+await plugin["experimental.chat.system.transform"]({ sessionID: "s2" }, other)
 try {
   await plugin["tool.execute.before"]({ tool: "edit", sessionID: "s1", callID: "c1" }, { args: { filePath: "a.py" } })
 } catch (error) { refused = error.message }
@@ -678,18 +680,21 @@ console.log(JSON.stringify([output.system, next.system, other.system, refused]))
 """)
     done = subprocess.run([node, "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     all_told = ["the brief", "of a.py"]
-    assert json.loads(done.stdout) == [["be good", "the brief"], all_told, [], "claimed"], done.stderr
+    assert json.loads(done.stdout) == [["be good", "the brief"], all_told, ["the brief"], "claimed"], done.stderr
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert [words[1] for words, _ in told] == [
         "SessionStart",
         "UserPromptSubmit",
         "PreToolUse",
+        "SessionStart",  # of a session that this process has not seen before
+        "UserPromptSubmit",
         "PreToolUse",
         "PostToolUse",
         "Stop",
     ]
     assert told[1][1]["prompt"] == "do it"
-    assert (told[4][1]["tool_input"], told[4][1]["tool_response"]) == ({"command": "ls"}, "a.py")
+    assert (told[3][1]["session_id"], told[3][1]["source"]) == ("s2", "compact")
+    assert (told[6][1]["tool_input"], told[6][1]["tool_response"]) == ({"command": "ls"}, "a.py")
     for words, said in told:
         kind = kind_of(words[1])
         assert read_event("opencode", words[1], said, 0, lambda text: (text, 0)).kind == kind

@@ -56,7 +56,7 @@ function tell(name, cwd, payload) {{
 
 export const Periplus = async ({{ directory }}) => {{
   const facts = new Map() // of a session, what it was told: each call to the model needs all of it, and titles are calls, too
-  const begun = new Map() // of a session, the hook of its start: opencode does not wait for events
+  const begun = new Map() // of a session, the hook of its start: opencode does not wait for events, and has none for a session that goes on
 
   const ask = async (name, session_id, payload = {{}}) => {{
     const said = (await tell(name, directory, {{ session_id, ...payload }}))?.hookSpecificOutput ?? {{}}
@@ -67,13 +67,15 @@ export const Periplus = async ({{ directory }}) => {{
     return said
   }}
 
+  const begin = (session_id, source) => {{
+    if (!begun.has(session_id)) begun.set(session_id, ask("SessionStart", session_id, {{ source }}))
+    return begun.get(session_id)
+  }}
+
   return {{
     event: async ({{ event }}) => {{
       const info = event.properties?.info
-      if (event.type === "session.created") {{
-        begun.set(info?.id, ask("SessionStart", info?.id, {{ source: "startup" }}))
-        await begun.get(info?.id)
-      }}
+      if (event.type === "session.created") await begin(info?.id, "startup")
       if (event.type === "session.idle") await ask("Stop", event.properties?.sessionID)
       if (event.type === "session.deleted") {{
         await ask("SessionEnd", info?.id)
@@ -83,7 +85,7 @@ export const Periplus = async ({{ directory }}) => {{
     }},
     "chat.message": async (input, output) => {{
       const prompt = output.parts.filter((part) => part.type === "text").map((part) => part.text).join("\\n")
-      await begun.get(input.sessionID)
+      await begin(input.sessionID, "compact")
       await ask("UserPromptSubmit", input.sessionID, {{ prompt }})
     }},
     "experimental.chat.system.transform": async (input, output) => {{
