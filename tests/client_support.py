@@ -140,13 +140,17 @@ class Client:
         """Write the person's settings; gives the environment."""
         raise NotImplementedError
 
-    def words(self, prompt: str) -> list[str]:
+    def words(self, prompt: str, *, goes_on: bool) -> list[str]:
+        """The arguments of a session without a person; one that ``goes_on`` is the last one."""
         raise NotImplementedError
 
     def read(self, shop: Shop, *paths: str) -> AssistantMessage:
         raise NotImplementedError
 
     def edit(self, shop: Shop, path: str, old: str, new: str) -> AssistantMessage:
+        raise NotImplementedError
+
+    def command(self, command: str) -> AssistantMessage:
         raise NotImplementedError
 
     def tool(self, name: str, args: dict[str, object]) -> AssistantMessage:
@@ -166,10 +170,10 @@ class Client:
             pytest.skip(f"{self.name} is not installed for this machine: make clients")
         return found[0]
 
-    def run(self, shop, prompt, *steps):
+    def run(self, shop, prompt, *steps, goes_on=False):
         """A session in which the model answers with ``steps``, each an answer or what makes it at that time; all of them are asked for."""
         script = _Script(self, steps, say("No step is left."))
-        with FakeProvider(otherwise=script) as model, self._started(shop, prompt, model) as process:
+        with FakeProvider(otherwise=script) as model, self._started(shop, prompt, model, goes_on=goes_on) as process:
             out, err = process.communicate(timeout=PATIENCE_S)
         done = (process.returncode, out, err)
         assert process.returncode == 0, done
@@ -188,9 +192,9 @@ class Client:
         return Run("", script.bodies)
 
     @contextlib.contextmanager
-    def _started(self, shop, prompt, model):
+    def _started(self, shop, prompt, model, *, goes_on=False):
         """The client, and what it started, which is gone in the end."""
-        command = [self.path(), *self.words(prompt)]
+        command = [self.path(), *self.words(prompt, goes_on=goes_on)]
         env = shop.environment(**self.prepare(shop, model.url))
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         with subprocess.Popen(
@@ -245,14 +249,17 @@ class ClaudeCode(Client):
         )
         return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "test"} | dict.fromkeys(off, "1")
 
-    def words(self, prompt):
-        return ["-p", prompt, "--allowedTools", "Read,Edit,mcp__periplus"]
+    def words(self, prompt, *, goes_on):
+        return [*(["--continue"] if goes_on else []), "-p", prompt, "--allowedTools", "Read,Edit,Bash,mcp__periplus"]
 
     def read(self, shop, *paths):
         return calls(*(("Read", {"file_path": str(shop.folder / path)}) for path in paths))
 
     def edit(self, shop, path, old, new):
         return calls(("Edit", {"file_path": str(shop.folder / path), "old_string": old, "new_string": new}))
+
+    def command(self, command):
+        return calls(("Bash", {"command": command, "description": "As asked"}))
 
     def tool(self, name, args):
         return calls((f"mcp__periplus__{name}", args))
@@ -314,12 +321,16 @@ class Codex(Client):
         assert "result" in answer, answer
         return answer["result"]
 
-    def words(self, prompt):
+    def words(self, prompt, *, goes_on):
         # A required server is waited for: by default the first requests go out without its tools.
-        return ["exec", "--sandbox", "danger-full-access", "-c", "mcp_servers.periplus.required=true", prompt]
+        options = ["--sandbox", "danger-full-access", "-c", "mcp_servers.periplus.required=true"]
+        return ["exec", *options, *(["resume", "--last"] if goes_on else []), prompt]
 
     def read(self, shop, *paths):
-        return calls(("exec_command", {"cmd": f"cat {' '.join(paths)}"}))
+        return self.command(f"cat {' '.join(paths)}")
+
+    def command(self, command):
+        return calls(("exec_command", {"cmd": command}))
 
     def edit(self, shop, path, old, new):
         before = next(line for line in (shop.folder / path).read_text().splitlines() if old in line)
@@ -357,14 +368,17 @@ class Gemini(Client):
             "GEMINI_API_KEY": "test", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true",
         }  # fmt: skip
 
-    def words(self, prompt):
-        return ["-m", "gemini-2.5-pro", "--yolo", "-p", prompt]
+    def words(self, prompt, *, goes_on):
+        return [*(["--resume", "latest"] if goes_on else []), "-m", "gemini-2.5-pro", "--yolo", "-p", prompt]
 
     def read(self, shop, *paths):
         return calls(*(("read_file", {"file_path": path}) for path in paths))
 
     def edit(self, shop, path, old, new):
         return calls(("replace", {"file_path": path, "old_string": old, "new_string": new, "instruction": "As asked."}))
+
+    def command(self, command):
+        return calls(("run_shell_command", {"command": command}))
 
     def tool(self, name, args):
         return calls((f"mcp_periplus_{name}", args))
@@ -392,14 +406,17 @@ class Opencode(Client):
         # It would fetch a package for plugins, which ours does not need, and try that for a minute.
         return dict.fromkeys(off, "1") | {"npm_config_offline": "true"}
 
-    def words(self, prompt):
-        return ["run", prompt]
+    def words(self, prompt, *, goes_on):
+        return ["run", *(["--continue"] if goes_on else []), prompt]
 
     def read(self, shop, *paths):
         return calls(*(("read", {"filePath": str(shop.folder / path)}) for path in paths))
 
     def edit(self, shop, path, old, new):
         return calls(("edit", {"filePath": str(shop.folder / path), "oldString": old, "newString": new}))
+
+    def command(self, command):
+        return calls(("bash", {"command": command, "description": "As asked"}))
 
     def tool(self, name, args):
         return calls((f"periplus_{name}", args))

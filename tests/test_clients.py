@@ -53,6 +53,7 @@ def test_a_session(client, shop_of):
         PROMPT,
         read_what_is_news,
         lambda: client.edit(shop, "src/mail.py", "return to", "return to.lower()"),
+        client.command("sed -i s/to/from/ src/mail.py"),
         client.tool("recall", {"question": "How do mails go out?"}),
         lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
         say("The check uses argon2 now."),
@@ -64,15 +65,16 @@ def test_a_session(client, shop_of):
     assert TRAP not in run.said(0)
     assert run.news(1, TRAP) == 1
 
-    # What bob claims is not changed, and the model knows why.
+    # What bob claims is changed by no tool and no command, and the model knows why.
     assert run.news(2, "src/mail.py is claimed: exclusive by bob") >= 1
+    assert run.news(3, "src/mail.py is claimed: exclusive by bob") >= 1
     assert (shop.folder / "src/mail.py").read_bytes() == FILES["src/mail.py"]
 
     # The server answers, and nothing that was told is lost.
-    assert run.news(3, LESSON) == 1
+    assert run.news(4, LESSON) == 1
     assert b"argon2(password)" in (shop.folder / "src/auth.py").read_bytes()
     for told in (DECISION, TRAP, LESSON):
-        assert told in run.said(4)
+        assert told in run.said(5)
 
     trail = shop.sealed(client)
     assert trail["status"] == "success"
@@ -125,3 +127,18 @@ def test_a_client_that_was_killed(shop_of):
     (trail,) = shop.json("trail", "list").trails
     assert trail.value["status"] == "partial"
     assert any("FILE_EDIT" in line and "auth.py" in line for line in shop("trail", "show", trail.id).lines)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_session_that_goes_on(client, shop_of):
+    """Its model has the brief again, and its trail both prompts."""
+    shop, _ = shop_of(client)
+    client.run(shop, PROMPT, say("The check is hard."))
+    run = client.run(shop, "Now the mails", say("The mails are hard."), goes_on=True)
+    assert "The check is hard." in run.said(0)
+    assert DECISION in run.said(0)
+    trail = shop.sealed(client)
+    assert trail["status"] == "success"
+    shown = shop("trail", "show", trail["id"]).out
+    assert PROMPT in shown
+    assert "Now the mails" in shown
