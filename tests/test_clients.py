@@ -87,6 +87,7 @@ def test_a_session(client, shop_of):
     assert not re.search(r"\[\w+\]", made)
     assert any("SAY" in line and "The check uses argon2 now." in line for line in shown)
 
+    shop("connect", client.name, "--check")
     shop("disconnect", client.name)
     after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
     changed = {name for name in before | after if before.get(name) != after.get(name)}
@@ -110,6 +111,7 @@ def test_codex_whose_hooks_nobody_reviewed(shop_of):
     assert shop.json("trail", "list").trails == []
     trail = shop.sealed(client)
     assert (trail["status"], trail["title"]) == ("success", PROMPT)
+    assert "/hooks" in shop("connect", "codex", "--check", code=1).out
 
 
 def test_a_client_that_was_killed(shop_of):
