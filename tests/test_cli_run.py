@@ -499,7 +499,7 @@ def test_the_page_names_every_setting_and_who_may_say_it():
     for name, what in MODES.items():
         assert f"| `{name}` | {what} |" in page
     provider = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])["providers"]["mine"]
-    assert msgspec.convert(provider, Provider).needs_key is False
+    assert not msgspec.convert(provider, Provider).asks_for_key
 
 
 @pytest.mark.slow
