@@ -99,6 +99,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         help="send spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; no texts",
     )
     add("--port", metavar="N", type=number(1, 65_535), help="the page's port (default: a free one)")
+    add("--full", action="store_true", help="show the whole of each diff, and all that commands print")
     add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
     add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
     add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
@@ -176,7 +177,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         client, model = _client(face, arguments, settings)
         try:
             _warm(client)
-            told = EventLines(face)
+            told = EventLines(face, is_full=arguments.full)
             another = _another(face, arguments, settings)
             with observing(face, arguments, settings, told, name, task or name, model) as emit:
                 return _run_session(
@@ -289,6 +290,7 @@ def _run_session(
     )  # fmt: skip
     told.gone = lambda: token.cancel("nobody reads any more what it says")
     with begin(project, client, begun) as session, _telling_what_goes_on(session, told, name):
+        _look_up(session, told)
         for line in session.said:
             told.say(line)
         with interrupting(token):
@@ -310,6 +312,21 @@ def _run_session(
         return 1
     told.finish(ended, name, session.trail_id)
     return _EXIT[ended.reason]
+
+
+def _look_up(session: AgentSession, told: EventLines) -> None:
+    """Have diffs and outputs shown from what the session keeps."""
+    from periplus.base.errors import PeriplusError
+
+    host = session.host
+
+    def page(handle: str) -> str | None:
+        try:
+            return host.outputs.read(handle) if host.outputs is not None else None
+        except (PeriplusError, OSError):
+            return None
+
+    told.look_up(host.work.kept, page)
 
 
 @contextmanager
@@ -346,7 +363,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             project.folder,
         )
     client, model = _client(face, arguments, settings)
-    lines = EventLines(face, by_line=True)
+    lines = EventLines(face, by_line=True, is_full=arguments.full)
     face.draws_bars = False
 
     @contextmanager
@@ -366,6 +383,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             _warm(client)  # while the person thinks of what to type
             conversation.rests = project.journal.rest
             with begin(project, client, begun) as session:
+                _look_up(session, lines)
                 say(
                     f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."
                 )
@@ -380,6 +398,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     conversation = Conversation(
         say, lambda path: os.path.exists(os.path.join(root, path)), model, settings.mode, name, opening
     )
+    conversation.shows = lines.show_last
     try:
         talk(conversation, root, colour=bool(face.palette.bold))
     finally:

@@ -13,6 +13,16 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from periplus.cli.face import Face, give_up_output, visible
+from periplus.cli.run_answers import Block, Blocks, can_render, render
+from periplus.cli.run_results import (
+    OUTPUT_LINES,
+    diff_rows,
+    painted,
+    printed,
+    readable,
+    shortened,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -23,7 +33,10 @@ if TYPE_CHECKING:
     from periplus.agent.events import Event
 
 _ARGUMENT_COLUMNS: Final = 100
-_OUTPUT_LINES: Final = 4
+_WIDTH: Final = 80  # where the terminal does not say
+_COMMANDS: Final = frozenset({"shell", "process", "code"})
+_BESIDE: Final = frozenset({"text_grown", "reasoning_grown", "agent_started", "agent_ended", "noticed", "learned"})
+"""Events that may come while an answer is being given, and do not end it."""
 _LOOK_S: Final = 0.1
 _PIECE_BYTES: Final = 1 << 16
 _BY_MODE: Final = " is asked for in mode "  # what a rule of the person would allow
@@ -34,10 +47,16 @@ _TELLING: Final = ("command", "path", "query", "pattern", "task", "url", "questi
 class EventLines:
     """A sink of events: lines of JSON with --json, otherwise what the model says, and a line for each call."""
 
-    def __init__(self, face: Face, *, by_line: bool = False) -> None:
-        """``by_line`` is above a line that is being written: only whole lines go there."""
+    def __init__(self, face: Face, *, by_line: bool = False, is_full: bool = False) -> None:
+        """``by_line`` is above a line that is being written: only whole lines go there. ``is_full`` shows diffs and outputs whole."""
         self._face = face
         self._by_line = by_line
+        self._is_full = is_full
+        self._content: Callable[[str], bytes | None] = lambda _: None
+        self._page: Callable[[str], str | None] = lambda _: None
+        self._last_shown: Callable[[], list[str]] | None = None  # the whole of the last diff or output
+        self._answer = Blocks() if _renders(face) else None
+        self._is_within_answer = False  # whether a block of it was shown
         self._held = ""
         self._at_start = True
         self._waits_for = ""  # what is wrong with the provider
@@ -60,6 +79,17 @@ class EventLines:
         except BrokenPipeError:
             self._lost()
 
+    def look_up(self, content: Callable[[str], bytes | None], page: Callable[[str], str | None]) -> None:
+        """From now on ``content`` gives the bytes of a file by their digest, ``page`` the text behind a handle; both None where there is none."""
+        self._content, self._page = content, page
+
+    def show_last(self) -> None:
+        """The whole of the last diff, or of what the last command printed; from any thread."""
+        lines = self._last_shown() if self._last_shown is not None else []
+        text = "".join(f"{line}\n" for line in lines) or "(nothing was edited, and no command printed anything)\n"
+        self._stdout.write(text)
+        self._stdout.flush()
+
     def _lost(self) -> None:
         """The reader went away, as `| head` does. What is written from here on goes nowhere."""
         give_up_output()
@@ -77,6 +107,8 @@ class EventLines:
             self._of_agent(kind, event)
             self._stdout.flush()
             return
+        if kind not in _BESIDE:
+            self._end_answer()
         show = getattr(self, "_" + kind, None)
         if show is not None:
             show(event)
@@ -86,6 +118,7 @@ class EventLines:
         """A line that is no event."""
         try:
             if not self._face.as_json:
+                self._end_answer()
                 self._new_line()
             (self._face.stderr if self._face.as_json else self._stdout).write(visible(text) + "\n")
         except BrokenPipeError:
@@ -94,6 +127,7 @@ class EventLines:
     def finish(self, ended: Ended, name: str, trail: str) -> None:
         if self._face.as_json:
             return
+        self._end_answer()
         self._new_line()
         usage = ended.usage
         share = (
@@ -158,11 +192,38 @@ class EventLines:
     def _text_grown(self, event: Any) -> None:
         self._has_grown = True
         text = "".join(line if line in "\n\t" else visible(line) for line in event.text)
+        if self._answer is not None:
+            for block in self._answer.feed(text):
+                self._show_block(block)
+            return
+        self._grow(text)
+
+    def _grow(self, text: str) -> None:
         if self._by_line:
             whole, newline, self._held = (self._held + text).rpartition("\n")
             text = whole + newline
         self._stdout.write(text)
         self._at_start = text.endswith("\n") if text else self._at_start
+
+    def _show_block(self, block: Block) -> None:
+        text = block.text
+        if not block.is_raw:
+            try:
+                text = render(text, self._face.width or _WIDTH, is_coloured=bool(self._face.palette.bold))
+            except Exception:  # noqa: BLE001 - a stranger's text, in libraries of others: what they cannot render is shown as it came
+                text = block.text
+            text += "\n"
+        if not block.goes_on:
+            self._new_line()
+            text = f"\n{text}" if self._is_within_answer else text
+        self._grow(text)
+        self._is_within_answer = True
+
+    def _end_answer(self) -> None:
+        if self._answer is not None:
+            for block in self._answer.end():
+                self._show_block(block)
+            self._is_within_answer = False
 
     def _answer_restarted(self, _: Any) -> None:
         if self._has_grown:
@@ -182,12 +243,53 @@ class EventLines:
 
     def _tool_ended(self, event: Any) -> None:
         whose = self._call_ends(event, "· ")
-        if event.outcome == "ok":
+        is_command = event.name in _COMMANDS and bool(event.handle)
+        if event.outcome != "ok":
+            first, *more = self._outcome_lines(event)
+            self._line(f"  {whose}{event.outcome}: {first}")
+            if not is_command:
+                for line in more:
+                    self._line(f"    {line}")
+        if is_command:
+            self._show_output(event, whose if event.outcome == "ok" else "")
+        elif event.outcome == "ok" and event.effects:
+            self._show_diff(event, whose)
+
+    def _show_output(self, event: Any, whose: str) -> None:
+        lines, notes = printed(event.output, event.handle, self._page)
+        if not lines and not notes:
             return
-        first, *more = self._outcome_lines(event)
-        self._line(f"  {whose}{event.outcome}: {first}")
-        for line in more:
-            self._line(f"    {line}")
+        if lines:
+            self._last_shown = lambda: [
+                readable(line, None) for line in printed(event.output, event.handle, self._page)[0]
+            ]
+        if whose:
+            self._line(f"  {whose}printed:")
+        if len(lines) > OUTPUT_LINES and not self._is_full:
+            self._line(f"    (the last {OUTPUT_LINES} of {len(lines):,} lines; {self._way_to_all})")
+            lines = lines[-OUTPUT_LINES:]
+        width = None if self._is_full else width_of(self._face.width, 4)
+        for line in (*lines, *notes):
+            self._stdout.write(f"    {readable(line, width)}\n")
+
+    def _show_diff(self, event: Any, whose: str) -> None:
+        palette, rows = self._face.palette, diff_rows(event.effects, self._content)
+        if not rows:
+            return
+        self._last_shown = lambda: [painted(row, palette, None) for row in rows]
+        if whose:
+            self._line(f"  {whose}changed:")
+        shown, left = (rows, 0) if self._is_full else shortened(rows)
+        width = None if self._is_full else width_of(self._face.width, 4)
+        self._new_line()
+        for row in shown:
+            self._stdout.write(f"    {painted(row, palette, width)}\n")
+        if left:
+            self._line(f"    … {left:,} more line{'s' * (left != 1)}; {self._way_to_all}")
+
+    @property
+    def _way_to_all(self) -> str:
+        return "/show has all" if self._by_line else "--full shows all"
 
     def _call_begins(self, event: Any, before: str) -> None:
         line = self._begun[event.agent, event.call_id] = _call_line(event)
@@ -213,13 +315,13 @@ class EventLines:
             else:
                 self._unruled.append(why)
         lines = event.output.strip().removeprefix(DENIED).splitlines()
-        return lines[:_OUTPUT_LINES] or [""]
+        return lines[:OUTPUT_LINES] or [""]
 
     def _feedback_given(self, event: Any) -> None:
         if event.source == "person":
             return
         self._line(f"({event.source or 'a hook'} sends it back to work)")
-        for line in [line for line in event.quoted.splitlines() if line.strip()][-_OUTPUT_LINES:]:
+        for line in [line for line in event.quoted.splitlines() if line.strip()][-OUTPUT_LINES:]:
             self._line(f"    {line}")
 
     def _hook_raised(self, event: Any) -> None:
@@ -254,6 +356,12 @@ class EventLines:
         if not self._at_start:
             self._stdout.write("\n")
             self._at_start = True
+
+
+def _renders(face: Face) -> bool:
+    """Whether answers are rendered: a program, a pipe and a terminal that obeys nothing get the text as it is."""
+    is_terminal = face.stdout.isatty() and not face.as_json and face.environment.get("TERM") != "dumb"
+    return is_terminal and can_render()
 
 
 def _call_line(event: Any) -> str:

@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "/fold": "make what the model is sent short",
     "/unfold": "take the last fold back",
     "/resume": "go on with another session, picked from a list",
+    "/show": "the whole of the last diff, or of what the last command printed",
     "/stop": "stop the turn that runs (or Esc)",
     "/stats": "what the calls of the model cost: tokens, the cache, price, time",
     "/status": "what was spent, and where this session is kept",
@@ -114,6 +115,7 @@ class Conversation:
         self.rests: Callable[[], object] = (
             _nothing  # before the person is waited for, who may think for long: in the session's thread
         )
+        self.shows: Callable[[], object] = _nothing  # the whole of the last diff or output; in the thread of the line
         self.failure: Exception | None = None
 
     def begin(self) -> None:
@@ -413,6 +415,8 @@ class Conversation:
             self.is_over = True
         elif name == "/stop":
             self.stop()
+        elif name == "/show":
+            self.shows()
         elif name == "/stats":
             with self._lock:
                 lines = self._spending.lines()

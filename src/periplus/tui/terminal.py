@@ -5,9 +5,12 @@ from __future__ import annotations
 __all__ = ["is_hung_up", "talk"]
 
 import os
+import re
 import select
 import signal
+import sys
 from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, Final
 
 from periplus.base.errors import UsageError
@@ -15,6 +18,7 @@ from periplus.tui.conversation import COMMANDS, Conversation
 
 _OFFERED_MAX: Final = 50
 _LOOKED_AT_MAX: Final = 5_000
+_SGR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 _PASSED: Final = frozenset({".git", ".periplus", "node_modules", ".venv", "__pycache__"})
 
 
@@ -55,7 +59,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
         completer=Words(), complete_while_typing=False, key_bindings=keys, bottom_toolbar=conversation.status,
         refresh_interval=0.5, color_depth=None if colour else ColorDepth.DEPTH_1_BIT, enable_suspend=True,
     )  # fmt: skip
-    with patch_stdout(raw=False):
+    with patch_stdout(raw=True), redirect_stdout(_Colours(sys.stdout)), redirect_stderr(_Colours(sys.stderr)):
         conversation.begin()
         try:
             while not conversation.is_over:
@@ -73,6 +77,25 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
                     break
         finally:
             conversation.leave()
+
+
+class _Colours:
+    """A stream to which only sequences pass that set colours and weights: whatever else moves a cursor is shown as ``?``."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        parts = _SGR.split(text)
+        self._stream.write("".join(part if at % 2 else _unarmed(part) for at, part in enumerate(parts)))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _unarmed(text: str) -> str:
+    return text.replace("\x1b", "?").replace("\x9b", "?")
 
 
 def is_hung_up(fd: int) -> bool:

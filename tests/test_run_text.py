@@ -1,0 +1,307 @@
+"""Lines of a run as a person sees them: diffs, outputs and answers, at a terminal and through a pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from periplus.agent.contracts import Usage
+from periplus.agent.events import (
+    AgentStarted,
+    AnswerCompleted,
+    AnswerRestarted,
+    Noticed,
+    TextGrown,
+    ToolEnded,
+    ToolStarted,
+)
+from periplus.agent.tools.changes import Change, effect_of
+from periplus.agent.tools.outputs import shorten
+from periplus.base.digests import sha256
+from periplus.cli.face import Face
+from periplus.cli.run_answers import BLOCK_CHARS_MAX, Blocks
+from periplus.cli.run_text import EventLines
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+HANDLE = "@periplus/output/1.txt"
+
+
+class Screen(io.StringIO):
+    def __init__(self, is_terminal):
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self):
+        return self._is_terminal
+
+
+class Watched:
+    """What is told to ``EventLines``, and what it shows of it."""
+
+    def __init__(self, *, is_terminal=True, as_json=False, is_full=False, **environment):
+        self.screen = Screen(is_terminal)
+        face = Face(
+            self.screen, io.StringIO(), {"TERM": "xterm", "COLUMNS": "60"} | environment, "/", as_json=as_json,
+            store=None, color="auto", name=None,
+        )  # fmt: skip
+        self.lines = EventLines(face, is_full=is_full)
+        self.contents, self.pages, self._calls = {}, {}, 0
+        self.lines.look_up(self.contents.get, self.pages.get)
+
+    def says(self, text, piece=7):
+        for at in range(0, len(text), piece):
+            self.lines(TextGrown(turn=1, text=text[at : at + piece]))
+        self.ends_answer()
+
+    def ends_answer(self):
+        self.lines(AnswerCompleted(turn=1, text="", calls=0, usage=Usage(), finish_reason="stop", latency_ms=1))
+
+    def edits(self, *changes):
+        for change in changes:
+            self.contents |= {sha256(one).hex(): one for one in change[1:3] if one is not None}
+        call = self.begins("edit", {"edits": [{"path": change.path} for change in changes]})
+        self.lines(ToolEnded(turn=1, call_id=call, name="edit", outcome="ok", output="x: line 1", effects=tuple(map(effect_of, changes))))  # fmt: skip
+
+    def runs(self, text, *, outcome="ok", title="exit 0 in 0.1 s", note="", name="shell", agent=""):
+        self.pages[HANDLE] = text
+        call = self.begins(name, {"command": "make"}, agent)
+        output = f"{title}\n{shorten(text, HANDLE)}"
+        output = output.rstrip("\n") + note if note else output
+        self.lines(ToolEnded(turn=1, call_id=call, name=name, outcome=outcome, output=output, handle=HANDLE, exit_code=0, agent=agent))  # fmt: skip
+
+    def begins(self, name, args, agent=""):
+        self._calls += 1
+        self.lines(ToolStarted(turn=1, call_id=f"c{self._calls}", name=name, args=args, agent=agent))
+        return f"c{self._calls}"
+
+    @property
+    def shown(self):
+        return self.screen.getvalue()
+
+    @property
+    def plain(self):
+        return SGR.sub("", self.shown).splitlines()
+
+    def show(self):
+        before = len(self.shown)
+        self.lines.show_last()
+        return SGR.sub("", self.shown[before:]).splitlines()
+
+
+def test_an_edit_shows_its_lines_in_colours():
+    watched = Watched()
+    watched.edits(Change("calc.py", b"def add(a, b):\n\treturn a - b\n", b"def add(a, b):\n\treturn a + b\n"))
+    assert watched.plain == ["· edit calc.py", "    -    return a - b", "    +    return a + b"]
+    assert "\x1b[31m-    return a - b\x1b[0m" in watched.shown
+    assert "\x1b[32m+    return a + b\x1b[0m" in watched.shown
+    assert watched.show() == ["calc.py", "@@ -1,2 +1,2 @@", " def add(a, b):", "-    return a - b", "+    return a + b"]
+
+
+@pytest.mark.parametrize("how", [{"is_terminal": False}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_an_edit_has_no_colours_where_there_are_none(how):
+    watched = Watched(**how)
+    watched.edits(Change("calc.py", b"a\n", b"b\n"))
+    assert watched.shown == "· edit calc.py\n    -a\n    +b\n"
+
+
+def test_of_a_long_edit_the_first_lines_are_shown_and_the_rest_counted():
+    made = Change("a.py", None, b"".join(b"line %d\n" % number for number in range(12)))
+    watched = Watched()
+    watched.edits(made)
+    assert watched.plain[1:] == [
+        *(f"    +line {number}" for number in range(8)),
+        "    … 4 more lines; --full shows all",
+    ]
+    assert len(watched.show()) == 14
+    watched = Watched(is_full=True)
+    watched.edits(made)
+    assert watched.plain[-1] == "    +line 11"
+    assert "more lines" not in watched.shown
+
+
+def test_several_files_have_their_names_above_their_lines():
+    watched = Watched()
+    watched.edits(Change("gone.py", b"x\n", None), Change("made.py", None, b"y\n"), Change("bin", b"\0", b"\0\0"),
+                  Change("a", b"same", None), Change("b", None, b"same"), Change("c", b"mode", b"mode"))  # fmt: skip
+    assert watched.plain[1:] == [
+        "    gone.py", "    -x", "    made.py", "    +y", "    bin", "    (no text, or too much of it: 1 to 2 bytes)", "    a → b",
+    ]  # fmt: skip
+
+
+def test_a_diff_whose_bytes_are_not_kept_says_so():
+    watched = Watched()
+    change = Change("a", b"x", b"y")
+    watched.lines.look_up(lambda _: None, lambda _: None)
+    watched.edits(change)
+    assert watched.plain[-1] == "    (its content before is not kept)"
+
+
+def test_secrets_and_sequences_in_a_diff_are_not_shown():
+    key = "AKIA" + "IOSFODNN7ABCDEFG"
+    watched = Watched()
+    watched.edits(Change("a\x1b[2J", None, f"key = '{key}'\n\x1b]0;owned\x07\x1b[31mred\u202e\r\n".encode()))
+    assert key not in watched.shown
+    assert SGR.sub("", watched.shown).replace("\n", "").isprintable()
+    assert watched.plain[-1] == "    +\\x1b]0;owned\\x07red\\u202e"
+
+
+def test_a_command_shows_the_end_of_what_it_printed():
+    watched = Watched()
+    watched.runs("".join(f"line {number}\n" for number in range(10)), note="\nfiles changed: a.py")
+    assert watched.plain == [
+        "· shell make", "    (the last 4 of 10 lines; --full shows all)",
+        "    line 6", "    line 7", "    line 8", "    line 9", "    files changed: a.py",
+    ]  # fmt: skip
+    assert watched.show() == [f"line {number}" for number in range(10)]
+    watched.runs("", outcome="ok")
+    assert watched.plain[-1] == "· shell make"
+
+
+def test_a_command_that_failed_shows_its_end_too():
+    watched = Watched(is_terminal=False)
+    watched.runs("1\n2\n3\n4\n5\n6\n", outcome="failed", title="exit 1 in 0.1 s")
+    assert watched.plain[1:] == [
+        "  failed: exit 1 in 0.1 s", "    (the last 4 of 6 lines; --full shows all)", "    3", "    4", "    5", "    6",
+    ]  # fmt: skip
+
+
+def test_of_what_the_model_is_told_in_part_all_is_shown():
+    """The model sees the beginning and the end of a long output; the person has all of it."""
+    said = [f"line {number} {'x' * 90}" for number in range(1_000)]
+    watched = Watched(is_full=True)
+    watched.runs("\n".join(said) + "\n")
+    assert [line.strip() for line in watched.plain[1:]] == said
+    assert watched.show() == said
+
+
+def test_what_was_written_over_and_coloured_by_a_command_is_shown_plainly_and_cut():
+    watched = Watched()
+    watched.runs("10 %\r20 %\r99 %\r\n\x1b[1;31mred\x1b[0m\x1b[2J\n" + "w" * 5_000)
+    assert watched.plain[1:3] == ["    99 %", "    red\\x1b[2J"]
+    assert watched.plain[3] == "    " + "w" * 55 + "…"
+
+
+def test_subagents_have_the_lines_they_had():
+    watched = Watched()
+    watched.runs("1\n2\n", agent="s/a1")
+    watched.runs("1\n2\n", agent="s/a1", outcome="failed", title="exit 1 in 0.1 s")
+    assert watched.plain == ["    a1 · shell make", "    a1 · shell make", "    a1   failed: exit 1 in 0.1 s"]
+
+
+def test_what_ends_beside_another_call_says_whose_it_is():
+    watched = Watched()
+    first, second = watched.begins("shell", {"command": "one"}), watched.begins("shell", {"command": "two"})
+    for call in (first, second):
+        watched.lines(ToolEnded(turn=1, call_id=call, name="shell", outcome="ok", output="exit 0 in 1 s\nhere", handle="@periplus/output/9.txt"))  # fmt: skip
+    assert watched.plain[2:] == ["  shell one printed:", "    here", "    here"]
+
+
+ANSWER = """# Plan
+
+I **mend** `calc.py` and Vec<T>
+in two lines:
+
+1. one
+
+2. two
+
+```python
+a = 1
+
+b = 2
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+def test_an_answer_is_rendered_at_a_terminal():
+    pytest.importorskip("rich")
+    watched = Watched()
+    watched.says(ANSWER)
+    assert watched.plain == [
+        "Plan", "", "I mend calc.py and Vec<T>", "in two lines:", "", " 1 one", " 2 two", "", " a = 1", "", " b = 2", "",
+        " a  b", " ────", " 1  2",
+    ]  # fmt: skip
+    assert "\x1b[1mmend\x1b[0m" in watched.shown
+
+
+def test_an_answer_is_rendered_without_colours():
+    pytest.importorskip("rich")
+    watched = Watched(NO_COLOR="1")
+    watched.says("**so** it is\n")
+    assert watched.shown == "so it is\n"
+
+
+@pytest.mark.parametrize("how", [{"is_terminal": False}, {"TERM": "dumb"}])
+def test_elsewhere_an_answer_is_the_text_that_it_is(how):
+    watched = Watched(**how)
+    watched.says(ANSWER)
+    assert watched.shown == ANSWER
+
+
+def test_without_rich_an_answer_is_the_text_that_it_is(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "rich", None)
+    watched = Watched()
+    watched.says(ANSWER)
+    assert watched.shown == ANSWER
+
+
+def test_a_block_is_shown_once_it_is_whole():
+    pytest.importorskip("rich")
+    watched = Watched(NO_COLOR="1")
+    watched.lines(TextGrown(turn=1, text="One *par"))
+    watched.lines(AgentStarted(turn=1, session="s/a1", name="", mode="ask", task="x"))
+    watched.lines(Noticed(turn=1, text="by the way"))
+    watched.lines(TextGrown(turn=1, text="agraph*.\n"))
+    assert watched.plain == ["  ↳ a1 begins (ask)", "(by the way)"]
+    watched.lines(TextGrown(turn=1, text="\nAnd **an"))
+    assert watched.plain[2:] == ["One paragraph."]
+    watched.lines(AnswerRestarted(turn=1))
+    watched.says("Anew.")
+    assert watched.plain[3:] == ["", "And **an", "(the answer broke off, and comes anew)", "Anew."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b]0;owned\x07 \x1b[2J", "&#27;[2J &#x9b;2J &#x202e; &#13; &#12;", "[x](http://e.org/\x1b[2J&#27;)",
+     "```\x1b[2J\n\x1b[2J&#27;\n```", "<b>\x1b[2J</b>", "| \x1b[2J | a |\n|---|---|\n| \x9b2J | b |", "\x1b[31mred"],
+)  # fmt: skip
+def test_nothing_in_an_answer_moves_the_cursor(text):
+    watched = Watched()
+    watched.says(text)
+    rest = SGR.sub("", watched.shown).replace("\n", "")
+    assert rest.isprintable()
+    assert "\\x1b[31m" in rest or "\x1b[31mred" not in watched.shown
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1000])
+def test_blocks_hold_everything_whatever_the_pieces_are(piece):
+    text = (
+        ANSWER + "\n- a\n\n  b\n\n  ```\n  x\n\n  - y\n  ```\n- c\n\nend\n~~~~\n```\n\n~~~\n~~~~\nSteps:\n- a\n\n- b\n"
+    )
+    blocks, found = Blocks(), []
+    for at in range(0, len(text), piece):
+        found += blocks.feed(text[at : at + piece])
+    found += blocks.end()
+    assert [one.text for one in found] == [
+        "# Plan", "I **mend** `calc.py` and Vec<T>\nin two lines:", "1. one\n\n2. two", "```python\na = 1\n\nb = 2\n```",
+        "| a | b |\n|---|---|\n| 1 | 2 |", "- a\n\n  b\n\n  ```\n  x\n\n  - y\n  ```\n- c", "end", "~~~~\n```\n\n~~~\n~~~~",
+        "Steps:\n- a\n\n- b",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["w" * 70_000, "word\n" * 14_000, "```\n" + "- x\n\n" * 14_000 + "```"])
+def test_a_block_that_is_too_long_is_shown_as_it_came(text):
+    blocks = Blocks()
+    found = [one for at in range(0, len(text), 999) for one in blocks.feed(text[at : at + 999])]
+    found += blocks.end()
+    assert all(one.is_raw for one in found)
+    assert max(len(one.text) for one in found) < BLOCK_CHARS_MAX + 2_000
+    watched = Watched()
+    watched.says(text, 999)
+    assert watched.shown.rstrip("\n") == text.rstrip("\n")
