@@ -106,6 +106,42 @@ def test_a_bug_is_mended_checked_and_told(shell):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_what_was_edited_and_printed_is_shown(shell, is_full, is_terminal):
+    """Through a pipe the answer is the text that it is; a terminal has it rendered."""
+    writes = ("write", {"path": "made.txt", "content": "".join(f"made {number}\n" for number in range(10))})
+    script = [says("I **look**.\n", writes), says("", ("shell", {"command": "seq 101 6000; false"})), says("*Done*.")]
+    with FakeProvider(*script, *[says("Yes.")] * 4) as fake:
+        use(shell, fake, mode="autonomous")
+        words = ["run", "do it", "--allow", "shell(seq)", *(["--full"] if is_full else [])]
+        if is_terminal:
+            ours, its = pty.openpty()
+            process = shell.start(
+                *words, stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.DEVNULL, env={"TERM": "xterm"}
+            )
+            os.close(its)
+            out = read_to_the_end(ours).decode()
+            os.close(ours)
+            assert process.wait(60) == 0
+        else:
+            out = shell(*words).out
+    assert ("\x1b[32m+made 0\x1b[0m" in out) == is_terminal
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+    assert ("I look." if is_terminal else "I **look**.") in lines
+    at = lines.index("· write made.txt")
+    if is_full:
+        assert lines[at + 1 : at + 3] == ["    made.txt", "    @@ -0,0 +1,10 @@"]
+        assert [line.strip() for line in lines].count("101") == 1
+        assert "    +made 9" in lines
+    else:
+        assert lines[at + 8 : at + 10] == ["    +made 7", "    … 2 more lines; --full shows all"]
+        at = lines.index("    (the last 4 of 5,900 lines; --full shows all)")
+        assert lines[at - 1].startswith("  failed: exit 1 in ")
+        assert lines[at + 1 : at + 5] == ["    5997", "    5998", "    5999", "    6000"]
+
+
+@pytest.mark.slow
 def test_what_a_session_teaches_waits_for_a_person_at_its_end(shell):
     script = [says("", READS), says("", CHECKS), says("", MENDS), says("", CHECKS), says("It adds now.")]
     with FakeProvider(*script) as fake:

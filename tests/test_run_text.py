@@ -155,7 +155,10 @@ def test_a_command_shows_the_end_of_what_it_printed():
         "    line 6", "    line 7", "    line 8", "    line 9", "    files changed: a.py",
     ]  # fmt: skip
     assert watched.show() == [f"line {number}" for number in range(10)]
-    watched.runs("", outcome="ok")
+    watched.lines.look_up(lambda _: None, lambda _: "")  # another session
+    assert watched.show() == [f"line {number}" for number in range(10)]
+    watched.lines.look_up(watched.contents.get, watched.pages.get)
+    watched.runs("")
     assert watched.plain[-1] == "· shell make"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -22,7 +23,7 @@ from tests.test_cli_run import BROKEN, CHECK, CHECKS, MENDED, MENDS, READS, says
 from cli_support import PERIPLUS
 from index_support import is_held
 from periplus.tui.conversation import chosen, meant, mentions_in
-from periplus.tui.terminal import is_hung_up
+from periplus.tui.terminal import Colours, is_hung_up
 
 __all__ = ["shell"]  # a fixture
 pytest.importorskip("prompt_toolkit")
@@ -262,6 +263,41 @@ def test_what_matters_stands_first_at_the_foot_of_a_narrow_terminal(shell, termi
 
 @pytest.mark.slow
 @needs_tmux
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["colours", "none", "dumb"])
+def test_a_diff_the_end_of_an_output_and_an_answer_in_markdown(shell, terminal, environment):
+    pytest.importorskip("rich")
+    counts = ("shell", {"command": "seq 101 109; printf '\\033[2Jcleared\\n'"})
+    with FakeProvider(
+        says("I **look**.\n\n- at `it`\n", READS), says("", MENDS), says("", counts), says("It *adds*.")
+    ) as fake:
+        use(shell, fake, mode="autonomous")
+        window = terminal("run", "--allow", "shell(seq)", columns=70, lines=60, env=environment)
+        window.wait_for("what can be typed")
+        window.type("mend it")
+        window.wait_for("It *adds*." if "TERM" in environment else "It adds.")
+        shown, coloured = [line.rstrip() for line in window.screen().splitlines()], window.screen(colours=True)
+        window.type("/show")
+        window.wait_for("\n101")
+        window.press("C-d")
+        whole = window.wait_for("ended 0")
+    at = shown.index("· edit calc.py")
+    assert shown[at + 1 : at + 3] == ["    -    return a - b", "    +    return a + b"]
+    at = next(at for at, line in enumerate(shown) if line.startswith("· shell seq"))
+    assert shown[at + 1 : at + 6] == [
+        "    (the last 4 of 10 lines; /show has all)", "    107", "    108", "    109", "    \\x1b[2Jcleared",
+    ]  # fmt: skip
+    assert [line.rstrip() for line in whole.splitlines() if re.fullmatch(r"10\d *", line)] == [
+        str(number) for number in range(101, 110)
+    ]
+    has_colours = "\x1b[31m-    return a - b" in coloured and "\x1b[32m+    return a + b" in coloured
+    assert has_colours == (not environment)
+    answer = ["I **look**.", "", "- at `it`"] if "TERM" in environment else ["I look.", "", " • at it"]
+    begins = shown.index(answer[0])
+    assert shown[begins : begins + 3] == answer
+
+
+@pytest.mark.slow
+@needs_tmux
 def test_what_is_said_at_a_terminal_that_writes_no_line_anew_has_lines_of_its_own(shell, terminal):
     with FakeProvider(says("The sign.", MENDS), says("", CHECKS), says("Done.")) as fake:
         use(shell, fake)
@@ -278,6 +314,12 @@ def test_what_is_said_at_a_terminal_that_writes_no_line_anew_has_lines_of_its_ow
     assert {"mend it", "The sign.", "· edit calc.py", "y", "Done."} <= {line.rstrip() for line in shown.splitlines()}, (
         shown
     )
+
+
+def test_only_colours_pass_above_the_line_that_is_written_in():
+    below = io.StringIO()
+    Colours(below).write("\x1b[31m-a\x1b[0m\n\x1b[2J\x9b2J\x1b]0;owned\x07\n")
+    assert below.getvalue() == "\x1b[31m-a\x1b[0m\n?[2J?2J?]0;owned\x07\n"
 
 
 @pytest.mark.parametrize("is_told", [True, False])

@@ -44,7 +44,7 @@ class Blocks:
         self._size = 0  # characters in ``_lines``
         self._fence = ""  # that closes the code
         self._is_list = self._is_behind_blank = False
-        self._is_raw = self._goes_on = False
+        self._is_raw = self._goes_on = self._is_within_line = False
 
     def feed(self, text: str) -> Iterator[Block]:
         """The blocks that are whole with ``text``."""
@@ -55,17 +55,21 @@ class Blocks:
             self._is_raw = True
             rest, self._open = self._open, ""
             yield self._cut(rest)
-            self._goes_on = True
+            self._goes_on, self._is_within_line = True, bool(rest)
 
     def end(self) -> Iterator[Block]:
         """What is left at the end of the answer."""
         rest, self._open = self._open, ""
         if rest:
             yield from self._take(rest)
-        self._fence = ""
+        self._fence, self._is_within_line = "", False
         yield from self._flush()
 
     def _take(self, line: str) -> Iterator[Block]:
+        if self._is_within_line:  # its beginning was shown
+            self._is_within_line = False
+            self._keep(line)
+            return
         if self._fence:
             self._keep(line)
             if line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0]):

@@ -256,13 +256,12 @@ class EventLines:
             self._show_diff(event, whose)
 
     def _show_output(self, event: Any, whose: str) -> None:
-        lines, notes = printed(event.output, event.handle, self._page)
+        page = self._page  # of this session: another may follow
+        lines, notes = printed(event.output, event.handle, page)
         if not lines and not notes:
             return
         if lines:
-            self._last_shown = lambda: [
-                readable(line, None) for line in printed(event.output, event.handle, self._page)[0]
-            ]
+            self._last_shown = lambda: [readable(line, None) for line in printed(event.output, event.handle, page)[0]]
         if whose:
             self._line(f"  {whose}printed:")
         if len(lines) > OUTPUT_LINES and not self._is_full:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["is_hung_up", "talk"]
+__all__ = ["Colours", "is_hung_up", "talk"]
 
 import os
 import re
@@ -59,7 +59,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
         completer=Words(), complete_while_typing=False, key_bindings=keys, bottom_toolbar=conversation.status,
         refresh_interval=0.5, color_depth=None if colour else ColorDepth.DEPTH_1_BIT, enable_suspend=True,
     )  # fmt: skip
-    with patch_stdout(raw=True), redirect_stdout(_Colours(sys.stdout)), redirect_stderr(_Colours(sys.stderr)):
+    with patch_stdout(raw=True), redirect_stdout(Colours(sys.stdout)), redirect_stderr(Colours(sys.stderr)):
         conversation.begin()
         try:
             while not conversation.is_over:
@@ -79,7 +79,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
             conversation.leave()
 
 
-class _Colours:
+class Colours:
     """A stream to which only sequences pass that set colours and weights: whatever else moves a cursor is shown as ``?``."""
 
     def __init__(self, stream: Any) -> None:
