@@ -451,6 +451,15 @@ def test_what_is_surely_meant_by_the_rules_is_allowed(command):
     assert verdict(command, *ALLOWS) == "allow"
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [("allow shell(python3 -c)", "allow"), ("allow shell(python3)", "ask"), ("allow shell", "ask"), ("allow *", "ask")],
+)
+def test_code_for_an_interpreter_is_allowed_by_who_names_it_alone(rule, expected):
+    assert verdict("python3 -c 'print(1)'", rule) == expected
+    assert verdict("env A=1 python3 -c 'print(1)'", rule) == expected
+
+
 @pytest.mark.parametrize("command", NOT_ALLOWED)
 def test_what_no_rule_surely_means_is_asked_for(command):
     assert verdict(command, *ALLOWS) in ("ask", "deny")

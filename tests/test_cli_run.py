@@ -547,7 +547,7 @@ def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
     at = shown.index(f"· shell {CHECK}")
     assert shown[at + 1] == "  denied: shell is asked for in mode ask; nobody can be asked here"
     assert (
-        "  2 calls were denied, for nobody could be asked; what allows such calls: --allow 'shell(python3)' --allow 'edit'"
+        "  2 calls were denied, for nobody could be asked; what allows such calls: --allow 'shell(python3 -c)' --allow 'edit'"
         in shown
     )
     with FakeProvider(says("", CHECKS), *[says("No.")] * 5) as fake:

@@ -385,9 +385,13 @@ def _calls(denied: Sequence[str]) -> str:
 
 
 def _rule_for(event: Any) -> str:
-    """The rule that allows calls like this one."""
-    first = next(iter(str(event.args.get("command", "")).split()), "")
-    return f"shell({first})" if event.name == "shell" and first.replace("-", "").isalnum() else event.name
+    """The rule that allows calls like this one: of a command as many words as say what runs."""
+    from periplus.shell.words import names_what_runs
+
+    words = str(event.args.get("command", "")).split()
+    if event.name != "shell" or not words or not words[0].replace("-", "").isalnum():
+        return str(event.name)
+    return f"shell({' '.join(words[: names_what_runs(words)])})"
 
 
 def in_words(value: str) -> str:

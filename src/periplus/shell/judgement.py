@@ -411,7 +411,6 @@ class _Judging(Touching):
         given = code_of(program, arguments)
         if given is not None:
             self._code(given[0], scope, depth)
-            self._note("unclear", f"what {program} would do is code that nobody judges")
 
     def _code(self, code: str, scope: Scope, depth: int) -> None:
         """The code of another language: only what leaps to the eye."""

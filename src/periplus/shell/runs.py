@@ -57,6 +57,16 @@ class Judgement(NamedTuple):
     rewrites: tuple[str, ...] = ()
 
     @property
+    def has_code(self) -> bool:
+        """Whether an interpreter is given code on its command line, which nobody judges."""
+        return any(
+            code_of(one.program, one.words[1:]) is not None
+            for run in self.runs
+            for one in run.layers
+            if is_interpreter(one.program)
+        )
+
+    @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
         """The words of each run."""
         return tuple(run.words for run in self.runs)

@@ -206,11 +206,14 @@ def code_of(program: str, arguments: Sequence[str]) -> tuple[str, int] | None:
 
 
 def names_what_runs(words: Sequence[str]) -> int:
-    """How many words of a command say what would run: of ``make -C a test`` all four, of ``python x.py 1`` two, of ``git log -3`` one."""
+    """How many words of a command say what would run: of ``make -C a test`` all four, of ``python x.py 1`` and ``python -c CODE`` two, of
+    ``git log -3`` one.
+    """
     program, arguments = posixpath.basename(words[0]), words[1:]
     if is_interpreter(program):
-        if code_of(program, arguments) is not None:
-            return len(words)
+        given = code_of(program, arguments)
+        if given is not None:
+            return min(len(words), given[1] + 1)
         if program.startswith(("python", "pypy")) and "-m" in arguments:
             return min(len(words), arguments.index("-m") + 3)
         return _first_operand(arguments, _CODE[next((name for name in _CODE if program.startswith(name)), "")][1])

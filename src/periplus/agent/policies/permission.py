@@ -125,7 +125,8 @@ class Permission(Hook):
             return ToolDecision(allow=True, ask=True, reason=f"the rule “{rule}” asks")
         if wants or written == "ask":
             return ToolDecision(allow=True, ask=True, reason=wants or why_written)
-        if effect == "allow" and not is_loose:
+        is_unnamed = judgement is not None and rule is not None and rule.command is None and judgement.has_code
+        if effect == "allow" and not is_loose and not is_unnamed:
             return ToolDecision(allow=True)
         if self._is_free(name, args):
             return ToolDecision(allow=True)
