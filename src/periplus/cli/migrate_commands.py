@@ -115,6 +115,8 @@ def _count_lines(counts: dict[str, int]) -> Iterator[str]:
         if counts[name]
     ]
     yield f"done     {', '.join(done) or 'nothing was to be done'}"
+    if counts["history"]:
+        yield f"history  {counts['history']:,} earlier version{'s' if counts['history'] != 1 else ''} that the journal of segments tells of"
     if counts["kept_foreign"]:
         yield f"whole    {counts['kept_foreign']:,} kept with all their keys, for they fit none of our types"
     yield (

@@ -1,9 +1,10 @@
 """Entity files of the notification log (v1): a file's text as a payload, and a payload as a file's text. Pure.
 
 A v1 file is one JSON object of whatever keys. Its entity keeps the text verbatim (``v1.text``); the fields that ours
-stand for are laid over it, all others go to ``fields``. So the way back needs no guess: what differs between the
+stand for are laid over it (``v1_fields``), all others go to ``fields``. So the way back needs no guess: what differs between the
 payload and the payload that ``v1.text`` gives was changed here, and only that is written into the text's own object.
-An entity that nobody changed gives its text, byte for byte.
+An entity that nobody changed gives its text, byte for byte. The steps of a plan are entities of their own (``v1_steps``), which stand
+in the plan's file.
 
 What canonical JSON cannot hold is carried: a number with a fraction, an exponent or more than 53 bits as
 ``{"$dec": "1.50"}`` (its literal), anything else (half characters, deep nesting) as ``{"$json": "<its text>"}``.
@@ -14,57 +15,72 @@ from __future__ import annotations
 __all__ = [
     "FILE_BYTES_MAX",
     "FOREIGN_PREFIX",
+    "Key",
+    "Part",
     "V1Entity",
     "carry",
     "foreign_check",
     "foreign_type",
+    "has_parts",
+    "id_in",
+    "label_of",
     "parse_file",
+    "part_ids",
     "read_entity",
     "render_file",
     "type_name",
     "uncarry",
 ]
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from periplus.base.canonical import INTEGER_MAX, JSONValue, canonical
-from periplus.base.clock import format_ms
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.clock import parse_ms
 from periplus.base.errors import FormatError, SecretFoundError, UsageError
 from periplus.base.ids import derived_id, is_id
 from periplus.base.secrets import find_secrets
-from periplus.interop.v1_text import ONE_LINE, Number, Style, dump, parse_text, style_of
+from periplus.interop.v1_fields import (
+    ID_KEYS,
+    READING,
+    TYPE_KEYS,
+    Frame,
+    Read,
+    carry,
+    changed,
+    has_text,
+    is_odd,
+    named,
+    read_fields,
+    stamp,
+    state_stated,
+    uncarry,
+)
+from periplus.interop.v1_steps import STEPS, plan_waits_for, read_steps, write_steps
+from periplus.interop.v1_text import Style, dump, parse_text, style_of
+from periplus.interop.v1_words import BY_NAME, LABEL, Kind, kind_of, type_name
 from periplus.journal import EntityType
 from periplus.memory import MEMORY_TYPES
 from periplus.memory.types import NOT_REMEMBERED
 
+Key: TypeAlias = tuple[str, str]
 FILE_BYTES_MAX: Final = 4 << 20
 FOREIGN_PREFIX: Final = "v1_"
-_DEPTH_CARRIED: Final = 40
-_ID_KEYS: Final = ("id", "item_id", "entity_id", "uuid")
-_TYPE_KEYS: Final = ("type", "item_type", "entity_type")
-_OWN: Final = frozenset({"v", "v1", "fields"})
-_SOURCES: Final[dict[str, tuple[str, ...]]] = {
-    "text": ("text", "content", "body", "statement", "description", "summary", "message", "title"),
-    "state": ("state", "status"),
-    "tags": ("tags", "labels"),
-    "about": ("about", "files", "paths"),
-    "author": ("author", "agent", "created_by", "createdBy"),
-    "session": ("session", "session_id", "sessionId"),
-    "created": ("created", "created_at", "createdAt", "ts", "timestamp"),
-    "updated": ("updated", "updated_at", "updatedAt"),
-    "rationale": ("rationale", "reason", "why"),
-    "remedy": ("remedy", "fix", "workaround"),
-    "expires": ("expires", "expires_at", "expiresAt"),
-}
-_MS_MIN, _MS_MAX = 10**11, 10**14  # an epoch in milliseconds; seconds are a thousand times smaller
+_NO_NAMES: Final[Mapping[str, str]] = {}
+
+
+class Part(NamedTuple):
+    """An entity that stands in the file of another one: a step of a plan."""
+
+    item_id: str
+    payload: dict[str, JSONValue]
 
 
 class V1Entity(NamedTuple):
-    """What a file stands for. ``misfit`` says why its type is not one of ours, where its name is that of one."""
+    """What a file stands for. ``misfit`` says why its type is not one of ours, where its name is that of one.
+
+    ``before`` are the entities that earlier versions made of such a file.
+    """
 
     item_type: str
     item_id: str
@@ -73,15 +89,8 @@ class V1Entity(NamedTuple):
     old_id: str
     stamp: str
     misfit: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A payload's fields read from a document, with the key that each came from."""
-
-    values: dict[str, JSONValue]
-    keys: dict[str, str]
-    fields: dict[str, JSONValue]
+    parts: tuple[Part, ...] = ()
+    before: tuple[Key, ...] = ()
 
 
 def parse_file(data: bytes) -> tuple[str, dict[str, Any]]:
@@ -99,68 +108,109 @@ def parse_file(data: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def read_entity(
-    text: str, document: dict[str, Any], path: str, types: Mapping[str, EntityType], *, allow_secrets: bool = False
-) -> V1Entity:
+    text: str, document: dict[str, Any], path: str, types: Mapping[str, EntityType], *, allow_secrets: bool = False,
+    names: Mapping[str, str] = _NO_NAMES, present: Collection[str] | None = None, now_ms: int = 0, as_type: str = "",
+) -> V1Entity:  # fmt: skip
     """The entity that the file at ``path`` (relative, with slashes) stands for.
 
-    Raises SecretFoundError for one that holds a secret, UsageError for what names neither an id nor a type.
+    ``names`` are labels with the ids of ours that they name; nothing waits for what is not ``present``, where that is known; a claim that ends before ``now_ms`` has expired. ``as_type`` says of which
+    type of ours the entity is, whatever the file says. Raises SecretFoundError for one that holds a secret, UsageError for what names neither an id nor
+    a type.
     """
     folder, _, file = path.rpartition("/")
-    stated = _named(document, _TYPE_KEYS)
-    stated_id = _named(document, _ID_KEYS)
+    stated = named(document, TYPE_KEYS)
+    stated_id = named(document, ID_KEYS)
     if not folder and not stated and not stated_id:
         raise UsageError("it names neither an id nor a type, and lies in no folder of a type")
-    kind = stated or folder.rpartition("/")[2] or "entity"
     old_id = stated_id or file.removesuffix(".json")
-    name = type_name(kind)
-    origin: dict[str, JSONValue] = {"id": old_id, "type": kind, "path": path, "text": text}
+    plain = type_name(stated or folder.rpartition("/")[2] or "entity")
+    kind = kind_of(folder, old_id, stated, document)
+    name = kind.name if kind is not None else plain
+    if as_type:
+        name = as_type.removeprefix(FOREIGN_PREFIX)
+        kind = None if as_type.startswith(FOREIGN_PREFIX) else BY_NAME[name]
     misfit = ""
-    if name in MEMORY_TYPES and name not in NOT_REMEMBERED:
-        read = _read_known(document, name, path)
-        payload: dict[str, JSONValue] = {"v": 1, **read.values, "v1": origin}
-        if read.fields:
-            payload["fields"] = read.fields
-        misfit = _misfit(document, read, name, payload, types, allow_secrets=allow_secrets)
-        if not misfit:
-            prefix = MEMORY_TYPES[name].prefix
-            return V1Entity(name, _own_id(prefix, name, old_id), payload, name, old_id, _stamp(document), "")
-    payload = {"v": 1, "fields": {key: carry(value) for key, value in document.items()}, "v1": origin}
-    if _is_odd(document):
-        payload["fields"] = carry(document)
+    if kind is not None:
+        found = _known(text, document, path, types, kind, old_id, names, present, now_ms, allow_secrets=allow_secrets)
+        if isinstance(found, V1Entity):
+            return found._replace(before=_before(plain, old_id, (found.item_type, found.item_id)))
+        misfit = found if kind.item_type not in NOT_REMEMBERED or has_text(document) else ""
+    said = stated or folder.rpartition("/")[2] or "entity"
+    origin: dict[str, JSONValue] = {
+        "id": old_id,
+        "type": said if type_name(said) == name else name,
+        "path": path,
+        "text": text,
+    }
+    payload: dict[str, JSONValue] = {"v": 1, "fields": _foreign_fields(document), "v1": origin}
     if not allow_secrets:
         foreign_check(payload)
     canonical(payload)
-    return V1Entity(foreign_type(name), _own_id("v1", name, old_id), payload, name, old_id, _stamp(document), misfit)
+    key = (foreign_type(name), _own_id("v1", name, old_id))
+    return V1Entity(*key, payload, name, old_id, stamp(document), misfit, before=_before(plain, old_id, key))
 
 
-def render_file(item_type: str, item_id: str, payload: Mapping[str, JSONValue]) -> bytes:
-    """The entity as a v1 file: its own text with what was changed since, or a new one."""
+def render_file(
+    item_type: str, item_id: str, payload: Mapping[str, JSONValue],
+    parts: Mapping[str, Mapping[str, JSONValue] | None] | None = None,
+) -> bytes:  # fmt: skip
+    """The entity as a v1 file: its own text with what was changed since, or a new one.
+
+    ``parts`` are the entities that stand in its file, by id, with None for one that was deleted; one that is not named there is as the text has it.
+    """
     origin = payload.get("v1")
     text = origin.get("text") if isinstance(origin, dict) else None
     try:
         document: dict[str, Any] = parse_file(text.encode())[1] if isinstance(text, str) else {}
     except FormatError:  # somebody took a secret out of the text, and the braces with it
         text, document = None, {}
+    frame = _frame(item_type, item_id, origin if isinstance(origin, dict) else {})
     if not isinstance(text, str):
-        named = origin if isinstance(origin, dict) else {}
-        base: dict[str, Any] = {"id": named.get("id", item_id), "type": named.get("type", item_type)}
-        read = _Read({}, {}, {})
-        changed = _changed(base, read, payload)
-        return dump(changed, Style()).encode()
-    path = str(origin.get("path", "")) if isinstance(origin, dict) else ""
-    read = _reread(document, item_type, path)
-    changed = _changed(document, read, payload)
-    return text.encode() if changed == document else dump(changed, style_of(text)).encode()
+        origin = origin if isinstance(origin, dict) else {}
+        base: dict[str, Any] = {"id": origin.get("id", item_id), "type": origin.get("type", item_type)}
+        return dump(changed(base, Read({}, {}, {}), payload, _plain_frame(frame)), Style()).encode()
+    result = changed(document, _reread(document, item_type, frame), payload, frame)
+    if parts and has_parts(item_type, payload):
+        result = write_steps(document, result, frame, item_id, parts)
+    return text.encode() if result == document else dump(result, style_of(text)).encode()
 
 
-def type_name(kind: str) -> str:
-    """A type's name as files and events spell it, made plain: lower case, singular, underscores."""
-    name = re.sub(r"[^a-z0-9]+", "_", kind.strip().lower()).strip("_")[:40]
-    if name.endswith("ies") and len(name) > 4:
-        return f"{name[:-3]}y"
-    if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 2:
-        return name[:-1]
-    return name or "entity"
+def has_parts(item_type: str, payload: Mapping[str, JSONValue]) -> bool:
+    """Whether the steps of a plan stand in its file."""
+    origin = payload.get("v1")
+    text = origin.get("text") if item_type == "plan" and isinstance(origin, dict) and _reading_of(origin) > 1 else None
+    if not isinstance(origin, dict) or not isinstance(text, str):
+        return False
+    return f'"{STEPS}"' in text or not is_id(
+        str(origin.get("id"))
+    )  # those of a plan that was made here have files of their own
+
+
+def part_ids(item_id: str, payload: Mapping[str, JSONValue]) -> list[str]:
+    """The ids of the entities that stood in the file when it was last taken in."""
+    origin = payload.get("v1")
+    if not has_parts("plan", payload) or not isinstance(origin, dict):
+        return []
+    try:
+        document = parse_file(str(origin.get("text")).encode())[1]
+    except FormatError:
+        return []
+    return [step.item_id for step in read_steps(document, _frame("plan", item_id, origin), item_id)]
+
+
+def label_of(document: Mapping[str, Any]) -> str:
+    """The short name that people call an entity by (``pln#12``); empty where it has none."""
+    found = next((document[key] for key in ("short_label", "label") if isinstance(document.get(key), str)), "")
+    return found if LABEL.fullmatch(found) else ""
+
+
+def id_in(path: str, document: dict[str, Any]) -> str:
+    """Our id of the entity that a file stands for; empty where it has no counterpart."""
+    stated, stated_id = named(document, TYPE_KEYS), named(document, ID_KEYS)
+    folder, _, file = path.rpartition("/")
+    old_id = stated_id or file.removesuffix(".json")
+    kind = kind_of(folder, old_id, stated, document)
+    return _own_id(kind.prefix, kind.name, old_id) if kind is not None else ""
 
 
 def foreign_type(name: str) -> str:
@@ -183,57 +233,98 @@ def foreign_check(payload: dict[str, JSONValue]) -> None:
 # -- reading a document ----------------------------------------------------------------------------------------------
 
 
-def _read_known(document: dict[str, Any], name: str, path: str) -> _Read:
-    """The fields of a type of ours, from the first key of each that holds what the field takes."""
-    values: dict[str, JSONValue] = {}
-    keys: dict[str, str] = {}
-    exact: set[str] = set()
-    for field, accept in _hints(name).items():
-        for key in (f"periplus_{field}", *_SOURCES.get(field, (field,))):
-            if key not in document or key in keys.values():
-                continue
-            raw = carry(document[key])
-            found = accept(raw)
-            if found is not None:
-                values[field], keys[field] = found, key
-                if found == raw and type(found) is type(raw):
-                    exact.add(key)
-                break
-    row = MEMORY_TYPES[name]
-    if row.default_state and "state" not in values:
-        values["state"] = row.default_state
-    values.setdefault("provenance", {"kind": "import", "name": "v1", "source": path})
-    rest = {key: value for key, value in document.items() if key not in exact}
-    if _is_odd(rest):
-        return _Read(values, keys, {"$json": dump(rest, ONE_LINE)})
-    named = {*_ID_KEYS, *_TYPE_KEYS}
-    return _Read(values, keys, {key: carry(value) for key, value in rest.items() if key not in named})
+def _known(
+    text: str, document: dict[str, Any], path: str, types: Mapping[str, EntityType], kind: Kind, old_id: str,
+    names: Mapping[str, str], present: Collection[str] | None, now_ms: int, *, allow_secrets: bool,
+) -> V1Entity | str:  # fmt: skip
+    """The entity of a type of ours, or why it does not fit. Raises SecretFoundError."""
+    frame = Frame(kind.name, kind.item_type, path, old_id, names=names)
+    if kind.item_type in ("plan", "step") and present is not None:
+        waited = {one for one in plan_waits_for(document) if frame.id_of(one, kind.name) not in present}
+        frame = Frame(kind.name, kind.item_type, path, old_id, names=names, absent=frozenset(waited))
+    read = _reread(document, kind.item_type, frame)
+    if kind.name == "claim" and _ends_ms(read) <= now_ms:
+        frame = Frame(kind.name, kind.item_type, path, old_id, names=names, is_over=True)
+        read = _reread(document, kind.item_type, frame)
+    item_id = _own_id(kind.prefix, kind.name, old_id)
+    steps = read_steps(document, frame, item_id) if kind.name == "plan" else []
+    origin: dict[str, JSONValue] = {"id": old_id, "type": kind.name, "path": path, "text": text, "reading": READING}
+    label = label_of(document)
+    more: dict[str, JSONValue] = {"label": label, "names": dict(sorted(frame.used.items())), "is_over": frame.is_over,
+                                  "absent": list[JSONValue](sorted(frame.absent))}  # fmt: skip
+    origin |= {key: held for key, held in more.items() if held}
+    payload: dict[str, JSONValue] = {"v": 1, **read.values, "v1": origin}
+    if read.fields:
+        payload["fields"] = read.fields
+    misfit = _misfit(document, read, frame, payload, types, allow_secrets=allow_secrets)
+    if misfit:
+        return misfit
+    parts = tuple(Part(step.item_id, step.payload) for step in steps) if has_parts(kind.item_type, payload) else ()
+    return V1Entity(kind.item_type, item_id, payload, kind.name, old_id, stamp(document), "", parts)
 
 
-def _reread(document: dict[str, Any], item_type: str, path: str) -> _Read:
+def _reread(document: dict[str, Any], item_type: str, frame: Frame) -> Read:
     if item_type.startswith(FOREIGN_PREFIX):
-        fields = carry(document) if _is_odd(document) else {key: carry(value) for key, value in document.items()}
-        assert isinstance(fields, dict)
-        return _Read({}, {}, fields)
-    return _read_known(document, item_type, path)
+        return Read({}, {}, _foreign_fields(document))
+    steps = document.get(STEPS) if item_type == "plan" and frame.reading > 1 else None
+    is_whole = isinstance(steps, list) and len(read_steps(document, frame, "")) == len(steps)
+    return read_fields(document, frame, hidden=frozenset({STEPS}) if is_whole else frozenset())
+
+
+def _foreign_fields(document: dict[str, Any]) -> dict[str, JSONValue]:
+    fields = carry(document) if is_odd(document) else {key: carry(value) for key, value in document.items()}
+    assert isinstance(fields, dict)
+    return fields
+
+
+def _frame(item_type: str, item_id: str, origin: Mapping[str, JSONValue]) -> Frame:
+    """How an entity was read, as its origin says it."""
+    path, old_id, said = origin.get("path"), origin.get("id"), origin.get("names")
+    reading = _reading_of(origin)
+    name = str(origin.get("type")) if reading > 1 else item_type
+    kind = BY_NAME.get(name)
+    if kind is None or kind.item_type != item_type:
+        name = item_type
+    names = {label: one for label, one in said.items() if isinstance(one, str)} if isinstance(said, dict) else {}
+    absent = origin.get("absent")
+    return Frame(name, item_type, path if isinstance(path, str) else "", old_id if isinstance(old_id, str) else item_id,
+                 reading, names, origin.get("is_over") is True,
+                 frozenset(map(str, absent)) if isinstance(absent, list) else frozenset())  # fmt: skip
+
+
+def _plain_frame(frame: Frame) -> Frame:
+    """Of an entity that has no text: written in our own words."""
+    return Frame(frame.name, frame.item_type, frame.path, frame.old_id, 1)
+
+
+def _reading_of(origin: Mapping[str, JSONValue]) -> int:
+    reading = origin.get("reading")
+    return READING if reading == READING else 1
+
+
+def _ends_ms(read: Read) -> int:
+    ends = parse_ms(str(read.values.get("expires", "")))
+    return 0 if ends is None else ends
 
 
 def _misfit(
     document: dict[str, Any],
-    read: _Read,
-    name: str,
+    read: Read,
+    frame: Frame,
     payload: dict[str, JSONValue],
     types: Mapping[str, EntityType],
     *,
     allow_secrets: bool,
 ) -> str:
     """Why the document does not fit our type of its name; empty where it does. Raises SecretFoundError."""
-    if "state" in _hints(name) and "state" not in read.keys:
-        stated = _named(document, _SOURCES["state"])
+    if MEMORY_TYPES[frame.item_type].default_state and "state" not in read.keys:
+        stated = state_stated(document, frame)
         if stated:
-            return f"a {name} of ours has no state {stated[:40]!r}"
+            return f"a {frame.name} of ours has no state {stated[:40]!r}"
     try:
-        types[name].check(payload)
+        types[frame.item_type].admit(payload)
+        if frame.name == "candidate":
+            _check_proposed(payload, types)
         canonical(payload)
     except SecretFoundError:
         if not allow_secrets:
@@ -243,177 +334,21 @@ def _misfit(
     return ""
 
 
-@cache
-def _hints(name: str) -> dict[str, Callable[[JSONValue], JSONValue]]:
-    """For each field of a type, the function that gives what a v1 value is there, or None where it is nothing."""
-    from typing import get_type_hints
-
-    schema = MEMORY_TYPES[name].schema
-    return {
-        field: _acceptor(field, hint)
-        for field, hint in get_type_hints(schema).items()
-        if field in schema.__struct_fields__ and field != "v"
-    }
+def _check_proposed(payload: dict[str, JSONValue], types: Mapping[str, EntityType]) -> None:
+    proposed = payload["payload"]
+    assert isinstance(proposed, dict)
+    types[str(payload["item_type"])].admit(proposed)
 
 
-def _acceptor(field: str, hint: Any) -> Callable[[JSONValue], JSONValue]:
-    import msgspec
-
-    def accept(raw: JSONValue) -> JSONValue:
-        value = _SHAPERS[field](raw) if field in _SHAPERS else raw
-        if value is None or value in ("", [], {}):
-            return None
-        try:
-            msgspec.convert(value, hint)
-        except msgspec.ValidationError:
-            return None
-        return value
-
-    return accept
-
-
-def _text_shape(raw: JSONValue) -> JSONValue:
-    return raw if isinstance(raw, str) and raw.strip() else None
-
-
-def _state_shape(raw: JSONValue) -> JSONValue:
-    return raw.strip().lower() if isinstance(raw, str) else None
-
-
-def _confidence_shape(raw: JSONValue) -> JSONValue:
-    """Hundredths: of a share from 0 to 1, or of what is a percentage already."""
-    if type(raw) is int:
-        return raw * 100 if raw in (0, 1) else raw if 0 <= raw <= 100 else None
-    share = _decimal(raw)
-    return round(share * 100) if share is not None and 0 <= share <= 1 else None
-
-
-def _time_shape(raw: JSONValue) -> JSONValue:
-    if isinstance(raw, str):
-        return raw
-    number = float(raw) if type(raw) is int else _decimal(raw)
-    if number is None:
-        return None
-    ms = number if _MS_MIN <= number < _MS_MAX else number * 1000
-    return format_ms(int(ms)) if _MS_MIN <= ms < _MS_MAX else None
-
-
-def _about_shape(raw: JSONValue) -> JSONValue:
-    if not isinstance(raw, list):
-        return None
-    return [{"kind": "path", "ref": item} if isinstance(item, str) else item for item in raw]
-
-
-def _decimal(raw: JSONValue) -> float | None:
-    literal = raw.get("$dec") if isinstance(raw, dict) and len(raw) == 1 else None
-    try:
-        return float(literal) if isinstance(literal, str) else None
-    except ValueError:
-        return None
-
-
-_SHAPERS: Final[dict[str, Callable[[JSONValue], JSONValue]]] = {
-    "text": _text_shape, "state": _state_shape, "severity": _state_shape, "confidence": _confidence_shape,
-    "created": _time_shape, "updated": _time_shape, "about": _about_shape,
-}  # fmt: skip
-
-
-# -- writing what was changed ----------------------------------------------------------------------------------------
-
-
-def _changed(document: dict[str, Any], read: _Read, payload: Mapping[str, JSONValue]) -> dict[str, Any]:
-    """``document`` with what differs between ``payload`` and what was ``read`` from it."""
-    result = dict(document)
-    mine = payload.get("fields")
-    fields = mine if isinstance(mine, dict) else {}
-    for key in sorted({*fields, *read.fields}):
-        if key == "$json":
-            continue  # carried as a whole: nothing of ours changes it
-        if key not in fields:
-            result.pop(key, None)
-        elif fields[key] != read.fields.get(key, _NOTHING):
-            result[key] = uncarry(fields[key])
-    values = {key: value for key, value in payload.items() if key not in _OWN}
-    for field in sorted({*values, *read.values}):
-        key = read.keys.get(field) or (f"periplus_{field}" if field in document else field)
-        if field not in values:
-            result.pop(key, None)
-        elif values[field] != read.values.get(field, _NOTHING):
-            result[key] = _written(field, values[field], document.get(key))
-    if list(document) == sorted(document) and list(result)[: len(document)] == list(document):
-        result = dict(sorted(result.items()))
-    return result
-
-
-_NOTHING: Final = "\0nothing"
-
-
-def _written(field: str, value: JSONValue, before: Any) -> Any:
-    if field == "confidence" and type(value) is int and (isinstance(before, Number) or before in (0, 1) or value == 1):
-        return Number(f"{value / 100:g}" if value % 100 else f"{value // 100}.0")
-    return uncarry(value)
-
-
-# -- carrying --------------------------------------------------------------------------------------------------------
-
-
-def carry(value: Any, depth: int = 0) -> JSONValue:
-    """A value of foreign JSON in canonical JSON."""
-    if isinstance(value, Number):
-        return {"$dec": value.text}
-    if isinstance(value, str):
-        return value if _is_whole(value) else {"$json": dump(value, ONE_LINE)}
-    if isinstance(value, dict | list) and (depth >= _DEPTH_CARRIED or (isinstance(value, dict) and _is_odd(value))):
-        return {"$json": dump(value, ONE_LINE)}
-    if isinstance(value, dict):
-        return {key: carry(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [carry(item, depth + 1) for item in value]
-    found: JSONValue = value
-    return found
-
-
-def uncarry(value: JSONValue) -> Any:
-    """The foreign value that ``carry`` carried."""
-    if isinstance(value, dict):
-        if len(value) == 1:
-            ((key, item),) = value.items()
-            if key == "$dec" and isinstance(item, str) and _NUMBER.fullmatch(item):
-                return Number(item)
-            if key == "$json" and isinstance(item, str):
-                try:
-                    return parse_text(item)
-                except FormatError:
-                    return value
-        return {key: uncarry(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [uncarry(item) for item in value]
-    return value
-
-
-_NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|Infinity)|NaN")
-
-
-def _is_odd(value: dict[str, Any]) -> bool:
-    """Whether an object has keys that canonical JSON has not, or that would be taken for something carried."""
-    return any(not key.isascii() and max(key) >= "\ud800" for key in value) or set(value) in ({"$dec"}, {"$json"})
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+def _before(plain: str, old_id: str, key: Key) -> tuple[Key, ...]:
+    """The entities that the first reading made of a file: one of a type of ours that fitted, or one kept whole."""
+    found = [(foreign_type(plain), _own_id("v1", plain, old_id))]
+    if plain in MEMORY_TYPES and plain not in NOT_REMEMBERED:
+        found.append((plain, _own_id(MEMORY_TYPES[plain].prefix, plain, old_id)))
+    return tuple(one for one in found if one != key)
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
-
-
-def _named(document: dict[str, Any], keys: tuple[str, ...]) -> str:
-    for key in keys:
-        value = document.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        if type(value) is int and abs(value) <= INTEGER_MAX and keys is _ID_KEYS:
-            return str(value)
-    return ""
 
 
 def _own_id(prefix: str, name: str, old_id: str) -> str:
@@ -421,15 +356,6 @@ def _own_id(prefix: str, name: str, old_id: str) -> str:
     if is_id(old_id) and old_id.rpartition("_")[0] == prefix:
         return old_id
     return derived_id(prefix, "v1", name, old_id)
-
-
-def _stamp(document: dict[str, Any]) -> str:
-    for field in ("updated", "created"):
-        for key in _SOURCES[field]:
-            found = _time_shape(carry(document[key])) if key in document else None
-            if isinstance(found, str):
-                return found
-    return ""
 
 
 def _texts(value: JSONValue, place: str) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """A folder of the notification log (v1) read whole: every entry of it is accounted for, none is followed or changed.
 
 An entry is one of: a file that stands for an entity, a duplicate of one, a file that cannot be read, one that is
-refused, the log, or something else. The log is best effort: its lines name entities and prove nothing.
+refused, the log, or something else. The log is best effort: its lines name entities and prove nothing. A journal of segments, as the
+next version writes it (``events/seg-*.jsonl``), is a log too; what it says of entities is their history.
 """
 
 from __future__ import annotations
@@ -15,27 +16,37 @@ __all__ = [
     "Stat",
     "V1File",
     "V1Folder",
+    "Was",
     "list_folder",
+    "read_as",
     "read_folder",
+    "read_history",
     "read_log",
 ]
 
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.digests import sha256
 from periplus.base.errors import FormatError, PeriplusError, UsageError, environment_failure
 from periplus.base.files import read_plain
-from periplus.interop.v1 import FILE_BYTES_MAX, V1Entity, parse_file, read_entity, type_name
+from periplus.interop.v1 import FILE_BYTES_MAX, V1Entity, id_in, label_of, parse_file, read_entity, type_name
+from periplus.interop.v1_text import Style, dump
+from periplus.interop.v1_words import BY_NAME
 from periplus.journal import EntityType
 
 _LINE_BYTES_MAX: Final = 1 << 20
 FOLDERS_DEEP_MAX: Final = 16
 _ENTRIES_MAX: Final = 200_000
 _TORN_LISTED_MAX: Final = 20
+_SEGMENT: Final = re.compile(r"events/seg-\d{1,20}\.jsonl")
+_ENDS: Final = ("delete", "deleted", "tombstone")
+_WAS_MAX: Final = 20  # earlier versions of one entity, the last ones
+_WAS_BYTES_MAX: Final = 1 << 18
 _NOTHING: Final[Mapping[str, str]] = {}
 
 FindingKind: TypeAlias = Literal[
@@ -81,6 +92,16 @@ class LogCounts(NamedTuple):
     orphans: int = 0
 
 
+class Was(NamedTuple):
+    """What a journal of segments says that an entity was: its text, none where it was deleted."""
+
+    seq: int
+    ts: str
+    agent: str
+    action: str
+    text: str
+
+
 class V1Folder(NamedTuple):
     """``files`` by (item type, id): the one that counts for each entity. ``candidates`` were found in all."""
 
@@ -103,9 +124,10 @@ def list_folder(root: str) -> Listing:
                 raise environment_failure(error, "list", root) from error
             listing.findings.append(Finding("unreadable", folder, f"the folder cannot be listed: {error.strerror}"))
             continue
+        has_segments = folder == "events" and any(_SEGMENT.fullmatch(f"events/{entry.name}") for entry in entries)
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if _list_entry(listing, entry, path) and depth < FOLDERS_DEEP_MAX:
+            if _list_entry(listing, entry, path, is_log=has_segments) and depth < FOLDERS_DEEP_MAX:
                 pending.append((path, depth + 1))
         if len(listing.candidates) + len(listing.findings) > _ENTRIES_MAX:
             raise UsageError(f"{root} has more than {_ENTRIES_MAX:,} entries", safe="Nothing was changed.",
@@ -113,9 +135,9 @@ def list_folder(root: str) -> Listing:
     return listing
 
 
-def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str) -> bool:
-    """Put one entry where it belongs; True for a folder to go into."""
-    is_json = entry.name.endswith(".json") and not entry.name.startswith(".")
+def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str, *, is_log: bool) -> bool:
+    """Put one entry where it belongs; True for a folder to go into. Beside segments lie only their own files."""
+    is_json = entry.name.endswith(".json") and not entry.name.startswith(".") and not is_log
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
@@ -127,7 +149,9 @@ def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str) -> bool:
         elif entry.name == ".git":
             listing.findings.append(Finding("other", path, "git's own folder"))
             return False
-        return True
+        if is_log:
+            listing.findings.append(Finding("other", path, "it belongs to the log"))
+        return not is_log
     if not stat.S_ISREG(status.st_mode):
         what = "a link, which is not followed" if stat.S_ISLNK(status.st_mode) else "no plain file"
         listing.findings.append(Finding("unreadable" if is_json else "other", path, what))
@@ -135,7 +159,7 @@ def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str) -> bool:
         listing.findings.append(Finding("refused" if is_json else "other", path, "its name is no UTF-8 text"))
     elif is_json:
         listing.candidates[path] = _stat(status)
-    elif "/" not in path and entry.name.startswith("events") and ".jsonl" in entry.name:
+    elif ("/" not in path and entry.name.startswith("events") and ".jsonl" in entry.name) or _SEGMENT.fullmatch(path):
         listing.logs[path] = _stat(status)
     else:
         listing.findings.append(Finding("other", path, "no entity and no log"))
@@ -148,30 +172,43 @@ def read_folder(
     *,
     listing: Listing | None = None,
     known: Mapping[str, str] = _NOTHING,
+    names: Mapping[str, str] = _NOTHING,
+    present: Collection[str] = (),
+    now_ms: int = 0,
     allow_secrets: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> V1Folder:
-    """Read every candidate below ``root``; ``known`` gives paths that stood for an entity before, with the digest.
+    """Read every candidate below ``root``; ``known`` gives paths that stood for an entity before, with the digest, ``names`` labels of
+    entities that are here with their ids, ``present`` the ids of all that are.
 
     Among several files of one entity a known one wins; a secret in a file that is known as it is was let pass once.
     """
     listing = listing or list_folder(root)
     findings = list(listing.findings)
-    found: dict[tuple[str, str], list[V1File]] = {}
-    names: dict[tuple[str, str], tuple[str, str]] = {}
-    read = 0
-    for path in sorted(listing.candidates):
+    parsed: list[_Parsed] = []
+    for read, path in enumerate(sorted(listing.candidates)):
         progress(read, len(listing.candidates))
-        read += 1
-        one = read_file(
-            root, path, listing.candidates[path], types, known=known.get(path, ""), allow_secrets=allow_secrets
-        )
+        one = _parse(root, path, listing.candidates[path])
         if isinstance(one, Finding):
             findings.append(one)
+        else:
+            parsed.append(one)
+    names, ids = dict(names), set(present)
+    for each in reversed(parsed):
+        if item_id := id_in(each.path, each.document):
+            ids.add(item_id)
+            names[label_of(each.document)] = item_id
+    names.pop("", None)
+    found: dict[tuple[str, str], list[V1File]] = {}
+    names_of: dict[tuple[str, str], tuple[str, str]] = {}
+    for each in parsed:
+        file = _read(each, types, known.get(each.path, ""), names, ids, now_ms, allow_secrets=allow_secrets)
+        if isinstance(file, Finding):
+            findings.append(file)
             continue
         # By the name that v1 gives it: two files of one entity may differ in whether they fit our schema.
-        key = names.setdefault((one.entity.name, one.entity.old_id), (one.entity.item_type, one.entity.item_id))
-        found.setdefault(key, []).append(one)
+        key = names_of.setdefault((file.entity.name, file.entity.old_id), (file.entity.item_type, file.entity.item_id))
+        found.setdefault(key, []).append(file)
     files: dict[tuple[str, str], V1File] = {}
     for several in found.values():
         best, *others = sorted(several, key=lambda one: _preference(one, known), reverse=True)
@@ -187,25 +224,46 @@ def read_folder(
     return V1Folder(files, candidates, findings)
 
 
-def read_file(
-    root: str, path: str, stat_: Stat, types: Mapping[str, EntityType], *, known: str = "", allow_secrets: bool = False
-) -> V1File | Finding:
-    """One candidate: the entity that it stands for, or why it stands for none."""
+class _Parsed(NamedTuple):
+    path: str
+    stat: Stat
+    digest: bytes
+    text: str
+    document: dict[str, Any]
+
+
+def _parse(root: str, path: str, stat_: Stat) -> _Parsed | Finding:
+    """One candidate's object, or why there is none."""
     if stat_[1] > FILE_BYTES_MAX:
         return Finding("refused", path, f"{stat_[1]:,} bytes; the limit is {FILE_BYTES_MAX:,}")
     try:
         data = read_plain(os.path.join(root, path), FILE_BYTES_MAX + 1)
-        text, document = parse_file(data)
+        return _Parsed(path, stat_, sha256(data), *parse_file(data))
     except OSError as error:
         return Finding("unreadable", path, error.strerror or str(error))
     except FormatError as error:
         return Finding("unreadable", path, str(error))
-    digest = sha256(data)
+
+
+def _read(
+    one: _Parsed, types: Mapping[str, EntityType], known: str, names: Mapping[str, str], present: Collection[str], now_ms: int, *, allow_secrets: bool
+) -> V1File | Finding:  # fmt: skip
+    """The entity that a candidate stands for, or why it stands for none."""
     try:
-        entity = read_entity(text, document, path, types, allow_secrets=allow_secrets or digest.hex() == known)
+        entity = read_entity(
+            one.text, one.document, one.path, types, names=names, present=present, now_ms=now_ms,
+            allow_secrets=allow_secrets or one.digest.hex() == known,
+        )  # fmt: skip
     except PeriplusError as error:
-        return Finding("refused", path, error.wrong)
-    return V1File(path, stat_, digest, text, entity)
+        return Finding("refused", one.path, error.wrong)
+    return V1File(one.path, one.stat, one.digest, one.text, entity)
+
+
+def read_as(file: V1File, types: Mapping[str, EntityType], item_type: str) -> V1File:
+    """A file that was taken in as of type ``item_type``, read as one. Raises as ``read_entity``."""
+    document = parse_file(file.text.encode())[1]
+    entity = read_entity(file.text, document, file.path, types, allow_secrets=True, as_type=item_type)
+    return file._replace(entity=entity)
 
 
 def _preference(one: V1File, known: Mapping[str, str]) -> tuple[bool, bool, bool, str, tuple[int, ...]]:
@@ -227,6 +285,7 @@ def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCount
     """What the log says beside the files: torn and repeated lines, events without a file, files without an event."""
     files = {(one.entity.name, one.entity.old_id): one for one in folder.files.values()}
     named: set[tuple[str, str]] = set()
+    deleted: set[tuple[str, str]] = set()
     lines = torn = repeated = backwards = 0
     seen: set[bytes] = set()
     findings: list[Finding] = []
@@ -246,9 +305,11 @@ def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCount
             backwards += bool(last and event.ts and event.ts < last)
             last = event.ts or last
             if event.item_id:
-                named.add((event.name, event.item_id))
+                key = (event.name, event.item_id)
+                named.add(key)
+                (deleted.add if event.is_end else deleted.discard)(key)
     by_id = {old_id for _, old_id in files}
-    orphans = sorted(key for key in named if key not in files and (key[0] or key[1] not in by_id))
+    orphans = sorted(key for key in named - deleted if key not in files and (key[0] or key[1] not in by_id))
     findings += [Finding("orphan_event", f"{name or '?'} {old_id}", "the log names it, no file holds it")
                  for name, old_id in orphans]  # fmt: skip
     ids_named = {old_id for name, old_id in named if not name}
@@ -266,6 +327,39 @@ class _Event(NamedTuple):
     name: str
     item_id: str
     ts: str
+    is_end: bool
+
+
+def read_history(root: str, logs: Iterable[str]) -> dict[tuple[str, str], list[Was]]:
+    """What the segments among ``logs`` say that entities were, by the name of their kind and old id, in the order of the segments' lines:
+    the last versions of each, those that say the same as the one before left out.
+    """
+    found: dict[tuple[str, str], list[Was]] = {}
+    for log in sorted(log for log in logs if _SEGMENT.fullmatch(log)):
+        for _, line in _lines(os.path.join(root, log)):
+            event = _event(line)
+            one = _was(line) if event is not None and event.name and event.item_id else None
+            if one is None or event is None:
+                continue
+            held = found.setdefault((event.name, event.item_id), [])
+            if not held or held[-1].text != one.text:
+                held.append(one)
+            while len(held) > _WAS_MAX or (len(held) > 1 and sum(len(each.text) for each in held) > _WAS_BYTES_MAX):
+                del held[0]
+    return found
+
+
+def _was(line: bytes) -> Was | None:
+    try:
+        event = parse_file(line)[1]
+    except FormatError:
+        return None
+    action, payload, seq = event.get("action"), event.get("payload"), event.get("seq")
+    is_end = action in _ENDS
+    if type(seq) is not int or not isinstance(action, str) or not (is_end or isinstance(payload, dict)):
+        return None
+    said = [event[key] if isinstance(event.get(key), str) else "" for key in ("ts", "agent")]
+    return Was(seq, said[0][:40], said[1][:60], action[:40], "" if is_end else dump(payload, Style()))
 
 
 def _event(line: bytes) -> _Event | None:
@@ -278,7 +372,9 @@ def _event(line: bytes) -> _Event | None:
     kind = next((event[key] for key in ("item_type", "type", "entity_type") if isinstance(event.get(key), str)), "")
     item_id = next((event[key] for key in ("item_id", "id", "entity_id") if isinstance(event.get(key), str | int)), "")
     ts = next((event[key] for key in ("ts", "timestamp", "time", "created_at") if isinstance(event.get(key), str)), "")
-    return _Event(type_name(kind) if kind else "", str(item_id), ts)
+    name = type_name(kind) if kind else ""
+    name = BY_NAME[name].name if name in BY_NAME else name
+    return _Event(name, str(item_id), ts, event.get("action") in _ENDS)
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:

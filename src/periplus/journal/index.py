@@ -322,6 +322,13 @@ class Index(BeforeFloors):
         )
         return [(row[0], row[1]) for row in rows]
 
+    def ids_named(self, name: str) -> list[tuple[str, str]]:
+        """``(type, id)`` of the entities that have this name beside their id."""
+        return self._indexer.named(self.db, name)
+
+    def names_of(self, entity: Entity) -> list[str]:
+        return self._indexer.names_of(entity)
+
     def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
         """Records by a condition that this package wrote; values only through ``arguments``."""
         rows = self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?", (*arguments, limit))  # noqa: S608

@@ -99,6 +99,7 @@ class Indexer(Protocol):
     """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
 
     ``version`` grows in its low eight bits with the tables; above them it may be any number of how they are filled. ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
+    ``names_of`` are names that an entity has beside its id, ``named`` finds those that have one, by type and id.
     """
 
     version: int
@@ -111,6 +112,10 @@ class Indexer(Protocol):
         self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
     ) -> Iterator[str]: ...
 
+    def names_of(self, entity: Entity) -> list[str]: ...
+
+    def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]: ...
+
 
 class NullIndexer:
     """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
@@ -122,6 +127,12 @@ class NullIndexer:
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
         """Nothing to keep."""
+
+    def names_of(self, entity: Entity) -> list[str]:  # noqa: ARG002 - nobody knows of any
+        return []
+
+    def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:  # noqa: ARG002 - nothing is kept in it
+        return []
 
     def check(
         self,

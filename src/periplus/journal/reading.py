@@ -94,6 +94,8 @@ def find_entity(journal: JournalReader, prefix: str) -> Entity:
     """See ``Journal.find``."""
     typed, prefix = prefix, typed_id(prefix)
     keys = journal.ids_with_prefix(prefix)
+    if not keys and prefix.strip():
+        keys = ids_named(journal, prefix)
     live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]
     if exact:
@@ -112,6 +114,12 @@ def find_entity(journal: JournalReader, prefix: str) -> Entity:
         names = ", ".join(entity.item_id for entity in live[:5])
         raise UsageError(f"{prefix!r} is the beginning of several ids: {names}", mend="Type more of the id.")
     return live[0]
+
+
+def ids_named(journal: JournalReader, name: str) -> list[tuple[str, str]]:
+    """Type and id of the live entities that have ``name``, in lower case, beside their id: so they were called where they came from."""
+    keys = {*journal.unindexed(), *journal.index.ids_named(name)}
+    return sorted(key for key in keys if (one := journal.get(*key)) is not None and name in journal.index.names_of(one))
 
 
 def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:

@@ -19,6 +19,7 @@ from periplus.base.ids import typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal.graph import is_before
 from periplus.journal.merge import entity_of
+from periplus.journal.reading import ids_named
 from periplus.journal.record import decode_line
 from periplus.journal.segment import Entry
 from periplus.journal.state import Entity, Head, MergeRules, change_of, head_of
@@ -206,6 +207,8 @@ def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
         found = journal.index.ids_with_prefix(prefix)
     except UnicodeEncodeError:
         found = []  # half a character: no id has one
+    if not found and prefix.strip():
+        found = ids_named(journal, prefix)
     exact = [key for key in found if key[1] == prefix]
     if len(exact) == 1 or len(found) == 1:
         return (exact or found)[0]

@@ -44,6 +44,7 @@ __all__ = [
     "renew",
     "scopes_of",
     "session_id",
+    "taken_in_from",
     "told_ahead",
     "waiting_claims",
 ]  # fmt: skip
@@ -183,7 +184,13 @@ def _excludes(one: Entity, other: Entity) -> bool:
 def holds(writer: Writer, claim: Entity) -> bool:
     """Whether ``claim`` is the writer's own."""
     theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
-    return claim.value.get("holder_id") == writer.id and (not theirs or not mine or theirs == mine)
+    is_his = claim.value.get("holder_id") in (writer.id, taken_in_from(writer.name))
+    return is_his and (not theirs or not mine or theirs == mine)
+
+
+def taken_in_from(name: str) -> str:
+    """The id of who holds a claim that was taken in from elsewhere, where only names are known."""
+    return derived_id("who", "v1", name)
 
 
 def scopes_of(claim: Entity) -> tuple[Scope, ...]:

@@ -12,6 +12,7 @@ __all__ = [
     "documents_of_memory",
     "documents_of_rewritten",
     "documents_of_trail",
+    "foreign_title",
     "label_of",
     "object_of_card",
 ]
@@ -70,6 +71,11 @@ _KNOWN: Final = frozenset(Common.__struct_fields__) | {
 }
 
 
+FOREIGN: Final = "v1_"  # begins the types of what was kept whole, for it has no counterpart here
+_TITLES: Final = ("text", "title", "name", "goal", "summary", "description", "body", "content")
+_UNSAID: Final = frozenset({"id", "uuid", "version", "schema_version", "$dec"})
+
+
 class Document(NamedTuple):
     """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole, less for a commit that was
     rewritten.
@@ -90,7 +96,9 @@ def documents_of_memory(entity: Entity) -> list[Document]:
     more = [_text(value.get(name)) for name in ("rationale", "remedy", "check")]
     alternatives = value.get("alternatives")
     more += [_text(item) for item in alternatives] if isinstance(alternatives, list) else []
-    if entity.item_type not in MEMORY_TYPES:  # declared by the project, or unknown: its own words are as good
+    if entity.item_type.startswith(FOREIGN):
+        more += _foreign_texts(value.get("fields"))
+    elif entity.item_type not in MEMORY_TYPES:  # declared by the project, or unknown: its own words are as good
         more += [_text(value[name]) for name in sorted(value) if name not in _KNOWN]
     tags = value.get("tags")
     about = value.get("about")
@@ -99,6 +107,32 @@ def documents_of_memory(entity: Entity) -> list[Document]:
     body = "\n".join([_text(value.get("text")), *filter(None, more)])
     context = " ".join(_text(tag) for tag in tags) if isinstance(tags, list) else ""
     return [Document(entity.item_type, -1, entity.ts, "", body, tuple(refs), context)]
+
+
+def foreign_title(value: Mapping[str, JSONValue]) -> str:
+    """What stands for the text of an entity that was kept whole: that under a key that looks like one, else the first words that it says."""
+    fields = value.get("fields")
+    if not isinstance(fields, dict):
+        return ""
+    texts = (text for key in _TITLES if (text := _text(fields.get(key)).strip()))
+    return next(texts, next(iter(_foreign_texts(fields)), ""))
+
+
+def _foreign_texts(fields: JSONValue) -> list[str]:
+    """All that is said anywhere in an entity that was kept whole, but for ids and times: as much as is searched."""
+    found: list[str] = []
+    left = BODY_CHARACTERS_MAX
+    pending: list[JSONValue] = [fields]
+    while pending and left > 0:
+        one = pending.pop()
+        if isinstance(one, dict):
+            pending += [one[key] for key in reversed(one) if not key.endswith(("_at", "_id")) and key not in _UNSAID]
+        elif isinstance(one, list | tuple):
+            pending += reversed(one)
+        elif isinstance(one, str) and one.strip():
+            found.append(one[:left])
+            left -= len(one)
+    return found
 
 
 def object_of_card(card: Mapping[str, JSONValue]) -> bytes:

@@ -87,6 +87,9 @@ _VERSION: Final = INDEX_VERSION
 REWRITTEN: Final = "rewritten"  # the state of a commit that no ref reaches any more
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
 EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
+NAMES: Final = "v1"  # likewise: what an entity was called where it was taken in from
+_NAME_CHARACTERS_MAX: Final = 200
+_NAMED_MAX: Final = 10
 _MERGED_FROM: Final = 4_000
 _MERGED_SHARE: Final = 4
 _PENDING_CHARACTERS_MAX: Final = 8 << 20
@@ -104,6 +107,7 @@ def links_of(entity: Entity) -> list[tuple[str, str]]:
     relations = [(SUPERSEDES, target) for target in supersedes_of(entity)]
     if entity.item_type not in UNSEARCHED and (ends := _end_of(entity)):
         relations.append((EXPIRES, ends))
+    relations += [(NAMES, name) for name in names_of(entity)]
     row = MEMORY_TYPES.get(entity.item_type)
     if row is None or not row.linked:
         return relations
@@ -112,6 +116,15 @@ def links_of(entity: Entity) -> list[tuple[str, str]]:
     if row.old_states:
         found = [(field, row.old_states.get(held, held) if field == "state" else held) for field, held in found]
     return found + relations
+
+
+def names_of(entity: Entity) -> list[str]:
+    """The id and the label that an entity had in the folder that it was taken in from, in lower case."""
+    origin = entity.value.get(NAMES)
+    if not isinstance(origin, dict):
+        return []
+    said = (origin.get("id"), origin.get("label"))
+    return sorted({one.lower() for one in said if isinstance(one, str) and 0 < len(one) <= _NAME_CHARACTERS_MAX})
 
 
 def _end_of(entity: Entity) -> str:
@@ -213,6 +226,17 @@ class MemoryIndexer:
                 self._insert_all(db, pending)
                 pending, size = [], 0
         self._insert_all(db, pending)
+
+    def names_of(self, entity: Entity) -> list[str]:
+        return names_of(entity)
+
+    def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
+        """See ``journal.index.Indexer``."""
+        rows = db.execute(
+            "SELECT item_type, item_id FROM links WHERE field = ? AND value = ? ORDER BY 1, 2 LIMIT ?",
+            (NAMES, name, _NAMED_MAX),
+        )
+        return [(str(item_type), str(item_id)) for item_type, item_id in rows]
 
     def check(
         self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]

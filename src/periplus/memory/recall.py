@@ -264,13 +264,19 @@ def normalised(filters: Filters, now_ms: int) -> Filters:
 def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], ground: Ground, now_ms: int) -> Hit:
     """An entity as a hit."""
     value = entity.value
-    text = value.get("text") or value.get("title") or ""
+    text = value.get("text") or value.get("title") or _kept_whole(value)
     over = told_expired(journal.types, entity, now_ms)
     stale, standing = ground.stale(entity) + (("expires",) if over else ()), ground.told(entity) + over
     return Hit(entity.item_type, entity.item_id, entity.item_type, -1, entity.ts, str(text), score, why, stale,
                evidence_of(entity, value), str(value.get("state", "")), f"periplus show {entity.item_id}",
                entity.conflict_names, standing, words_of_last(journal, entity),
                tuple(rivals_of(journal, entity)))  # fmt: skip
+
+
+def _kept_whole(value: Mapping[str, Any]) -> str:
+    from periplus.memory.documents import foreign_title
+
+    return foreign_title(value)
 
 
 def _is_about(entity: Entity, path: str) -> bool:
@@ -286,6 +292,13 @@ def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]
     prefixes = {row.prefix for row in rows_of(journal.types).values()}
     for word in _words_at_ends(question):
         bare = _bare(word)
+        if (
+            any(mark in bare for mark in "#_-")
+            and any(map(str.isdigit, bare))
+            and (held := journal.index.ids_named(bare.lower()))
+        ):
+            found[bare] = held
+            continue
         prefix, underscore, rest = bare.rpartition("_")
         if not underscore or len(rest) < 4 or prefix not in prefixes:
             continue

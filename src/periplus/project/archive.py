@@ -105,7 +105,7 @@ def park_logs(files: Files, source: str, root: str) -> None:
     is parked; else copied, read back, and taken out of the folder.
     """
     places = MigrationPlaces(root)
-    for name in sorted(list_folder(source).logs):
+    for name in sorted(name for name in list_folder(source).logs if "/" not in name):  # a journal of segments stays
         path, target = os.path.join(source, name), os.path.join(places.parked_log, name)
         make_folder(files, places.archive)
         make_folder(files, places.parked_log)

@@ -3,6 +3,7 @@
 Rules kept here:
 
 * the journal comes first: a file is written only for a version that the journal holds;
+* the steps of a plan that came from a file stand in that file: plan and steps are judged, taken in and written as one;
 * a file that somebody changed is never written over: it is taken in where the journal had not moved since, else
   reported as a conflict; both stand until a person says which is to be taken, and the other one is kept aside;
 * a file that is gone says nothing: it is reported, and written again when asked for (``heal``), or in ``primary``; one
@@ -20,9 +21,9 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -38,8 +39,15 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
 from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
-from periplus.interop.v1 import FILE_BYTES_MAX, FOREIGN_PREFIX, foreign_check, render_file, type_name
+from periplus.interop.v1 import (
+    FILE_BYTES_MAX,
+    FOREIGN_PREFIX,
+    Key,
+    foreign_check,
+    has_parts,
+    part_ids,
+    render_file,
+)
 from periplus.interop.v1_folder import (
     FOLDERS_DEEP_MAX,
     Finding,
@@ -48,15 +56,17 @@ from periplus.interop.v1_folder import (
     V1File,
     V1Folder,
     list_folder,
+    read_as,
     read_folder,
+    read_history,
 )
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer
 from periplus.memory import TYPES
-from periplus.memory.schemas import Common
+from periplus.memory.links import linked
+from periplus.memory.schemas import Common, Step
+from periplus.project.keeper_history import Ended, History, Version
+from periplus.project.keeper_pass import Kept, Mode, Pass, Seen, SeenFile, Take
 
-Mode: TypeAlias = Literal["off", "dual", "primary"]
-Take: TypeAlias = Literal["", "files", "journal"]
-Key: TypeAlias = tuple[str, str]
 _FORMAT: Final = 1
 _STATE_BYTES_MAX: Final = 1 << 28
 _BATCH: Final = 50
@@ -107,37 +117,6 @@ class ModeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     genesis: dict[str, int] = {}
     backups: tuple[str, ...] = ()
     since: str = ""
-
-
-class _Seen(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when last looked at; ``version`` is the entity's that it held, empty where it held none."""
-
-    stat: Stat
-    item_type: str
-    item_id: str
-    version: str
-    digest: str
-    name: str = ""  # type and id as v1 calls them: by these another file is seen to be a duplicate
-    old_id: str = ""
-
-
-class _SeenFile(msgspec.Struct, frozen=True):
-    source: str
-    ends: dict[str, int]
-    files: dict[str, _Seen]
-    missing: tuple[Key, ...] = ()
-
-
-class Kept(NamedTuple):
-    """What one pass did; ``entities`` is how many have their place in the folder now."""
-
-    folder: V1Folder
-    entities: int
-    imported: int
-    taken_in: int
-    written: int
-    parked: int
-    findings: list[Finding]
 
 
 def read_mode(root: str) -> ModeFile:
@@ -201,6 +180,10 @@ class Keeper:
         self._allow_secrets = allow_secrets
         self._places = MigrationPlaces(journal.layout.root)
         self._is_running = False
+        self._parts: dict[str, dict[str, Entity]] = {}  # of each plan that came from a file, its steps
+        self._apart: frozenset[str] = frozenset()  # steps that have files of their own
+        self._history = History({}, types)
+        self._history_count = 0
         for name in mode.types:
             self.know(name)
 
@@ -254,19 +237,26 @@ class Keeper:
             return Kept(V1Folder({}, 0, []), len(seen.files), 0, 0, 0, 0, self.findings)
         if not is_dry:
             self._sweep(listing)
+        self._apart = frozenset(one.item_id for one in seen.files.values() if one.item_type == "step")
         live = self._live()
         known = {} if is_whole else self._known(seen, listing, live)
         changed = listing._replace(candidates={p: at for p, at in listing.candidates.items() if p not in known})
         folder = read_folder(
             self.mode.source, self._types, listing=changed, allow_secrets=self._allow_secrets,
             known={path: one.digest for path, one in seen.files.items() if one.version},
+            names=_labels(live), now_ms=journal.clock.now_ms(),
+            present={key[1] for key in live}.union(*self._parts.values()),
         )  # fmt: skip
-        for name in sorted({item_type for item_type, _ in folder.files} - self._types.keys()):
+        for name in sorted(
+            {*self._kept_whole(folder), *(item_type for item_type, _ in folder.files)} - self._types.keys()
+        ):
             self.know(name)  # who was stopped before the mode was written may have taken in some of them
             live.update({(one.item_type, one.item_id): one for one in journal.entities(name)})
+        folder, converted = self._as_before(folder, live)
         settled = {(one.item_type, one.item_id) for one in known.values() if one.version}
         names = {(one.name, one.old_id) for one in known.values() if one.version}
-        work = _Pass(folder, listing, seen, self.mode.folders, self._is_held_since)
+        work = Pass(folder, listing, seen, self.mode.folders, self)
+        work.converted = converted
         for key in sorted({*folder.files, *live} - settled):
             if key in folder.files and (folder.files[key].entity.name, folder.files[key].entity.old_id) in names:
                 continue  # a duplicate of one that was not read again
@@ -275,7 +265,11 @@ class Keeper:
             gone = len(work.ours)
             writes = sum(not self._is_in_the_way(key, work) for key in work.writes)
             return work.kept(len(work.imports) - gone, len(work.edits), writes, gone)
+        told = read_history(self.mode.source, listing.logs) if is_whole and not self.mode.genesis else {}
+        self._history = History(told, self._types)
+        self._history_count = 0
         imported, taken = self._take_in(work, take)
+        self._take_deleted(folder)
         try:
             if work.writes or work.parks:  # what somebody wrote and did not live to sync is made durable first
                 self._journal.mutate(lambda _: None, self._writer)
@@ -287,7 +281,7 @@ class Keeper:
             raise
         self._remember(work, listing, is_done=written == len(work.writes) and parked == len(work.parks))
         self.findings = work.findings
-        return work.kept(imported, taken, written, parked)
+        return work.kept(imported, taken, written, parked)._replace(history=self._history_count)
 
     def check_place(self) -> None:
         """Raises EnvironmentFailure where the folder is not there or cannot be read, UsageError where it is another one."""
@@ -311,7 +305,7 @@ class Keeper:
                 mend=f"If it is the right one: periplus migrate --from {self.mode.source} --to {self.mode.mode}",
             )
 
-    def _is_unchanged(self, seen: _SeenFile, listing: Listing) -> bool:
+    def _is_unchanged(self, seen: SeenFile, listing: Listing) -> bool:
         return (
             seen.ends == self._ends()
             and seen.files.keys() == listing.candidates.keys()
@@ -321,17 +315,43 @@ class Keeper:
     def _ends(self) -> dict[str, int]:
         return {lineage: self._journal.end(lineage).next_seq for lineage in self._journal.lineages()}
 
-    def _known(self, seen: _SeenFile, listing: Listing, live: Mapping[Key, Entity]) -> dict[str, _Seen]:
+    def _known(self, seen: SeenFile, listing: Listing, live: Mapping[Key, Entity]) -> dict[str, Seen]:
         """The files that are as they were, of entities that are as they were; those of no entity too."""
         return {
             path: one
             for path, one in seen.files.items()
             if one.stat == listing.candidates.get(path)
-            and (not one.item_id or _version(live.get((one.item_type, one.item_id))) == one.version)
+            and (not one.item_id or self.version_of(live.get((one.item_type, one.item_id))) == one.version)
         }
 
-    def _is_held_since(self, entity: Entity, text: bytes, version: str) -> bool:
+    def version_of(self, entity: Entity | None) -> str:
+        """The version of what stands in an entity's file: its own, and those of its steps."""
+        if entity is None:
+            return ""
+        parts = self._parts.get(entity.item_id) if entity.item_type == "plan" else None
+        if not parts:
+            return entity.version
+        steps = "".join(f"{one.item_id}{one.version}" for one in parts.values())
+        return f"{entity.version}+{sha256(steps.encode()).hex()[:16]}"
+
+    def render(self, entity: Entity) -> bytes:
+        """The file of an entity as the journal has it."""
+        key = (entity.item_type, entity.item_id)
+        if not has_parts(entity.item_type, entity.value):
+            return render_file(*key, entity.value)
+        live = self._parts.get(entity.item_id, {})
+        held: dict[str, Mapping[str, JSONValue] | None] = {one: step.value for one, step in live.items()}
+        for item_id in part_ids(entity.item_id, entity.value):
+            if item_id not in held and self._is_deleted(("step", item_id)):
+                held[item_id] = None
+        return render_file(*key, entity.value, held)
+
+    def _is_deleted(self, key: Key) -> bool:
+        return key in self._journal.ids_with_prefix(key[1]) and self._journal.get(*key) is None
+
+    def is_held_since(self, entity: Entity, text: bytes, version: str) -> bool:
         """Whether the journal had this text as the entity in a version that came after ``version``, as far as is known."""
+        version = version.partition("+")[0]
         key, index = (entity.item_type, entity.item_id), self._journal.index
 
         def behind(heads: Iterable[str], met: set[str]) -> set[str]:
@@ -347,16 +367,77 @@ class Keeper:
         before = behind([version], set())
         for one in behind(entity.heads, before) if before else ():
             payload = index.payload(*key, one)
-            if payload and render_file(*key, entity._replace(payload=payload).value) == text:
+            if payload and self.render(entity._replace(payload=payload)) == text:
                 return True
         return False
 
     def _live(self) -> dict[Key, Entity]:
-        """Trails are no entities of v1, nor is what has no text of its own."""
-        ours = [row.name for row in TYPES if issubclass(row.schema, Common)]
+        """Trails are no entities of v1, nor is what has no text of its own, unless it came from a file. Steps that stand in a plan's
+        file are listed with it.
+        """
+        ours = [row.name for row in TYPES if issubclass(row.schema, Common) and row.schema is not Step]
         foreign = {name for name in self._types if name.startswith(FOREIGN_PREFIX)}
-        names = sorted({*ours, *foreign})
-        return {(one.item_type, one.item_id): one for name in names for one in self._journal.entities(name)}
+        live = {
+            (one.item_type, one.item_id): one
+            for name in sorted({*ours, *foreign})
+            for one in self._journal.entities(name)
+        }
+        for name in ("candidate", "message"):
+            found = self._journal.entities(name)
+            live |= {(name, one.item_id): one for one in found if isinstance(one.value.get("v1"), dict)}
+        self._parts = {
+            item_id: {} for (name, item_id), one in live.items() if name == "plan" and has_parts(name, one.value)
+        }
+        for step in self._journal.entities("step"):
+            plan = str(step.value.get("plan", ""))
+            if self._stands_in_plan(step, plan in self._parts):
+                self._parts.setdefault(plan, {})[step.item_id] = step
+            else:
+                live["step", step.item_id] = step
+        return live
+
+    def _stands_in_plan(self, step: Entity, is_of_file: bool) -> bool:  # noqa: FBT001 - inner
+        origin = step.value.get("v1")
+        if isinstance(origin, dict):
+            return "text" not in origin
+        return is_of_file and step.item_id not in self._apart
+
+    def _look_at_steps(self, plan: Entity) -> None:
+        found = linked(self._journal, "step", "plan", plan.item_id)
+        if has_parts("plan", plan.value):
+            self._parts[plan.item_id] = {one.item_id: one for one in found if self._stands_in_plan(one, True)}
+
+    def _kept_whole(self, folder: V1Folder) -> set[str]:
+        """Types that nobody knows yet, of which an earlier version took in files and was stopped."""
+        found: set[str] = set()
+        for file in folder.files.values():
+            for key in file.entity.before:
+                if key[0] not in self._types and key[0] not in found and key in self._journal.ids_with_prefix(key[1]):
+                    found.add(key[0])
+        return found
+
+    def _as_before(self, folder: V1Folder, live: dict[Key, Entity]) -> tuple[V1Folder, dict[Key, Key]]:
+        """Files that an earlier version took in as something else. Where neither side changed since they are converted: given are what they
+        become and were. Where one did the file is read as what it was, until both are the same again.
+        """
+        files = dict(folder.files)
+        converted: dict[Key, Key] = {}
+        for key, file in folder.files.items():
+            was = next((one for one in file.entity.before if one in live), None)
+            if was is None or key in live:
+                continue
+            origin = live[was].value.get("v1")
+            is_same = isinstance(origin, dict) and origin.get("path") == file.path
+            is_same = is_same and self.render(live[was]) == file.text.encode()
+            if is_same and was[0].startswith(FOREIGN_PREFIX) and not self._is_deleted(key):
+                converted[key] = was
+                del live[was]
+            else:
+                read = read_as(file, self._types, was[0])
+                if (read.entity.item_type, read.entity.item_id) == was:
+                    del files[key]
+                    files[was] = read
+        return folder._replace(files=files), converted
 
     def _sweep(self, listing: Listing) -> None:
         """Our own leftovers of a write that was interrupted; whoever writes holds the lock, so nobody needs them."""
@@ -367,7 +448,7 @@ class Keeper:
 
     # -- into the journal --------------------------------------------------------------------------------------------
 
-    def _take_in(self, work: _Pass, take: Take) -> tuple[int, int]:
+    def _take_in(self, work: Pass, take: Take) -> tuple[int, int]:
         imported = taken = 0
         self._keep_types()
         for batch in _batches([*((key, "") for key in work.imports), *work.edits.items()], work.folder):
@@ -379,7 +460,9 @@ class Keeper:
         for key in [*work.imports, *work.edits]:
             entity = self._journal.get(*key)
             file = work.folder.files[key]
-            if entity is not None and render_file(*key, entity.value) == file.text.encode():
+            if entity is not None and entity.item_type == "plan":
+                self._look_at_steps(entity)
+            if entity is not None and self.render(entity) == file.text.encode():
                 work.settle(file.path, key, entity, file.stat, file.digest)
         return imported, taken
 
@@ -390,7 +473,7 @@ class Keeper:
             self.mode = msgspec.structs.replace(self.mode, types=names)
             write_mode(self._journal.layout.root, self._journal.files, msgspec.structs.replace(stored, types=names))
 
-    def _take_batch(self, batch: list[tuple[Key, str]], work: _Pass, take: Take) -> tuple[int, int]:
+    def _take_batch(self, batch: list[tuple[Key, str]], work: Pass, take: Take) -> tuple[int, int]:
         counts = [0, 0]
 
         def write(transaction: Transaction) -> None:
@@ -400,27 +483,84 @@ class Keeper:
                 if held is not None and held.deleted and (key in work.ours or take == "journal"):
                     work.parks.append(key)  # the tombstone is the proof; that the entity is not listed is none
                 elif held is None or (held.deleted and take == "files"):
-                    transaction.put(*key, file.entity.payload, action="import", summary=f"v1: {file.path}")
-                    counts[0] += 1
+                    if self._put(transaction, key, file, "import", take=take, was=work.converted.get(key)):
+                        counts[0] += 1
+                    else:
+                        work.note("conflict", file.path, "changed in the journal while it was taken in")
                 elif held.deleted:
                     work.note("deleted", file.path, "deleted in the journal, changed in the folder")
-                elif held.version == expected:
-                    transaction.put(
-                        *key, file.entity.payload, action="external_edit", summary=f"v1: {file.path} edited"
-                    )
+                elif self._version_in(transaction, held) == expected:
+                    self._put(transaction, key, file, "external_edit", take=take)
                     counts[1] += 1
-                elif render_file(*key, held.value) != file.text.encode():
+                elif self.render(held) != file.text.encode():
                     work.note("conflict", file.path, "changed in the journal while it was taken in")
 
         self._journal.mutate(write, self._writer, project=False)
         return counts[0], counts[1]
 
+    def _version_in(self, transaction: Transaction, held: Entity) -> str:
+        if held.item_type == "plan":
+            self._look_at_steps(held)
+        return self.version_of(transaction.get(held.item_type, held.item_id))
+
+    def _put(
+        self, transaction: Transaction, key: Key, file: V1File, action: str, *, take: Take, was: Key | None = None
+    ) -> bool:  # fmt: skip
+        """Write what a file says: its entity with the steps in it. Steps that were in it, and are not, are deleted. False where what it
+        ``was`` is gone, or another by now.
+        """
+        summary = f"v1: {file.path}" if action == "import" else f"v1: {file.path} edited"
+        if was is not None:
+            before = transaction.get(*was)
+            if before is None or before.deleted or self.render(before) != file.text.encode():
+                return False
+            transaction.delete(*was, summary=f"v1: {file.path} is now {key[1]}")
+        elif action == "import" and transaction.get(*key) is None:
+            self._put_history(transaction, key, self._history.before(file))
+        transaction.put(*key, file.entity.payload, action=action, summary=summary)
+        for part in file.entity.parts:
+            held = transaction.get("step", part.item_id)
+            if part.item_id in self._apart or (held is not None and held.value.get("plan", key[1]) != key[1]):
+                continue  # it has a file of its own, or stands in that of another plan
+            if (
+                held is None
+                or (held.deleted and action == "external_edit")
+                or (not held.deleted and held.value != part.payload)
+            ):
+                transaction.put("step", part.item_id, part.payload, action=action, summary=summary)
+        if action == "external_edit" and take != "files":
+            named = {part.item_id for part in file.entity.parts}
+            for item_id in sorted(self._parts.get(key[1], {}).keys() - named):
+                transaction.delete("step", item_id, summary=f"v1: not in {file.path} any more")
+        return True
+
+    def _take_deleted(self, folder: V1Folder) -> None:
+        """What the history says was there and was deleted: it is deleted here too, and what it was is kept."""
+        ended = self._history.ended(folder)
+        for start in range(0, len(ended), _BATCH):
+            batch = ended[start : start + _BATCH]
+
+            def write(transaction: Transaction, batch: list[Ended] = batch) -> None:
+                for one in batch:
+                    if transaction.get(*one.key) is None:
+                        self._put_history(transaction, one.key, one.versions)
+                        transaction.delete(*one.key, summary=one.summary)
+
+            self._journal.mutate(write, self._writer, project=False)
+        if ended:
+            self._journal.project()
+
+    def _put_history(self, transaction: Transaction, key: Key, versions: list[Version]) -> None:
+        for version in versions:
+            transaction.put(*key, version.payload, action="import", summary=version.summary)
+            self._history_count += 1
+
     # -- into the folder ---------------------------------------------------------------------------------------------
 
-    def _write(self, key: Key, work: _Pass) -> bool:
+    def _write(self, key: Key, work: Pass) -> bool:
         entity, path = work.live[key], work.writes[key]
         target = os.path.join(self.mode.source, path)
-        data = render_file(*key, entity.value)
+        data = self.render(entity)
         if self._is_in_the_way(key, work):
             return False
         before = _stat_of(target)
@@ -434,7 +574,7 @@ class Keeper:
             work.settle(path, key, entity, after, sha256(data))
         return True
 
-    def _is_in_the_way(self, key: Key, work: _Pass) -> bool:
+    def _is_in_the_way(self, key: Key, work: Pass) -> bool:
         """Whether an entity's file may not be written; why is noted."""
         path = work.writes[key]
         file = work.folder.files.get(key)
@@ -448,7 +588,7 @@ class Keeper:
             work.note("conflict", path, why)
         return bool(why)
 
-    def _park(self, key: Key, work: _Pass) -> bool:
+    def _park(self, key: Key, work: Pass) -> bool:
         """The file of an entity that the journal deleted: kept aside, then taken out of the folder."""
         file = work.folder.files[key]
         target = os.path.join(self.mode.source, file.path)
@@ -485,19 +625,19 @@ class Keeper:
 
     # -- what was seen -----------------------------------------------------------------------------------------------
 
-    def _read_seen(self) -> _SeenFile:
-        nothing = _SeenFile(self.mode.source, {}, {})
+    def _read_seen(self) -> SeenFile:
+        nothing = SeenFile(self.mode.source, {}, {})
         try:
-            found = msgspec.json.decode(read_plain(self._places.seen, _STATE_BYTES_MAX), type=_SeenFile)
+            found = msgspec.json.decode(read_plain(self._places.seen, _STATE_BYTES_MAX), type=SeenFile)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return nothing  # derived: every file is read again
         return found if found.source == _text_of(self.mode.source) else nothing
 
-    def _remember(self, work: _Pass, before: Listing, *, is_done: bool) -> None:
+    def _remember(self, work: Pass, before: Listing, *, is_done: bool) -> None:
         """``before`` is the listing from before anything was read: what changed since is looked at in the next pass."""
         self._journal.refresh()
         now_ns = self._journal.clock.now_ms() * 1_000_000
-        files: dict[str, _Seen] = {}
+        files: dict[str, Seen] = {}
         for path in list_folder(self.mode.source).candidates:
             one = work.settled.get(path) or work.last_of(path)
             known = one.stat if path in work.settled else before.candidates.get(path, (0, 0, 0))
@@ -507,152 +647,19 @@ class Keeper:
         there = {(one.item_type, one.item_id) for one in files.values()}
         missing = tuple(sorted(key for key in work.missing if key not in there))
         ends = self._ends() if is_done else {"": 0}  # no journal's: the next pass looks again
-        data = msgspec.json.encode(_SeenFile(_text_of(self.mode.source), ends, files, missing))
+        data = msgspec.json.encode(SeenFile(_text_of(self.mode.source), ends, files, missing))
         write_atomic(self._journal.files, self._places.seen, data, durable=False)
 
 
-class _Pass:
-    """What one pass finds out before it changes anything."""
-
-    def __init__(
-        self, folder: V1Folder, listing: Listing, seen: _SeenFile, folders: Mapping[str, str],
-        is_held_since: Callable[[Entity, bytes, str], bool],
-    ) -> None:  # fmt: skip
-        self.folder = folder
-        self.stats = listing.candidates
-        self.bad = {one.path: one.kind for one in folder.findings if one.kind in ("unreadable", "refused")}
-        self.seen = seen.files
-        self.missing: set[Key] = set()  # whose files were here and are not
-        self.imports: list[Key] = []
-        self.edits: dict[Key, str] = {}  # the version that is expected to be the entity's
-        self.writes: dict[Key, str] = {}
-        self.parks: list[Key] = []
-        self.asides: set[Key] = set()
-        self.ours: set[Key] = set()  # files as they were when the journal had their entity
-        self.live: dict[Key, Entity] = {}
-        self.settled: dict[str, _Seen] = {}
-        self.findings: list[Finding] = list(folder.findings)
-        several = sorted((one for one in seen.files.values() if one.item_id), key=lambda one: bool(one.version))
-        self._was_here = {(one.item_type, one.item_id): one for one in several}
-        self._keys = {file.path: key for key, file in folder.files.items()}
-        self._was_missing = frozenset(seen.missing)
-        self._is_first = not seen.ends
-        self._folders = folders
-        self._is_held_since = is_held_since
-
-    def note(self, kind: Literal["conflict", "edited", "missing", "deleted"], path: str, why: str) -> None:
-        self.findings.append(Finding(kind, path, why))
-
-    def settle(self, path: str, key: Key, entity: Entity, status: Stat, digest: bytes) -> None:
-        origin = entity.value.get("v1")
-        named = origin if isinstance(origin, dict) else {"type": key[0], "id": key[1]}
-        name, old_id = type_name(str(named.get("type"))), str(named.get("id"))
-        self.settled[path] = _Seen(status, *key, entity.version, digest.hex(), name, old_id)
-
-    def kept(self, imported: int, taken_in: int, written: int, parked: int) -> Kept:
-        count = len({(one.item_type, one.item_id) for one in self.settled.values()})
-        return Kept(self.folder, count, imported, taken_in, written, parked, self.findings)
-
-    def judge(
-        self, key: Key, file: V1File | None, entity: Entity | None, *, take: Take, heal: bool, mode: Mode
-    ) -> None:
-        if entity is not None:
-            self.live[key] = entity
-        if entity is None and file is not None:
-            self._judge_file(key, file)
-        elif entity is not None and file is None:
-            self._judge_missing(key, entity, heal=heal or take == "journal")
-        elif entity is not None and file is not None:
-            self._judge_both(key, file, entity, take=take, mode=mode)
-
-    def _judge_file(self, key: Key, file: V1File) -> None:
-        seen = self._last_seen(key, file)
-        self.imports.append(key)  # the journal's own answer says whether it is new, deleted, or there after all
-        if seen is not None and (seen.item_type, seen.item_id) == key and seen.digest == file.digest.hex():
-            self.ours.add(key)
-
-    def _judge_missing(self, key: Key, entity: Entity, *, heal: bool) -> None:
-        path = self.path_of(entity)
-        was_here = key in self._was_here or key in self._was_missing
-        if path in self.bad:  # reported as such; what cannot be read is put right only where the journal counts
-            if heal and self.bad[path] == "unreadable" and path in self.stats:
-                self.writes[key] = path
-                self.asides.add(key)
-            elif was_here:
-                self.missing.add(key)
-            return
-        if self._is_first and isinstance(entity.value.get("v1"), dict):
-            was_here = True  # it was taken in from a folder, and nothing tells that it was another one
-        if heal or not was_here:
-            self.writes[key] = path
-        else:
-            self.note("missing", path, "the file is gone; the journal has the entity")
-        if was_here:
-            self.missing.add(key)  # until it is there again
-
-    def _judge_both(self, key: Key, file: V1File, entity: Entity, *, take: Take, mode: Mode) -> None:
-        wanted, text = render_file(*key, entity.value), file.text.encode()
-        if wanted == text:
-            self.settle(file.path, key, entity, file.stat, file.digest)
-            return
-        seen = self._last_seen(key, file)
-        origin = entity.value.get("v1")
-        base = origin.get("text") if isinstance(origin, dict) else None
-        if seen is not None:
-            is_known = seen.digest == file.digest.hex() or (
-                seen.version != entity.version and self._is_held_since(entity, text, seen.version)
-            )
-            has_only_file_moved = seen.version == entity.version
-        else:
-            is_known = base == file.text
-            has_only_file_moved = isinstance(base, str) and wanted == base.encode()
-        if is_known:
-            self.writes[key] = file.path  # the journal had it, and went on
-        elif mode == "primary" and take != "files":
-            if take == "journal":
-                self.writes[key] = file.path
-                self.asides.add(key)
-            else:
-                self.note("edited", file.path, "changed in the folder; in primary the journal counts")
-        elif has_only_file_moved or take == "files":
-            self.edits[key] = entity.version
-        elif take == "journal":
-            self.writes[key] = file.path
-            self.asides.add(key)
-        else:
-            self.note("conflict", file.path, "changed in the folder and in the journal")
-
-    def _last_seen(self, key: Key, file: V1File) -> _Seen | None:
-        """How the entity's file was when it was last seen to hold a version, wherever it lay; None where it never was."""
-        here = self.seen.get(file.path)
-        found = here if here is not None and here.digest == file.digest.hex() else self._was_here.get(key)
-        return found if found is not None and found.version else None
-
-    def last_of(self, path: str) -> _Seen:
-        """What is to be remembered of a file that holds no version that the journal has."""
-        seen = self.seen.get(path)
-        if seen is not None and seen.version:
-            return seen
-        if seen is not None and path not in self._keys:
-            return seen
-        return _Seen((0, 0, 0), *self._keys.get(path, ("", "")), "", "")
-
-    def path_of(self, entity: Entity) -> str:
-        origin = entity.value.get("v1")
-        path = origin.get("path") if isinstance(origin, dict) else None
-        if isinstance(path, str):
-            return path
-        folder = self._folders.get(entity.item_type, _plural(entity.item_type))
-        return f"{folder}/{entity.item_id}.json" if folder else f"{entity.item_id}.json"
-
-
-def _version(entity: Entity | None) -> str:
-    return "" if entity is None else entity.version
-
-
-def _plural(name: str) -> str:
-    plain = name.removeprefix(FOREIGN_PREFIX)
-    return f"{plain[:-1]}ies" if plain.endswith("y") else f"{plain}s"
+def _labels(live: Mapping[Key, Entity]) -> dict[str, str]:
+    """The labels that entities have from where they were taken in, with their ids."""
+    found: dict[str, str] = {}
+    for key in sorted(live, reverse=True):
+        origin = live[key].value.get("v1")
+        label = origin.get("label") if isinstance(origin, dict) else None
+        if isinstance(label, str):
+            found[label] = key[1]
+    return found
 
 
 def _batches(items: list[tuple[Key, str]], folder: V1Folder) -> Iterator[list[tuple[Key, str]]]:

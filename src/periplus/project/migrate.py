@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from periplus.project.project import Project
 
 Progress = Callable[[int, int], None]
-_DONE: Final = frozenset({"imported", "taken_in", "written", "parked"})
+_DONE: Final = frozenset({"imported", "taken_in", "written", "parked", "history"})
 _PROBLEMS: Final = frozenset({"duplicate", "unreadable", "refused", "conflict", "edited", "missing", "deleted"})
 
 
@@ -234,6 +234,7 @@ def _counts(kept: Kept, log: LogCounts) -> dict[str, int]:
         "taken_in": kept.taken_in,
         "written": kept.written,
         "parked": kept.parked,
+        "history": kept.history,
         "conflicts": kinds["conflict"] + kinds["edited"] + kinds["deleted"],
         "missing": kinds["missing"],
         "log_lines": log.lines,
