@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import Shell
+from periplus.base.canonical import canonical
+from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
 from periplus.interop.v1 import parse_file, part_ids, read_entity, render_file
 from periplus.journal import Writer
-from periplus.memory import memory_types
+from periplus.memory import MEMORY_TYPES, memory_types
 from periplus.memory.claims import holds
 from periplus.memory.plans import NewStep
 from periplus.project import Project
@@ -260,6 +262,9 @@ def test_both_sides_changed_a_plan(older, store):
         ("elsewhere/x.json", {"id": "A-1", "type": "decision", "text": "c", "status": "deferred"}, "decision", "deferred"),
         ("decisions/x.json", {"text": "a", "status": "approved", "related_paths": []}, "decision", "accepted"),
         ("plans/x.json", {"text": "a", "status": "In Progress"}, "plan", "doing"),
+        ("claims/x.json", {"scope": "src/**", "status": "active", "plan_id": "pln#5", "expires_at": LATER}, "claim", "held"),
+        ("coordination/inbox/messages/x.json", {"body": "c", "requires_ack": True, "status": "pending"}, "message", "sent"),
+        ("candidates/x.json", {"type": "decision", "payload": {"text": "c"}, "status": "pending"}, "candidate", "pending"),
         ("plans/x.json", {"text": "a", "status": "parked"}, "v1_plan", None),
         ("sessions/x.json", {"id": "ses_1", "text": "a", "type": "review"}, "v1_review", None),
     ],
@@ -307,6 +312,65 @@ ELEMENTS = st.lists(
     | st.sampled_from(["just a text", 4, None, [], {"n": 1}]),
     max_size=5,
 )  # fmt: skip
+
+
+KEYS = st.sampled_from(
+    "id text title body narrative status state outcome active priority tags related_paths scope scopes files agent author from to recipient holder plan_id"
+    " depends_on steps expires_at created_at updated_at requires_ack thread_id ref short_label type severity periplus_state periplus_about fields v1".split()
+)
+LEAVES = st.none() | st.booleans() | st.integers(-1, 2**60) | st.floats() | st.sampled_from(
+    ["", "a", "ü", "\ud800", "src/a.py", "src/{a,b}/", "pln#1", "pln_1", "active", "approved", "in_progress", "done", "held", "trap", "low", AT, LATER]
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
+)
+FOLDERS = [
+    "decisions",
+    "instructions",
+    "plans",
+    "steps",
+    "claims",
+    "handoffs",
+    "inbox/ada",
+    "inbox",
+    "candidates",
+    "runtime",
+    "sessions",
+]
+
+
+@pytest.mark.slow
+@given(
+    st.dictionaries(KEYS, VALUES, max_size=9),
+    st.sampled_from(FOLDERS),
+    st.sampled_from(["done", "held", "accepted", "read", "closed"]),
+)
+@settings(max_examples=600, deadline=None)
+def test_whatever_it_says_it_comes_back(document, folder, state):
+    data = json.dumps(document).encode()
+    path = f"{folder}/x.json"
+    try:
+        one = read_entity(
+            *parse_file(data),
+            path,
+            TYPES,
+            allow_secrets=True,
+            names={"pln#1": "pln_0000000000000001"},
+            present=(),
+            now_ms=1_800_000_000_000,
+        )
+    except PeriplusError:
+        return
+    payload = json.loads(canonical(one.payload))
+    held = {part.item_id: part.payload for part in one.parts}
+    assert render_file(one.item_type, one.item_id, payload, held) == data
+    if one.item_type in TYPES and state in MEMORY_TYPES[one.item_type].transitions:
+        changed = render_file(one.item_type, one.item_id, payload | {"state": state}, held)
+        again = read_entity(*parse_file(changed), path, TYPES, allow_secrets=True)
+        assert again.payload["state"] == state
+        before, after = json.loads(data), json.loads(changed)
+        differ = {key for key in before.keys() | after.keys() if repr(before.get(key)) != repr(after.get(key))}
+        assert differ <= {"state", "status", "outcome", "active", "periplus_state"}
 
 
 @pytest.mark.slow
@@ -520,6 +584,8 @@ def segments(older):
         + record(6, "delete", "trap", "trp_gone0001")
         + record(7, "create", "note", "rtn_leak0001", {"id": "rtn_leak0001", "text": f"use {SECRET}"})
         + record(8, "delete", "runtime_note", "rtn_leak0001")
+        + record(9, "update", "decision", "dec_00000002", agent="\ud800")
+        + record(10, ["delete"], {}, 7)
         + '{"v": 2, "seq": 9, "ts'
     )
     return older
@@ -530,7 +596,7 @@ def test_segments_are_read_as_history(tmp_path, segments, store):
     done = to(store, "dual", segments)
     assert contents(segments) == before
     assert (done.counts["entities"], done.counts["refused"], done.counts["history"]) == (len(FILES), 0, 3)
-    assert (done.counts["log_lines"], done.counts["log_torn"], done.counts["orphan_events"]) == (9, 1, 0)
+    assert (done.counts["log_lines"], done.counts["log_torn"], done.counts["orphan_events"]) == (11, 1, 1)
     found = all_of(store)
     assert (found["Hash with argon2"].rev, found["Passkeys for the login"].rev) == (2, 2)
     assert "Bcrypt cuts at 72 bytes" not in found

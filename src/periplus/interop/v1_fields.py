@@ -70,7 +70,7 @@ _SOURCES: Final[dict[str, tuple[str, ...]]] = _FIRST | {
     "sender": ("sender", "from", "author", "agent"),
     "thread": ("thread", "thread_id"),
     "needs_answer": ("needs_answer", "requires_ack"),
-    "depends_on": ("depends_on", "dependsOn", "dependencies"),
+    "depends_on": ("depends_on", "dependsOn", "dependencies", "blocked_by", "after"),
 }
 _OF_KIND: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("decision", "state"): ("state", "status", "outcome"),
@@ -96,6 +96,7 @@ _OF_KIND: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     },
 }  # fmt: skip
 _PROPOSED_KEYS: Final = (*TYPE_KEYS, "candidate_type", "target_type", "kind")
+_NOBODY: Final = "unknown"
 _AT: Final = {"created": "created_at", "updated": "updated_at", "expires": "expires_at", "state": "status"}
 _MS_MIN, _MS_MAX = 10**11, 10**14  # an epoch in milliseconds; seconds are a thousand times smaller
 _PATH_LIKE: Final = re.compile(r"[^\s:]*(?:[/*]|\.\w{1,10}$)[^\s:]*")
@@ -423,8 +424,10 @@ def _set_defaults(document: dict[str, Any], values: dict[str, JSONValue], frame:
     elif frame.name == "message":
         values.setdefault("created", stamp(document))
         parts = frame.path.split("/")
-        if len(parts) > 2 and type_name(parts[-3]) == "inbox":
+        if len(parts) > 2 and type_name(parts[-3]) == "inbox" and type_name(parts[-2]) not in BY_NAME:
             values.setdefault("recipient", parts[-2])
+        values.setdefault("recipient", _NOBODY)
+        values.setdefault("sender", _NOBODY)
     plan = frame.id_of(carry(document.get("plan_id")), "plan") if frame.name in _PART_OF_PLAN else ""
     if plan:
         values.setdefault("relations", [{"kind": "part_of", "target": plan}])
@@ -436,7 +439,11 @@ def _set_candidate(document: dict[str, Any], values: dict[str, JSONValue], frame
     proposed = next((one for one in stated if one is not None and one.name != "candidate"), BY_NAME["note"])
     inner = Frame(proposed.name, proposed.item_type, frame.path, frame.old_id, names=frame.names, used=frame.used)
     hidden = frozenset(_keys_of(inner, "state"))
-    read = read_fields({key: value for key, value in document.items() if key not in hidden}, inner)
+    nested = next(
+        (one for key in ("payload", "proposal") if isinstance(one := document.get(key), dict) and has_text(one)),
+        document,
+    )
+    read = read_fields({key: value for key, value in nested.items() if key not in hidden}, inner)
     values |= {
         "item_type": proposed.item_type, "payload": {"v": 1, **read.values}, "source_store": "v1", "source_lineage": "v1",
         "item_id": frame.old_id, "version": derived_id("v1", "candidate", frame.old_id), "rev": 1,
@@ -449,8 +456,8 @@ def _set_claim(values: dict[str, JSONValue], frame: Frame) -> None:
     if isinstance(scopes, list):
         values.setdefault("text", ", ".join(map(str, scopes)))
         values.setdefault("about", [{"kind": "path", "ref": scope} for scope in scopes[: LIST_LENGTHS["about"]]])
-    if "holder" in values:
-        values.setdefault("holder_id", taken_in_from(str(values["holder"])))
+    values.setdefault("holder", values.get("author") or _NOBODY)
+    values.setdefault("holder_id", taken_in_from(str(values["holder"])))
     began = parse_ms(str(values.get("created", "")))
     values.setdefault("expires", format_ms((began or 0) + TTL_S * 1000))
     ends = parse_ms(str(values["expires"]))

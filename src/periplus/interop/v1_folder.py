@@ -358,8 +358,13 @@ def _was(line: bytes) -> Was | None:
     is_end = action in _ENDS
     if type(seq) is not int or not isinstance(action, str) or not (is_end or isinstance(payload, dict)):
         return None
-    said = [event[key] if isinstance(event.get(key), str) else "" for key in ("ts", "agent")]
-    return Was(seq, said[0][:40], said[1][:60], action[:40], "" if is_end else dump(payload, Style()))
+    ts, agent = (event[key] if isinstance(event.get(key), str) else "" for key in ("ts", "agent"))
+    return Was(seq, _short(ts), _short(agent), _short(action), "" if is_end else dump(payload, Style()))
+
+
+def _short(text: str) -> str:
+    """The beginning of a text that may hold half characters."""
+    return text[:60].encode("utf-8", "replace").decode()
 
 
 def _event(line: bytes) -> _Event | None:
