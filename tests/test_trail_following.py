@@ -146,7 +146,7 @@ def test_an_import_that_takes_long_is_repeated_seldom(tmp_path):
 
 def test_a_file_that_shrank_or_was_written_anew_is_begun_anew(project, tmp_path):
     path = tmp_path / "s.jsonl"
-    path.write_text(record(1, "one") + record(2, "two"))
+    path.write_text(record(1, "mend the login") + record(2, "two"))
 
     def rewrite():
         other = tmp_path / "new"
@@ -158,7 +158,7 @@ def test_a_file_that_shrank_or_was_written_anew_is_begun_anew(project, tmp_path)
 
     found = list(follow(project, [path], Turns({5: rewrite, 40: shrink}, 80)))
     assert [prompts(one.trails[0]) for one in found] == [2, 3, 1]
-    assert [one.trails[0].entity.value["title"] for one in found] == ["one", "first", "late"]
+    assert [one.trails[0].entity.value["title"] for one in found] == ["mend the login", "first", "late"]
 
 
 def test_a_bad_file_is_told_once_and_read_when_it_is_better(project, tmp_path):

@@ -324,6 +324,10 @@ class Index(BeforeFloors):
 
     def ids_named(self, name: str) -> list[tuple[str, str]]:
         """``(type, id)`` of the entities that have this name beside their id."""
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            return []  # half a character is in no name
         return self._indexer.named(self.db, name)
 
     def names_of(self, entity: Entity) -> list[str]:
