@@ -15,7 +15,7 @@ from periplus.agent.episodes import Fed
 from periplus.agent.hooks import SEAMS
 from periplus.agent.models.scripted import answer, call
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "agent"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent"
 LOOP, HOOKS = (DOCS / "loop.md").read_text(), (DOCS / "hooks.md").read_text()
 
 
@@ -34,7 +34,7 @@ def test_the_session_of_ten_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work").mkdir()
     values = {}
-    exec(compile(block(LOOP), "docs/agent/loop.md", "exec"), values)
+    exec(compile(block(LOOP), "docs/guides/agent/loop.md", "exec"), values)
     values["host"].close()
     assert capsys.readouterr().out == "done · The engine is oiled.\n['ok']\n"
     assert (tmp_path / "work" / "oil.txt").read_text() == "oil\n"
@@ -43,7 +43,7 @@ def test_the_session_of_ten_lines(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_the_hook_of_the_page(tmp_path):
     values = {}
-    exec(compile(block(HOOKS), "docs/agent/hooks.md", "exec"), values)
+    exec(compile(block(HOOKS), "docs/guides/agent/hooks.md", "exec"), values)
     check_hook(values["House"])
     script = [
         answer("", call("write", path="vendor/x", content="x"), call("read", path="a")),

@@ -657,7 +657,7 @@ def user(text, place, **environment):
 
 
 def test_the_settings_of_the_page_are_right(tmp_path):
-    page = (Path(__file__).parents[1] / "docs" / "agent" / "servers.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guides" / "agent" / "servers.md").read_text()
     settings = user(page.partition("```toml\n")[2].partition("```")[0], tmp_path)
     keys = {"key:hub": "k", "NODE_OPTIONS": "--x"}
     found = configured(settings.servers, Configured(), own_lookup=keys.get, lent=lambda _: None)

@@ -1,4 +1,4 @@
-"""The adapter of docs/agent/models.md is run: alone, under the suite of every client, and as the model of a session over a store."""
+"""The adapter of docs/guides/agent/models.md is run: alone, under the suite of every client, and as the model of a session over a store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from periplus.agent.models.opening import PROVIDERS
 from periplus.agent.tools.websearch import SearchService
 from periplus.project import Project
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "models.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "models.md").read_text()
 ADAPTER, SESSION = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 WRITES = {"id": "c1", "name": "write", "arguments": json.dumps({"path": "oil.txt", "content": "oil\n"})}
 
@@ -52,7 +52,7 @@ def house():
 
 def client(house):
     values = {}
-    exec(compile(ADAPTER, "docs/agent/models.md", "exec"), values)
+    exec(compile(ADAPTER, "docs/guides/agent/models.md", "exec"), values)
     return values["HouseClient"](f"http://127.0.0.1:{house.server_port}/answer")
 
 
@@ -94,7 +94,7 @@ def test_the_session_of_the_page(house, tmp_path, monkeypatch, capsys):
     Project.init("work")
     house.answers = [(503, b""), (200, {"calls": [WRITES]}), (200, {"text": "Oiled."})]
     exec(
-        compile(ADAPTER + SESSION, "docs/agent/models.md", "exec"),
+        compile(ADAPTER + SESSION, "docs/guides/agent/models.md", "exec"),
         {"url": f"http://127.0.0.1:{house.server_port}/answer"},
     )
     assert capsys.readouterr().out == "done\n"

@@ -706,7 +706,7 @@ def test_a_program_that_is_cancelled_while_it_is_started_is_not_waited_for(tmp_p
 
 # -- the page ---------------------------------------------------------------------------------------------------------------
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "plugins.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "plugins.md").read_text()
 
 
 def blocks(language):

@@ -31,7 +31,7 @@ LAYERS = [
 
 
 class Escape(NamedTuple):
-    """``but``: the layers that are known not to keep it; see docs/agent/sandbox.md."""
+    """``but``: the layers that are known not to keep it; see docs/guides/agent/sandbox.md."""
 
     name: str
     command: str

@@ -397,7 +397,7 @@ def test_a_skill_that_only_a_person_names_is_not_offered(place):
 
 
 def test_the_skill_of_the_page_is_one():
-    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "skills.md").read_text()
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "skills.md").read_text()
     text = re.search(r"```markdown\n(.*?)```", page, re.DOTALL)[1]
     skill = read_skill(text.encode(), "/x", "skills/release", "user")
     assert (skill.name, skill.metadata, skill.held, skill.notes) == ("release", {"author": "ada"}, (), ())

@@ -837,7 +837,7 @@ def test_the_foot_says_who_is_at_work():
 
 
 def test_the_page_names_every_argument():
-    page = (Path(__file__).parents[1] / "docs" / "agent" / "subagents.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guides" / "agent" / "subagents.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page.replace("`read-only`", "read-only"), re.MULTILINE))
     assert list(rows) == ["task", "mode", "paths", "budget_tokens", "max_steps", "deadline_s", "idle_s"]
     assert {*rows, "name"} == {one.name for one in _PARAMETERS}

@@ -141,9 +141,9 @@ def test_survival_is_told_as_it_is_defined():
 
 
 def test_the_page_shows_what_is_so(capsys):
-    """The example of docs/agent/tape.md runs, and its table is that of the code."""
-    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "tape.md").read_text()
-    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/agent/tape.md", "exec"), {})
+    """The example of docs/guides/agent/tape.md runs, and its table is that of the code."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "tape.md").read_text()
+    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/guides/agent/tape.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["2 0", "4 1000000"]
     assert lines[2].startswith("3 ")
@@ -152,7 +152,7 @@ def test_the_page_shows_what_is_so(capsys):
 
 
 def test_what_the_page_shows_is_what_is_sent():
-    page = (Path(__file__).resolve().parents[1] / "docs" / "agent" / "tape.md").read_text()
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "tape.md").read_text()
     shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)[1:3]
     text = b"FIRST = 3000\n\n\ndef free(taken):\n    port = FIRST\n    while port in taken:\n        port += 1\n    return port\n"
     facts = (Fact(name="time", text="2026-11-21 20:43 UTC"), Fact(name="git", text="main, clean"))

@@ -1,4 +1,4 @@
-"""What docs/agent/tools.md and sandbox.md show is run, and their tables are those of the code."""
+"""What docs/guides/agent/tools.md and sandbox.md show is run, and their tables are those of the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent_tools_support import PATH
 from periplus.agent.sandbox import find_sandbox
 from periplus.agent.tools import HostParts, open_host
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "agent"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent"
 TOOLS, SANDBOX = (DOCS / "tools.md").read_text(), (DOCS / "sandbox.md").read_text()
 
 
@@ -20,14 +20,14 @@ def blocks(page, language="python"):
 def test_the_host_of_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work").mkdir()
-    exec(compile(blocks(TOOLS)[0], "docs/agent/tools.md", "exec"), {})
+    exec(compile(blocks(TOOLS)[0], "docs/guides/agent/tools.md", "exec"), {})
     assert capsys.readouterr().out == blocks(TOOLS, "text")[0]
     assert not (tmp_path / "work" / "engine.py").exists()
 
 
 def test_the_tool_of_the_page(tmp_path):
     values = {}
-    exec(compile(blocks(TOOLS)[1], "docs/agent/tools.md", "exec"), values)
+    exec(compile(blocks(TOOLS)[1], "docs/guides/agent/tools.md", "exec"), values)
     (tmp_path / "work").mkdir()
     parts = HostParts(
         root=str(tmp_path / "work"),
@@ -61,6 +61,6 @@ def test_the_table_names_the_tools_in_their_order(tmp_path):
 
 
 def test_the_sandbox_of_the_page(capsys):
-    exec(compile(blocks(SANDBOX)[0], "docs/agent/sandbox.md", "exec"), {})
+    exec(compile(blocks(SANDBOX)[0], "docs/guides/agent/sandbox.md", "exec"), {})
     found = find_sandbox(PATH)
     assert capsys.readouterr().out == f"{found.layer} - {found.about}\n"

@@ -141,7 +141,8 @@ def test_where_the_files_of_a_rule_cannot_be_found_no_command_runs(tmp_path, mon
 def test_the_page_names_tests_that_there_are():
     root = Path(__file__).parent.parent
     named = re.findall(
-        r"`(tests/\w+\.py)(?:::(\w+))?(?:\[([\w-]+)\])?`", (root / "docs" / "agent" / "security.md").read_text()
+        r"`(tests/\w+\.py)(?:::(\w+))?(?:\[([\w-]+)\])?`",
+        (root / "docs" / "guides" / "agent" / "security.md").read_text(),
     )
     assert len(named) >= 12
     scenarios = "".join(path.read_text() for path in (root / "tests").glob("agent_scenarios_*.py"))

@@ -1,4 +1,4 @@
-"""docs/agents and docs/recipes.md are run: each command of a page, in its order, with what it shows."""
+"""docs/agents and docs/guides/recipes.md are run: each command of a page, in its order, with what it shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGES = [*sorted((ROOT / "docs/agents").glob("*.md")), ROOT / "docs/recipes.md"]
+PAGES = [*sorted((ROOT / "docs/guides/agents").glob("*.md")), ROOT / "docs/guides/recipes.md"]
 ID = re.compile(r"\b(?:clm|con|dec|les|pln|stp|hof|trp|ses)_[0-9a-z]{4,16}\b")
 HOME = "/home/ada"
 

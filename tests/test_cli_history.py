@@ -530,8 +530,8 @@ def test_a_type_that_only_observations_have_can_be_asked_for(sh):
 
 
 def test_the_page_on_history_is_run(tmp_path):
-    """Every command of docs/history.md, in order, prints what the page shows."""
-    page = (Path(__file__).resolve().parents[1] / "docs" / "history.md").read_text()
+    """Every command of docs/guides/history.md, in order, prints what the page shows."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "history.md").read_text()
     (tmp_path / "home").mkdir()
     (tmp_path / "project").mkdir()
     shell = Shell(tmp_path / "project", tmp_path / "home")

@@ -21,7 +21,7 @@ from reflect_support import session
 from support import Stop, StoppingFiles
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGE = ROOT / "docs" / "reflection.md"
+PAGE = ROOT / "docs" / "guides" / "reflection.md"
 FAILED = "ConnectionError: redis refused"
 RULE = "Never write to the global cache in tests."
 FIRST = (
@@ -271,7 +271,7 @@ def test_a_crash_anywhere_leaves_candidates_whole_and_the_next_run_ends_the_work
 
 @pytest.mark.slow
 def test_the_page_is_real(tmp_path):
-    """Each command of docs/reflection.md, in its order, with what it shows."""
+    """Each command of docs/guides/reflection.md, in its order, with what it shows."""
     folder = tmp_path / "engine"
     session(tmp_path / "one.jsonl", *FIRST)
     session(tmp_path / "two.jsonl", *SECOND, name="5e551013")

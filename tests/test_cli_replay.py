@@ -371,7 +371,7 @@ def test_the_page_about_replays_is_real(shell):
     import shlex
     from pathlib import Path
 
-    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guides" / "replay.md").read_text()
     lines = [line[len("$ periplus ") :] for line in page.splitlines() if line.startswith("$ periplus ")]
     assert len(lines) == 4
     found = ""
@@ -385,12 +385,12 @@ def test_the_python_of_the_page_is_real(shell, capsys):
     import re
     from pathlib import Path
 
-    page = (Path(__file__).parents[1] / "docs" / "replay.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guides" / "replay.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
     data = recorded(
         shell, ("FILE_EDIT", "src/a.py", "x", "y", {"outcome": "failed"}), ("FILE_READ", "a.py")
     ).read_bytes()
-    exec(compile(code, "docs/replay.md", "exec"), {"data": data, "read_content": lambda digest: None})
+    exec(compile(code, "docs/guides/replay.md", "exec"), {"data": data, "read_content": lambda digest: None})
     assert capsys.readouterr().out == "same None {'a.py': b'x = 1\\n'}\n"
 
 

@@ -18,7 +18,7 @@ from periplus.journal import Writer
 from periplus.project import Project
 from support import item, settle
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "sync.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "sync.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/contexts.md is run: each command of the page, in its order, with what it shows."""
+"""docs/guides/contexts.md is run: each command of the page, in its order, with what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGE = (ROOT / "docs" / "contexts.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "contexts.md").read_text()
 
 
 def plain(text):

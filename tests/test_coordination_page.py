@@ -1,4 +1,4 @@
-"""docs/coordination.md is run: each command of the page, in its order, with what it shows and the exit codes that it names."""
+"""docs/guides/coordination.md is run: each command of the page, in its order, with what it shows and the exit codes that it names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGE = (ROOT / "docs" / "coordination.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "coordination.md").read_text()
 ID = re.compile(r"\b(?:clm|con|pln|stp|hof|msg)_[0-9a-z]{16}\b")
 CODES = {
     'periplus claim take "src/**/*.py" --as bob': 5,

@@ -382,7 +382,7 @@ def test_a_catastrophic_expression_ends_and_a_huge_value_is_refused():
 
 
 def test_the_page_is_real(tmp_path):
-    page = (Path(__file__).parent.parent / "docs" / "types.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "guides" / "types.md").read_text()
     shell = Shell(tmp_path, tmp_path)
     shell("init")
     declare(os.fspath(tmp_path / ".periplus"), page.partition("```toml\n")[2].partition("```")[0])

@@ -1,4 +1,4 @@
-"""The forty faults of docs/faults.md: what no other test shows, and whether each test that the page names is there."""
+"""The forty faults of docs/internals/faults.md: what no other test shows, and whether each test that the page names is there."""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ def functions_of(file):
 
 
 def test_every_fault_is_on_the_page_and_every_test_that_it_names_exists():
-    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", (DOCS / "faults.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", (DOCS / "internals" / "faults.md").read_text(), re.MULTILINE
+    )
     assert [int(number) for number, *_ in rows] == list(range(1, 41))
     for number, _, _, tests in rows:
         named = NAMED.findall(tests)
@@ -33,7 +35,9 @@ def test_every_fault_is_on_the_page_and_every_test_that_it_names_exists():
 
 @pytest.mark.slow
 def test_every_part_of_the_journal_is_shown_by_tests_that_exist():
-    rows = re.findall(r"^\| ([A-Z`].+?) \| (.+?) \|", (DOCS / "journal-evidence.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([A-Z`].+?) \| (.+?) \|", (DOCS / "internals" / "journal-evidence.md").read_text(), re.MULTILINE
+    )
     assert len(rows) >= 22
     for what, tests in rows:
         named = NAMED.findall(tests)
@@ -46,7 +50,7 @@ def test_the_format_names_whatever_lies_in_a_store():
     listed = (
         (DOCS / "formats" / "journal.md").read_text().partition("## The store's folder\n\n```\n")[2].partition("```")[0]
     )
-    table = (DOCS / "operating.md").read_text().partition("\n## Disk space\n")[2].partition("\n## ")[0]
+    table = (DOCS / "guides" / "operating.md").read_text().partition("\n## Disk space\n")[2].partition("\n## ")[0]
     on_disk = {
         name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(.+?)`", row)
     }
@@ -63,5 +67,5 @@ def test_every_variable_that_a_page_names_is_one_that_a_test_reads():
     """So that the longer form is no word on paper."""
     source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     for page in ("faults.md", "journal-evidence.md"):
-        for name in set(re.findall(r"PERIPLUS_\w+", (DOCS / page).read_text())):
+        for name in set(re.findall(r"PERIPLUS_\w+", (DOCS / "internals" / page).read_text())):
             assert f'"{name}"' in source, f"{page}: nothing reads {name}"

@@ -259,7 +259,7 @@ def test_as_a_person_types_it(tmp_path):
 
 
 def test_the_page_is_real(tmp_path):
-    page = (Path(__file__).parent.parent / "docs" / "markdown.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "guides" / "markdown.md").read_text()
     folder = tmp_path / "shop"
     folder.mkdir()
     shell = Shell(folder, tmp_path)

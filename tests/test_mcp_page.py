@@ -1,4 +1,4 @@
-"""docs/mcp.md is true: its example runs, its configuration starts a server, its table is the catalogue."""
+"""docs/guides/mcp.md is true: its example runs, its configuration starts a server, its table is the catalogue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from periplus.cli.mcp_commands import PORT
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, MODERN_VERSION, PROMPTS, TEMPLATES, TOOLS
 from periplus.server.mcp.lines import MESSAGE_BYTES_MAX
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "mcp.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "mcp.md").read_text()
 
 
 def block(language):

@@ -151,8 +151,12 @@ BEFORE: Final[dict[tuple[str, str, int], Callable[[House], None]]] = {
 }
 
 
+def file_of(page: str) -> Path:
+    return ROOT / "docs" / ("" if page == "guarantees" else "guides") / f"{page}.md"
+
+
 def text_of(page: str) -> str:
-    return (ROOT / "docs" / f"{page}.md").read_text()
+    return file_of(page).read_text()
 
 
 class Run:
@@ -225,11 +229,11 @@ def write_pages(folder: Path) -> None:
                 out = run.house.as_on_page(run(typed))
                 parts.append(f"{typed.who}$ {typed.command}\n{out}")
             text = text.replace(f"```console\n{block}```", "```console\n" + "".join(parts) + "```")
-        (ROOT / "docs" / f"{page}.md").write_text(text)
+        file_of(page).write_text(text)
 
 
 def test_the_defaults_are_those_of_the_page():
-    text = (ROOT / "docs" / "operating.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    text = (ROOT / "docs" / "guides" / "operating.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
     tables = re.split(r"\n\| `\[(\w+)\]` \| default \| meaning \|\n\|---\|---\|---\|\n", text)
     said = {
         table: {

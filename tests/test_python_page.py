@@ -1,4 +1,4 @@
-"""docs/python.md is run: its examples one after the other, in a folder with a file of code; and what the package hands out."""
+"""docs/guides/python.md is run: its examples one after the other, in a folder with a file of code; and what the package hands out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from test_readme import ROOT
 
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "python.md").read_text()
 CODE = "def hash_password(word):\n    return argon2id(word)\n"
 
 

@@ -1,4 +1,4 @@
-"""What docs/recording.md shows is run."""
+"""What docs/guides/recording.md shows is run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cli_support import Shell, make_repository
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recording.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "recording.md").read_text()
 
 
 def block(language, number=0):
@@ -20,7 +20,7 @@ def test_the_python_example_records_and_verifies(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(folder)
     values = {}
-    exec(compile(block("python"), "docs/recording.md", "exec"), values)
+    exec(compile(block("python"), "docs/guides/recording.md", "exec"), values)
     assert values["index"] == 4
     shell = Shell(folder, tmp_path / "home")
     found = shell.json("trail", "list").trails[0]

@@ -129,7 +129,7 @@ def _lines() -> Iterator[str]:
     yield "# Entities"
     yield ""
     yield "Written by `python -m periplus.cli.reference docs/reference` from the table that the program runs on. Projects declare types"
-    yield "of their own beside these: [types of your own](../types.md)."
+    yield "of their own beside these: [types of your own](../guides/types.md)."
     yield ""
     yield "An id is the prefix, `_` and 16 characters (80 random bits in base32); its unique beginning is accepted wherever an id is."
     yield ""

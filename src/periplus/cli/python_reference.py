@@ -40,7 +40,7 @@ def python_reference() -> str:
 def _lines() -> Iterator[str]:
     yield "# The Python API"
     yield ""
-    yield "Written by `python -m periplus.cli.reference docs/reference` from the code; [from Python](../python.md) tells it with examples."
+    yield "Written by `python -m periplus.cli.reference docs/reference` from the code; [from Python](../guides/python.md) tells it with examples."
     for name, how, part in PARTS:
         yield ""
         yield f"## {name}"
