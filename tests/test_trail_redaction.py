@@ -30,8 +30,8 @@ from periplus.trail import (
     verify,
 )
 from periplus.trail.expressions import find_matches
-from periplus.trail.identity import entry_salt
 from periplus.trail.redaction import Wanted, redact_trail
+from periplus.trail.salts import entry_salt
 from periplus.trail.traces import Traces
 from trail_samples import LONG_TEXT, SECRET, golden_trail, headers, sha, steps
 

@@ -109,8 +109,8 @@ class Withholding:
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
         """The texts of a trail that the one which is held of its session withholds, and which were in it."""
         from periplus.trail import TrailReader
-        from periplus.trail.identity import entry_salt
         from periplus.trail.layout import FORM_WITHHELD
+        from periplus.trail.salts import entry_salt
 
         try:
             old = TrailReader(self._objects.get(bytes.fromhex(str(held.value.get("object", "")))))

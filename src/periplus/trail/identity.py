@@ -12,11 +12,9 @@ __all__ = [
     "Identity",
     "commit_entries",
     "committed_header",
-    "entry_salt",
     "identify",
     "leaf_input",
     "ref_offsets",
-    "salting",
     "step_leaves",
     "trail_digest",
     "trail_identity",
@@ -25,7 +23,7 @@ __all__ = [
 import hashlib
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from periplus.base.errors import FormatError
 from periplus.base.speed import (
@@ -41,17 +39,13 @@ from periplus.base.varint import read_uint, uint_bytes
 from periplus.merkle.tree import root_of
 from periplus.trail import layout
 from periplus.trail.bulk import OddError, leaf_inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from periplus.trail.salts import hmac_blocks
 
 _LEAF_PREFIX: Final = b"\x00PPLT"
 _SUBTREE_LEAVES: Final = 1 << 10
 _COMMITTED_AT_ONCE: Final = 256
 _RECEIPT_PREFIX: Final = b"PPLR"
 _DIGEST_PREFIX: Final = b"PPLS/trail/2\x00"
-_HMAC_BLOCK_BYTES: Final = 64
 _HEADS: Final = [_LEAF_PREFIX + bytes((code,)) for code in range(256)]
 _RECEIPT_ENDS: Final = [bytes((meta & layout.OUTCOME_MASK,)) for meta in range(256)]
 _WIRE: Final = [bytes((wire,)) for wire in range(4)]
@@ -136,28 +130,13 @@ def trail_digest(head: bytes, count: int, root: bytes, receipt: bytes, status: i
     return sha256(b"".join((_DIGEST_PREFIX, head, uint_bytes(count), root, receipt, bytes((status,)))))
 
 
-def salting(secret: bytes) -> Callable[[int], bytes]:
-    """The function that gives the salt of entry *i*: HMAC-SHA-256(secret, i as u64)."""
-    inner, outer = _hmac_blocks(secret)
-    return lambda index: sha256(outer + sha256(inner + index.to_bytes(8, "big")))
-
-
-def _hmac_blocks(secret: bytes) -> tuple[bytes, bytes]:
-    key = secret.ljust(_HMAC_BLOCK_BYTES, b"\0")
-    return bytes([byte ^ 0x36 for byte in key]), bytes([byte ^ 0x5C for byte in key])
-
-
-def entry_salt(secret: bytes, index: int) -> bytes:
-    return salting(secret)(index)
-
-
 def commit_entries(data: bytes, start: int, end: int) -> bytes:
     """The commitments of the strings section at ``start … end`` of ``data``, 32 bytes each, in order."""
     is_redacted = data[start] == layout.MODE_REDACTED
     begin = start + 1
     inner = outer = b""
     if not is_redacted:
-        inner, outer = _hmac_blocks(data[begin : begin + layout.SECRET_BYTES])
+        inner, outer = hmac_blocks(data[begin : begin + layout.SECRET_BYTES])
         begin += layout.SECRET_BYTES
     count, begin = read_uint(data, begin, end)
     if not is_redacted:

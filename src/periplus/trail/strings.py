@@ -17,8 +17,8 @@ from periplus.base.errors import FormatError
 from periplus.base.speed import check_entries, record, text_at
 from periplus.base.varint import read_uint
 from periplus.trail import layout
-from periplus.trail.identity import entry_salt
 from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
+from periplus.trail.salts import entry_salt
 
 _ENTRIES_AT_ONCE: Final = 1024
 
