@@ -12,7 +12,7 @@ from periplus.interop import Imported, import_transcript
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import opcode_name
 from periplus.trail.reader import TrailReader
-from periplus.trail.verify import verify
+from periplus.trail.verification import verify
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interop"
 SHARED = Path(__file__).parents[2] / "shared" / "transcripts"

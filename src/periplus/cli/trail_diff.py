@@ -217,7 +217,7 @@ def _emit(
     from periplus.cli.trail_schemas import DiffFieldOut, DiffLineOut, TrailDiffOut
     from periplus.trail.diff import lines_of
     from periplus.trail.display import View
-    from periplus.trail.listing import plain_step, plain_value
+    from periplus.trail.step_listing import plain_step, plain_value
 
     view = View()
 

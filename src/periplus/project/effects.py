@@ -16,7 +16,7 @@ from periplus.trail.effects import Effects, judge_effects
 from periplus.trail.gittree import TreeEntry, git_algorithm, tree_id
 from periplus.trail.model import Digest
 from periplus.trail.parts import open_parts
-from periplus.trail.verify import ObjectReader
+from periplus.trail.verification import ObjectReader
 
 _EXPECTED_MAX: Final = 10_000
 

@@ -3,7 +3,6 @@
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.codec import encode
 from periplus.trail.identity import Identity
-from periplus.trail.listing import FORMS, Form, listing, visible
 from periplus.trail.model import (
     OUTCOMES,
     STATUSES,
@@ -22,12 +21,13 @@ from periplus.trail.opcodes import BY_CODE, BY_NAME, OPCODES, Opcode, Operand, O
 from periplus.trail.parts import Parts, concat, is_concatenation, open_parts
 from periplus.trail.prove import Opening, StepProof, holds, step_proof
 from periplus.trail.reader import TrailReader
+from periplus.trail.recovery import Salvage, salvage
 from periplus.trail.redact import withhold
-from periplus.trail.salvage import Salvage, salvage
 from periplus.trail.selection import Selection, Sieve
 from periplus.trail.signing import sign, sign_with
 from periplus.trail.step_file import StepVerdict, is_step_proof, pack_step_proof, verify_step_proof
-from periplus.trail.verify import Check, ObjectReader, Report, Verdict, verify
+from periplus.trail.step_listing import FORMS, Form, listing, visible
+from periplus.trail.verification import Check, ObjectReader, Report, Verdict, verify
 
 __all__ = [
     "BY_CODE",

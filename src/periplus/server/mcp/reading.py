@@ -304,8 +304,8 @@ def step_entries(project: Project, reader: Any, begin: int, budget: int, *, whol
 
     from periplus.base.errors import PeriplusError
     from periplus.trail.display import View
-    from periplus.trail.listing import listing, step_lines
     from periplus.trail.selection import Selection, Sieve
+    from periplus.trail.step_listing import listing, step_lines
 
     def read(digest: bytes) -> bytes | None:
         try:
