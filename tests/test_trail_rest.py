@@ -198,11 +198,11 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path):
     script = """
 import sys
 from periplus.base.errors import FormatError
-from periplus.trail import rest
+from periplus.trail.rest import unpack
 before = peak_bytes()
 for path in sys.argv[1:]:
     try:
-        rest.unpack(open(path, "rb").read())
+        unpack(open(path, "rb").read())
     except FormatError as error:
         print(type(error).__name__)
 assert peak_bytes() - before < 64 << 20, peak_bytes() - before
