@@ -34,6 +34,7 @@ from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context import record
 from periplus.context.ancestry import is_ancestor
+from periplus.context.chunks import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
 from periplus.context.entry import Below, Entered, check_entry
 from periplus.context.lately import Lately
 from periplus.context.membership import Lazily
@@ -56,7 +57,6 @@ from periplus.context.runs import (
 from periplus.context.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
 from periplus.context.sorting import HELD_ATOMS_MAX, Sorter
 from periplus.context.store import ANY, Expected, ObjectSource
-from periplus.context.stream import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
 from periplus.context.validation import Prepared, check_repeated, prepare
 
 LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one

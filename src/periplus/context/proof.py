@@ -38,6 +38,7 @@ import msgspec
 
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.context import record
+from periplus.context.chunks import atom_bytes, progress_of
 from periplus.context.model import (
     DEFAULT_LIMITS,
     Chunk,
@@ -51,7 +52,6 @@ from periplus.context.model import (
 )
 from periplus.context.pages import leaf_hashes
 from periplus.context.record import RecordView
-from periplus.context.stream import atom_bytes, progress_of
 from periplus.merkle import Frontier, leaf_hash
 from periplus.merkle.verify_multi import verify_range
 

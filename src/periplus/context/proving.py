@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from periplus.base.tokens import estimate_tokens
+from periplus.context.chunks import ATOM_BYTES, atom_bytes, miscounted, progress_of, unnameable
 from periplus.context.model import (
     Atom,
     Chunk,
@@ -31,7 +32,6 @@ from periplus.context.model import (
 from periplus.context.pages import leaf_hashes
 from periplus.context.proof import PROOF_BYTES_MAX, PROOF_VERSION, ChunkProof, Draw
 from periplus.context.record import RecordView
-from periplus.context.stream import ATOM_BYTES, atom_bytes, miscounted, progress_of, unnameable
 from periplus.merkle import Frontier, leaf_hash
 from periplus.merkle.multiproof import PagedTree, prove
 

@@ -40,12 +40,12 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from periplus.context.chunks import Columns, Tallies, Tally
 from periplus.context.membership import unspoken_by
 from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, Molecule, OrderKey, order_key
 from periplus.context.molecules import MoleculeTable
 from periplus.context.pages import PAGE_ATOMS, AtomPage
 from periplus.context.record import PageRef, RecordView
-from periplus.context.stream import Columns, Tallies, Tally
 
 
 class Row(NamedTuple):

@@ -27,12 +27,12 @@ import msgspec
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
+from periplus.context.chunks import Columns, Tallies
 from periplus.context.membership import Fence, FenceMaker, SortedDigests, unspoken_by
 from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
 from periplus.context.runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
 from periplus.context.sorting import Scratch
-from periplus.context.stream import Columns, Tallies
 
 PAGE_ROWS: Final = 256
 PAGE_BYTES: Final = 1 << 20
