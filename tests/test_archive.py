@@ -12,14 +12,8 @@ import pytest
 from periplus.base.errors import PeriplusError
 from periplus.base.locks import Lock
 from periplus.journal.archive import move_to_archive
-from periplus.journal.checkpointing import (
-    WEIGHT_MIN,
-    WORK_BYTES_MAX,
-    checkpoint_files,
-    make_checkpoint,
-    usable_checkpoints,
-    work_due,
-)
+from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpointing import WEIGHT_MIN, WORK_BYTES_MAX, make_checkpoint, work_due
 from periplus.journal.doctor import examine
 from periplus.journal.lineage import START
 from periplus.project import Project

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal.checkpointing import checkpoint_files, make_checkpoint, usable_checkpoints
+from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.redaction import redact

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from graph_support import LINEAGES, PAYLOADS, change, histories, stated_histories
 from periplus.base.errors import FormatError
 from periplus.journal.ancestors import heads_to_keep, kept_of
-from periplus.journal.checkpoint import Ancestor, CheckpointHeader, KeyLine, decode_checkpoint, encode_checkpoint
-from periplus.journal.index import HistoryNeededError, Index, View
+from periplus.journal.checkpoint import CheckpointHeader, KeyLine, decode_checkpoint, encode_checkpoint
+from periplus.journal.index import Index
 from periplus.journal.index_file import NullIndexer
+from periplus.journal.index_record import HistoryNeededError, View
 from periplus.journal.merge import Node, ancestry
 from periplus.journal.overlay import Overlay
 from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, seal_line
-from periplus.journal.state import MergeRules
+from periplus.journal.state import Ancestor, MergeRules
 from support import item
 
 HEADER = CheckpointHeader(2, 1, "str_0", LINEAGES[0], 1, "", {}, "")

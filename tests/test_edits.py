@@ -17,7 +17,7 @@ from periplus.base.files import Files
 from periplus.journal import EntityType, Journal
 from periplus.journal.doctor import examine
 from periplus.journal.edits import EDIT_BYTES_MAX, judge
-from periplus.journal.projection import stamp_of
+from periplus.journal.entity_file import stamp_of
 from periplus.journal.takein import ADOPTED, EDITED, take_in
 from support import TYPES, WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
@@ -531,7 +531,7 @@ def settle(journal):
 
 
 def forge_stamp(journal):
-    from periplus.journal.projection import stamp_of
+    from periplus.journal.entity_file import stamp_of
 
     index = journal.index
     index.begin_write()

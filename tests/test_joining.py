@@ -19,10 +19,10 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
-from periplus.journal.heads import read_peer, write_peer
-from periplus.journal.joining import conflict_sides, join_stores
+from periplus.journal.joining import join_stores
 from periplus.journal.layout import Layout
-from periplus.journal.settings import read_lineage, read_settings
+from periplus.journal.settings import conflict_sides, read_lineage, read_settings
+from periplus.journal.tree_head import read_peer, write_peer
 from support import WRITER, item, open_journal
 
 IDENTITY = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")

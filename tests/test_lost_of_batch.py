@@ -10,7 +10,7 @@ import pytest
 from periplus.base.clock import SystemClock
 from periplus.journal.checkpoint import KEY_RECORDS_A_LINE
 from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.index_file import discard_indexes, index_path
+from periplus.journal.index_file import discard_indexes
 from periplus.journal.repair import repair
 from support import WRITER, item, make_store, open_journal
 
@@ -29,7 +29,7 @@ def test_a_record_behind_the_first_line_of_its_key_keeps_its_place(tmp_path):
         journal.mutate(lambda transaction: transaction.put("note", item(COUNT), {"text": "first"}), WRITER)
         journal.mutate(batch, WRITER, key="many")
         make_checkpoint(journal, WRITER)
-        index = index_path(journal)
+        index = journal.index_path
     lost = KEY_RECORDS_A_LINE + 301
     for path in Path(root, "journal").glob("lin_*/**/*.jsonl"):
         data = path.read_bytes()

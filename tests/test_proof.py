@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, NotFoundError, UsageError
-from periplus.journal.heads import read_peer
 from periplus.journal.keys import public_key
 from periplus.journal.layout import Layout
 from periplus.journal.proof import (
@@ -27,6 +26,7 @@ from periplus.journal.proof import (
 )
 from periplus.journal.record import decode_line, seal_line
 from periplus.journal.stub import make_stub
+from periplus.journal.tree_head import read_peer
 from support import WRITER, item, make_store, open_journal, segment_path
 
 pytestmark = pytest.mark.quick

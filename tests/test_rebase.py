@@ -18,9 +18,9 @@ from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.cursors import Reader
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
-from periplus.journal.heads import read_peer
 from periplus.journal.rebase import rebase
 from periplus.journal.redaction import redact
+from periplus.journal.tree_head import read_peer
 from sampling import sampled
 from support import WRITER, item, make_store, open_journal, settle
 from test_exchange import KINDS, Medium, files_of, put, records, state, stopped_at_every_call, tree

@@ -10,7 +10,8 @@ from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint, usable_checkpoints
+from periplus.journal.checkpoint_files import usable_checkpoints
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.doctor import examine
 from periplus.journal.exchange import sync
 from periplus.journal.needle import MASK

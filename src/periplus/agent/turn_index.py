@@ -23,7 +23,7 @@ from periplus.base.disks import MapRoom
 from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import abandon
-from periplus.journal.index import IndexedRecord
+from periplus.journal.index_record import IndexedRecord
 from periplus.journal.record import record_of
 from periplus.journal.remaining import fill_if_here
 

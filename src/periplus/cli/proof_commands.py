@@ -13,8 +13,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from periplus.journal.heads import TreeHead
     from periplus.journal.proof import ProofVerdict, Prover
+    from periplus.journal.tree_head import TreeHead
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -204,9 +204,9 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
 def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[ProofVerdict, _Compared]:
     """Whose the proof is by the keys that the store at hand knows, and whether its own records lead to the same head."""
     from periplus.base.errors import NotAStoreError
-    from periplus.journal.heads import pinned_key
     from periplus.journal.layout import Layout, find_root
     from periplus.journal.proof import verify_proof
+    from periplus.journal.tree_head import pinned_key
 
     assert verdict.statement is not None
     head, nothing = verdict.statement.head, _Compared("", "", is_bad=False)

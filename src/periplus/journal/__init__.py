@@ -6,8 +6,9 @@ from periplus.base.lazy import lazily
 
 if TYPE_CHECKING:
     from periplus.journal.creation import Created, create_store
-    from periplus.journal.index import Index, IndexedRecord
+    from periplus.journal.index import Index
     from periplus.journal.index_file import Indexer, discard_indexes
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.journal import Journal
     from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
     from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules

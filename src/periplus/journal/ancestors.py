@@ -19,12 +19,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError
-from periplus.journal.checkpoint import Ancestor, can_keep
+from periplus.journal.checkpoint import can_keep
 from periplus.journal.circles import head_in
 from periplus.journal.graph import is_before
 from periplus.journal.merge import Node, ancestry
 from periplus.journal.record import version_id
-from periplus.journal.state import Head
+from periplus.journal.state import Ancestor, Head
 
 if TYPE_CHECKING:
     from periplus.journal.index import Index

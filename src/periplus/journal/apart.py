@@ -24,17 +24,16 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, LockTimeoutError
 from periplus.base.files import read_plain
-from periplus.journal.index_file import index_path
 from periplus.journal.lineage import SEGMENT_READ_MAX
-from periplus.journal.reading import no_progress
+from periplus.journal.progress import no_progress
 from periplus.journal.record import decode_line
 from periplus.journal.segment import decode_header
 
 if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import IndexedJournal
 
 
-def are_keys_known(journal: JournalReader, made_ms: int | None) -> bool:
+def are_keys_known(journal: IndexedJournal, made_ms: int | None) -> bool:
     """Whether the index knows every key that was used before its floors, or all that were since ``made_ms``, when the key at hand was made.
 
     A checkpoint keeps those that were used last: where there are fewer than it may keep, it left none out.
@@ -45,7 +44,7 @@ def are_keys_known(journal: JournalReader, made_ms: int | None) -> bool:
     return count < KEYS_MAX or (made_ms is not None and oldest < format_ms(made_ms))
 
 
-def has_written_since(journal: JournalReader, lineage: str, ts: str) -> bool:
+def has_written_since(journal: IndexedJournal, lineage: str, ts: str) -> bool:
     """Whether a record of ``lineage`` from before the index's floors may say that it was written behind ``ts``, by the keys that are known: each
     record has one, and those that a checkpoint left out were used last before the others.
     """
@@ -56,7 +55,7 @@ def has_written_since(journal: JournalReader, lineage: str, ts: str) -> bool:
     return (count >= KEYS_MAX and oldest > ts) or journal.index.db.execute(known, (lineage, ts)).fetchone() is not None
 
 
-def is_new_key(journal: JournalReader, key: str) -> bool:
+def is_new_key(journal: IndexedJournal, key: str) -> bool:
     """Whether no record before the index's floors can have ``key``, by the bytes of their segments; False where that cannot be told."""
     needle = b'"key":' + msgspec.json.encode(key)
     for lineage, floor in journal.index.floors().items():
@@ -85,7 +84,7 @@ def _next_seq(data: bytes, first: int) -> int:
     return decode_line(lines[lines.rfind(b"\n") + 1 :])[0].seq + 1
 
 
-def serve_apart(journal: JournalReader) -> None:
+def serve_apart(journal: IndexedJournal) -> None:
     """Go on with an index of this process alone that every record is in. Raises DamageError, EnvironmentFailure."""
     try:
         journal.serve_scratch(is_memory=False)
@@ -96,15 +95,15 @@ def serve_apart(journal: JournalReader) -> None:
             journal.fill_whole()
     except BaseException:  # whatever it was, an index that lacks records is not gone on with
         journal.index.close()
-        journal.serve_by(index_path(journal))
+        journal.serve_by(journal.index_path)
         raise
 
 
-def serve_from_checkpoint(journal: JournalReader) -> bool:
+def serve_from_checkpoint(journal: IndexedJournal) -> bool:
     """Fill an index with nothing in it, as where another process threw it away, from a checkpoint, where the first records are not here:
     no view can begin with them. False where there is no need, or no checkpoint that serves.
     """
-    from periplus.journal.checkpointing import checkpoint_lineages
+    from periplus.journal.checkpoint_files import checkpoint_lineages
 
     listed = [journal.reader(lineage).segments() for lineage in checkpoint_lineages(journal)]
     if not any(segments and segments[0] > 1 for segments in listed) or journal.index.watermarks():
@@ -114,7 +113,7 @@ def serve_from_checkpoint(journal: JournalReader) -> bool:
             try:
                 with journal.projecting_alone(0.0):
                     journal.index.close()
-                    journal.serve_by(index_path(journal))
+                    journal.serve_by(journal.index_path)
                     if not journal.index.watermarks():
                         journal.fill_index(is_beside=True)
             except (LockTimeoutError, EnvironmentFailure):
@@ -128,7 +127,7 @@ def serve_from_checkpoint(journal: JournalReader) -> bool:
     return True
 
 
-def serve_rest(journal: JournalReader) -> bool:
+def serve_rest(journal: IndexedJournal) -> bool:
     """Serve a store that is damaged for want of its past alone by what a checkpoint and the records behind it say; False where it is not so.
 
     No checkpoint serves where versions stand beside each other and what they were made from is elsewhere. They are shown as if they had nothing in
@@ -155,12 +154,12 @@ def serve_rest(journal: JournalReader) -> bool:
     return True
 
 
-def serve_together(journal: JournalReader) -> None:
+def serve_together(journal: IndexedJournal) -> None:
     """Go back to the store's index if nobody holds the lock of the projections."""
     try:
         with journal.projecting_alone(0.0):
             journal.index.close()
-            journal.serve_by(index_path(journal))
+            journal.serve_by(journal.index_path)
     except LockTimeoutError:
         return
     journal.refresh()

@@ -17,11 +17,11 @@ from periplus.base.errors import environment_failure
 from periplus.journal.lineage import ARCHIVE_FOLDER
 
 if TYPE_CHECKING:
-    from periplus.journal.checkpointing import UsableCheckpoint
-    from periplus.journal.journal import Journal
+    from periplus.journal.checkpoint_files import UsableCheckpoint
+    from periplus.journal.stored_journal import StoredJournal
 
 
-def move_to_archive(journal: Journal, usable: Iterable[UsableCheckpoint]) -> list[int]:
+def move_to_archive(journal: StoredJournal, usable: Iterable[UsableCheckpoint]) -> list[int]:
     """Move segments of our own lineage that lie wholly before the second-newest checkpoint of those ``usable``.
 
     The newest ``live_segments`` of the settings stay in any case. Gives the first seqs of those that moved.

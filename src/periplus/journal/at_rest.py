@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from periplus.journal.index_file import index_path
 from periplus.journal.problem import Problem
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def _never_at_rest(journal: Journal) -> Problem:
 def _places(journal: Journal) -> _Places:
     """Each segment with its file, wherever it lies, and the index."""
     found = set[tuple[str, int, int, int]]()
-    paths = [("", 0, index_path(journal))]
+    paths = [("", 0, journal.index_path)]
     for lineage in journal.lineages():
         reader = journal.reader(lineage)
         paths += [(lineage, segment, reader.path_of(segment)) for segment in reader.segments()]

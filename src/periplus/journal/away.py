@@ -26,17 +26,18 @@ from periplus.base.errors import DamageError, FormatError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
 from periplus.journal.checkpoint import decode_header_line
-from periplus.journal.checkpointing import checkpoint_files, checkpoint_lineages
+from periplus.journal.checkpoint_files import checkpoint_files, checkpoint_lineages
 from periplus.journal.lineage import START, LineageReader
-from periplus.journal.partial import MISSING_FILE
+from periplus.journal.lineage_size import MISSING_FILE
 from periplus.journal.record import LINE_BYTES_MAX, decode_line
 from periplus.journal.segment import Damage
 from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
     from periplus.journal.checkpoint import CheckpointHeader
+    from periplus.journal.indexed_journal import IndexedJournal
     from periplus.journal.layout import Layout
-    from periplus.journal.reader import JournalReader
+
 
 _HEADER_BYTES_MAX: Final = 1 << 20
 _END_BYTES: Final = 8192  # most lines are shorter
@@ -56,13 +57,13 @@ class Absent(NamedTuple):
         return f"the segments of records {self.first_seq:,} to {self.last_seq:,} of {self.lineage} are neither here nor in archive/"
 
 
-def absent(journal: JournalReader) -> list[Absent]:
+def absent(journal: IndexedJournal) -> list[Absent]:
     """What of the records that are known to have been here no segment is there for, by the names of files and the index: nothing is read."""
     checkpoints = _Checkpoints(journal)
     return [one for lineage in journal.lineages() for one in _absent(journal, lineage, checkpoints)]
 
 
-def _absent(journal: JournalReader, lineage: str, checkpoints: _Checkpoints) -> Iterable[Absent]:
+def _absent(journal: IndexedJournal, lineage: str, checkpoints: _Checkpoints) -> Iterable[Absent]:
     held = journal.reader(lineage).segments()
     before = checkpoints.stand_for(lineage)
     last = journal.index.records("lineage = ? ORDER BY seq DESC", (lineage,), 1)
@@ -81,7 +82,7 @@ def _absent(journal: JournalReader, lineage: str, checkpoints: _Checkpoints) -> 
             yield Absent(lineage, first, end, is_stood_for=end < before)
 
 
-def begins_at(journal: JournalReader, lineage: str) -> int:
+def begins_at(journal: IndexedJournal, lineage: str) -> int:
     """The first record of ``lineage`` that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
     segments = journal.reader(lineage).segments()
     if not segments or segments[0] == 1 or segments[0] > _Checkpoints(journal).stand_for(lineage):
@@ -89,7 +90,7 @@ def begins_at(journal: JournalReader, lineage: str) -> int:
     return segments[0]
 
 
-def away_in(journal: JournalReader, damages: Iterable[Damage]) -> int:
+def away_in(journal: IndexedJournal, damages: Iterable[Damage]) -> int:
     """The record behind the last gap among ``damages`` of our own lineage that segments elsewhere may fill; 0 where there is none."""
     before = stood_for(journal)
     return max((one.last_seq + 1 for one in damages if is_gap(one) and one.last_seq < before), default=0)
@@ -153,7 +154,7 @@ def _last_seq(path: str, first: int) -> int | None:
         return None
 
 
-def lacks_records(journal: JournalReader) -> bool:
+def lacks_records(journal: IndexedJournal) -> bool:
     """Whether records of a lineage that should be here whole are missing, or cannot be read."""
     for lineage in journal.lineages():
         if not os.path.lexists(os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)):
@@ -175,7 +176,7 @@ def _is_twice(reader: LineageReader, first: int) -> bool:
     return os.path.lexists(archived) and os.path.lexists(os.path.join(reader.folder, os.path.basename(archived)))
 
 
-def stood_for(journal: JournalReader) -> int:
+def stood_for(journal: IndexedJournal) -> int:
     """The segment in which the newest checkpoint of our own lineage was made, which stands for those before it; 0 where there is none.
 
     Its announcement is not looked for: it may be among what is damaged.
@@ -186,7 +187,7 @@ def stood_for(journal: JournalReader) -> int:
 class _Checkpoints:
     """The headers of the checkpoints that count here, the newest first: each is read once, and no more of them than somebody asks for."""
 
-    def __init__(self, journal: JournalReader) -> None:
+    def __init__(self, journal: IndexedJournal) -> None:
         self._journal = journal
         self._read: list[CheckpointHeader] = []
         self._rest = self._headers()

@@ -13,7 +13,6 @@ __all__ = [
     "CHECKPOINT_VERSION",
     "KEYS_MAX",
     "KEY_RECORDS_A_LINE",
-    "Ancestor",
     "Announcement",
     "CheckpointHeader",
     "KeyLine",
@@ -33,7 +32,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from periplus.base.errors import FormatError
-from periplus.base.tuples import NamedTuple
 from periplus.journal.record import (
     LINE_BYTES_MAX,
     PAYLOAD_INLINE_MAX,
@@ -43,7 +41,7 @@ from periplus.journal.record import (
     unseal_line,
     version_id,
 )
-from periplus.journal.state import Head
+from periplus.journal.state import Ancestor, Head
 
 CHECKPOINT_VERSION: Final = 1
 KEYS_MAX: Final = 4_096
@@ -52,15 +50,6 @@ _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 12
 _OBJECTS_A_LINE: Final = 1_000
 _ANCESTORS_BYTES_MAX: Final = LINE_BYTES_MAX  # with a head's content it makes a line that every reader reads
-
-
-class Ancestor(NamedTuple):
-    """A version that is no head any more, which the heads of an entity that has several are merged over, or which lies between; of it
-    the content is held as of a head. ``below``: versions that it descends from by others that are not kept.
-    """
-
-    version: Head
-    below: tuple[str, ...] = ()
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field="line"):

@@ -9,33 +9,20 @@ begins one checkpoint, or the whole journal, earlier.
 
 from __future__ import annotations
 
-__all__ = [
-    "PATIENCE_S",
-    "WEIGHT_MIN",
-    "WORK_BYTES_MAX",
-    "Made",
-    "UsableCheckpoint",
-    "checkpoint_files",
-    "checkpoint_lineages",
-    "make_checkpoint",
-    "make_due",
-    "remove_checkpoints",
-    "usable_checkpoints",
-    "work_due",
-]
+__all__ = ["PATIENCE_S", "WEIGHT_MIN", "WORK_BYTES_MAX", "Made", "make_checkpoint", "make_due", "work_due"]
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from periplus.base.clock import format_ms
-from periplus.base.errors import DamageError, FormatError, PeriplusError, environment_failure
-from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
+from periplus.base.errors import DamageError, FormatError, environment_failure
+from periplus.base.files import TEMPORARY_SUFFIX, write_all
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.ancestors import heads_to_keep
@@ -47,43 +34,33 @@ from periplus.journal.checkpoint import (
     Announcement,
     CheckpointHeader,
     KeyLine,
-    announcement_of,
     checkpoint_name,
-    checkpoint_seq,
     decode_checkpoint,
     decode_header_line,
     encode_checkpoint,
 )
+from periplus.journal.checkpoint_files import (
+    HEADER_BYTES_MAX,
+    PATIENCE_S,
+    WRITE_BYTES,
+    announcement_for,
+    checkpoint_files,
+    checkpoint_headers,
+    open_checkpoint,
+    usable_checkpoints,
+)
 from periplus.journal.index import Index
-from periplus.journal.index_file import discard_unused, index_path
-from periplus.journal.lineage import Position
-from periplus.journal.reading import Progress, bytes_of, no_progress
+from periplus.journal.index_file import discard_unused
+from periplus.journal.progress import Progress, no_progress
+from periplus.journal.reading import bytes_of
 from periplus.journal.record import LINE_BYTES_MAX
-from periplus.journal.segment import Block
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
-    from periplus.journal.layout import Layout
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import MutableJournal
 
-PATIENCE_S: Final = 30.0  # of who asked for one: another process may be making one of a large store
 WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
 WORK_BYTES_MAX: Final = 32 << 20  # what a mutation may read to make one: a second or two; more is left to the command
-_HEADER_BYTES_MAX: Final = 1 << 20
-_WRITE_BYTES: Final = 1 << 20
-
-
-class UsableCheckpoint(NamedTuple):
-    """A file that a record behind it announced, and whose bytes are those that it announced."""
-
-    path: str
-    header: CheckpointHeader
-    announced: Announcement
-
-    def position(self, lineage: str) -> Position | None:
-        found = self.header.positions.get(lineage)
-        return None if found is None else Position(*found)
 
 
 class Made(NamedTuple):
@@ -95,72 +72,12 @@ class Made(NamedTuple):
     archived: list[int]
 
 
-class _FoundError(Exception):
-    """Ends the search for an announcement."""
-
-
-def checkpoint_files(journal: JournalReader) -> list[tuple[int, str]]:
-    """Seq and path of the files that are called checkpoints, the newest first."""
-    folder = journal.layout.checkpoints
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise environment_failure(error, "list", folder) from error
-    found = [(seq, os.path.join(folder, name)) for name in names if (seq := checkpoint_seq(name)) is not None]
-    return sorted(found, reverse=True)
-
-
-def checkpoint_lineages(journal: JournalReader) -> list[str]:
-    """The lineages whose checkpoints count here: ours, or in a copy that has not written the one that it is a copy of; those that were written
-    here before; and those that this store was made with while some of their records were missing.
-    """
-    from periplus.journal.stated import incomplete_lineages
-
-    before = (*journal.own.left, journal.own.previous) if journal.own is not None else ()
-    names = (journal.lineage, journal.copied_from, *before, *incomplete_lineages(journal))
-    return list(dict.fromkeys(filter(None, names)))
-
-
-def usable_checkpoints(journal: JournalReader, lineages: Collection[str] = ()) -> Iterator[UsableCheckpoint]:
-    """Those that count, the newest first; one that is damaged or was never announced is skipped.
-
-    Those of our own lineage, but for who names others: in their order then.
-    """
-    wanted = list(lineages or (journal.lineage,))
-    found = [(path, header) for _, path, header in _with_headers(journal) if header.lineage in wanted]
-    for path, header in sorted(found, key=lambda one: wanted.index(one[1].lineage)):
-        try:
-            if header.store not in journal.stores:
-                continue
-            announced = _announcement(journal, header)
-            if announced is None or (os.path.getsize(path), announced.root) != (announced.bytes, header.root):
-                continue
-            if _digest(path) == announced.sha256:
-                yield UsableCheckpoint(path, header, announced)
-        except (OSError, PeriplusError):
-            continue  # not what was written, or its place in the journal is not: the one before it will do
-
-
-def _with_headers(journal: JournalReader) -> Iterator[tuple[int, str, CheckpointHeader]]:
-    """Seq, path and header of the files that are called checkpoints and begin as one, the newest first."""
-    for seq, path in checkpoint_files(journal):
-        try:
-            with _opened(path) as file:
-                header = decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1])
-        except (OSError, FormatError):
-            continue
-        if header.seq == seq:
-            yield seq, path, header
-
-
-def work_due(journal: Journal) -> int:
+def work_due(journal: MutableJournal) -> int:
     """How many bytes a checkpoint that is due would be made from: the last one, and the records since; 0 where none is.
 
     One is due when the records of our lineage since the last one weigh at least what that weighs, and WEIGHT_MIN.
     """
-    own = ((seq, path) for seq, path, header in _with_headers(journal) if header.lineage == journal.lineage)
+    own = ((seq, path) for seq, path, header in checkpoint_headers(journal) if header.lineage == journal.lineage)
     seq, path = next(own, (0, ""))
     reader = journal.reader(journal.lineage)
     since = [first for first in reader.segments() if first > seq]
@@ -172,13 +89,13 @@ def work_due(journal: Journal) -> int:
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0
 
 
-def make_due(journal: Journal, writer: Writer, *, work_bytes_max: int = WORK_BYTES_MAX) -> Made | None:
+def make_due(journal: MutableJournal, writer: Writer, *, work_bytes_max: int = WORK_BYTES_MAX) -> Made | None:
     """A checkpoint where one is due and takes no more work than that; raises as ``make_checkpoint``."""
     return make_checkpoint(journal, writer) if journal.lineage and 0 < work_due(journal) <= work_bytes_max else None
 
 
 def make_checkpoint(
-    journal: Journal, writer: Writer, progress: Progress = no_progress, *, patience_s: float = 0.0
+    journal: MutableJournal, writer: Writer, progress: Progress = no_progress, *, patience_s: float = 0.0
 ) -> Made | None:
     """Make one at the durable end of the journal; None where there is nothing new to put into one.
 
@@ -204,11 +121,11 @@ def make_checkpoint(
         files = checkpoint_files(journal)
         if not files or files[0][0] != announcement.seq or _announcement_held(journal, path, announcement) is None:
             journal.mutate(lambda transaction: _announce(transaction, announcement), writer)
-        discard_unused(index_path(journal))
+        discard_unused(journal.index_path)
         return Made(announcement.seq, path, announcement.bytes, move_to_archive(journal, usable_checkpoints(journal)))
 
 
-def _fill(journal: Journal, scratch: Index, limit: int, progress: Progress, *, is_asked: bool) -> None:
+def _fill(journal: MutableJournal, scratch: Index, limit: int, progress: Progress, *, is_asked: bool) -> None:
     """Fill ``scratch`` from the checkpoint before and what came since; from all records where that one does not say what heads are
     merged over, as an older program's, and somebody asked or the journal is small.
     """
@@ -226,36 +143,17 @@ def _fill(journal: Journal, scratch: Index, limit: int, progress: Progress, *, i
             load_journal(journal, scratch, limits, is_for_heads=True, progress=progress)
 
 
-def remove_checkpoints(layout: Layout, files: Files) -> bool:
-    """Remove every checkpoint, and what was left of any: content went out of the records that they hold too.
-
-    Gives whether there were any. Raises LockTimeoutError, EnvironmentFailure.
-    """
-    folder = layout.checkpoints
-    if not os.path.isdir(folder):
-        return False
-    with Lock(layout.checkpoint_lock).holding(PATIENCE_S):
-        try:
-            names = [name for name in os.listdir(folder) if checkpoint_seq(name) or name.endswith(TEMPORARY_SUFFIX)]
-            for name in names:
-                files.unlink(os.path.join(folder, name))
-            files.sync_folder(folder)
-        except OSError as error:
-            raise environment_failure(error, "remove a checkpoint from", folder) from error
-    return bool(names)
-
-
 def _announce(transaction: Transaction, announcement: Announcement) -> None:
     transaction.meta("checkpoint", msgspec.to_builtins(announcement), summary=f"checkpoint at seq {announcement.seq}")
 
 
-def _announcement_held(journal: Journal, path: str, made: Announcement) -> Announcement | None:
-    with _opened(path) as file:
-        held = _announcement(journal, decode_header_line(file.readline(_HEADER_BYTES_MAX)[:-1]))
+def _announcement_held(journal: MutableJournal, path: str, made: Announcement) -> Announcement | None:
+    with open_checkpoint(path) as file:
+        held = announcement_for(journal, decode_header_line(file.readline(HEADER_BYTES_MAX)[:-1]))
     return held if held == made else None
 
 
-def _write(journal: Journal, scratch: Index) -> tuple[str, Announcement]:
+def _write(journal: MutableJournal, scratch: Index) -> tuple[str, Announcement]:
     from periplus.journal.tiles import LineageTree
 
     positions = scratch.watermarks()
@@ -294,7 +192,7 @@ def _key_lines(rows: Iterable[tuple[str, str, int, str, str]]) -> Iterator[KeyLi
             yield KeyLine(key, some)
 
 
-def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[str, int]:
+def _write_aside(journal: MutableJournal, path: str, lines: Iterator[bytes]) -> tuple[str, int]:
     digest, size, waiting = sha256(), 0, bytearray()
     fd = journal.files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -302,7 +200,7 @@ def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[s
             digest.update(line)
             size += len(line)
             waiting += line
-            if len(waiting) >= _WRITE_BYTES:
+            if len(waiting) >= WRITE_BYTES:
                 write_all(journal.files, fd, waiting)
                 waiting = bytearray()
         write_all(journal.files, fd, waiting)
@@ -312,11 +210,11 @@ def _write_aside(journal: Journal, path: str, lines: Iterator[bytes]) -> tuple[s
     return digest.hexdigest(), size
 
 
-def _compare(journal: Journal, path: str, scratch: Index) -> None:
+def _compare(journal: MutableJournal, path: str, scratch: Index) -> None:
     """Read back what was written and find in it, in order, every version that was to be in it."""
     expected = heads_to_keep(scratch)
     try:
-        with _opened(path) as file:
+        with open_checkpoint(path) as file:
             lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
             for found in decode_checkpoint(lines, journal.load_object):
                 if not isinstance(found, KeyLine) and found != next(expected, None):
@@ -328,37 +226,3 @@ def _compare(journal: Journal, path: str, scratch: Index) -> None:
     if next(expected, None) is not None:
         raise DamageError("a checkpoint lacks heads", path=path, safe="It counts for nothing and is removed.",
                           mend="Check the disk.")  # fmt: skip
-
-
-def _announcement(journal: JournalReader, header: CheckpointHeader) -> Announcement | None:
-    """The record behind the checkpoint's place that announces it."""
-    found: Announcement | None = None
-    place = header.positions.get(header.lineage)
-    if place is None or place[2] != header.seq + 1:
-        return None
-
-    def take(_segment: int, block: Block) -> None:
-        nonlocal found
-        for record in block.records:
-            announced = announcement_of(record)
-            if announced is not None and announced.seq == header.seq:
-                found = announced
-                raise _FoundError
-
-    try:
-        journal.reader(header.lineage).read_blocks(Position(*place), take)
-    except _FoundError:
-        pass
-    return found
-
-
-def _opened(path: str) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
-
-
-def _digest(path: str) -> str:
-    digest = sha256()
-    with _opened(path) as file:
-        while piece := file.read(_WRITE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -23,7 +23,7 @@ from periplus.journal.state import Head
 
 if TYPE_CHECKING:
     from periplus.journal.graph import EntityGrowth
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
 
 Edges = Mapping[str, set[str]]
 

@@ -19,10 +19,10 @@ from periplus.base.files import read_plain
 from periplus.journal.record import Record, decode_line
 
 if TYPE_CHECKING:
-    from periplus.journal.history import RecordFilter
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.journal import Journal
     from periplus.journal.lineage import LineageReader
+    from periplus.journal.record_filter import RecordFilter
 
 _WINDOW_BYTES: Final = 4 << 20
 _BEGIN: Final = re.compile(rb'\{"v":\d{1,9},"seq":(\d{1,19}),"ts":"([^"]{0,64})"')

@@ -15,13 +15,8 @@ from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.guard import guard
 from periplus.journal.layout import Layout
-from periplus.journal.settings import (
-    is_written_here,
-    mint_lineage,
-    new_settings_text,
-    read_lineage,
-    read_settings,
-)
+from periplus.journal.lineage_identity import mint_lineage
+from periplus.journal.settings import is_written_here, new_settings_text, read_lineage, read_settings
 
 IGNORED_LINE: Final = b"*"
 IGNORE_TEXT: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
@@ -83,7 +78,7 @@ def _id_of_journal(layout: Layout) -> str:
 
     Raises DamageError where the segments name several: another id would make all of them a stranger's.
     """
-    from periplus.journal.rescue import store_ids_in  # here, for only this one case needs what a repair does
+    from periplus.journal.joining import store_ids_in  # here, for only this one case needs what a repair does
 
     found = store_ids_in(layout)
     own = read_lineage(layout)

@@ -31,8 +31,9 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, NewerFormatError, UsageError, environment_failure
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.ids import is_id
-from periplus.journal.history import News, RecordFilter, news, news_by_pages
+from periplus.journal.history import News, news, news_by_pages
 from periplus.journal.record import seal_line, unseal_line
+from periplus.journal.record_filter import RecordFilter
 
 if TYPE_CHECKING:
     from periplus.journal.history import GapSummary

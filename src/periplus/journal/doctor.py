@@ -38,20 +38,21 @@ from periplus.base.files import leftover, open_plain, read_plain, user_of
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import away_in, begins_at, is_gap, stood_for, twins
 from periplus.journal.checkpoint import announcement_of, decode_checkpoint
-from periplus.journal.checkpointing import checkpoint_files, checkpoint_lineages, usable_checkpoints
+from periplus.journal.checkpoint_files import checkpoint_files, checkpoint_lineages, usable_checkpoints
 from periplus.journal.file_check import check_files
 from periplus.journal.index import Index
-from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer, index_path, other_indexes
+from periplus.journal.index_file import NEXT_SUFFIX, NullIndexer, other_indexes
 from periplus.journal.index_rows import IndexRows
+from periplus.journal.joining import store_ids_in
 from periplus.journal.journal import Journal
 from periplus.journal.keys import verify_signature
 from periplus.journal.lineage import START, Chunk, left_behind_seq, read_durable
-from periplus.journal.plain import PlainFiles, odd_places, seen_size
+from periplus.journal.lineage_size import seen_size
+from periplus.journal.plain import PlainFiles, odd_places
 from periplus.journal.problem import Problem, Severity, byte_in
 from periplus.journal.rebuilding import Versions, is_cramped, rebuilding
 from periplus.journal.record import LINE_BYTES_MAX, Record, action_class
 from periplus.journal.removed import taken_out
-from periplus.journal.rescue import store_ids_in
 from periplus.journal.segment import Entry, segment_first_seq
 from periplus.journal.signed_audits import file_with_content, key_of
 from periplus.journal.state import Change, Entity, change_of, entity_of_head, head_of
@@ -359,7 +360,7 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
 
 def _said_of(journal: Journal, lineage: str, segment: int, first: int, last: int) -> str:
     """The entities that records ``first`` to ``last`` (0: all behind) of a segment are of, as far as the index remembers them."""
-    rows = IndexRows(index_path(journal))
+    rows = IndexRows(journal.index_path)
     try:
         found = rows.entities(lineage, segment, (first, last or rows.last(lineage)), _NAMED_MAX + 1)
     finally:
@@ -598,7 +599,7 @@ def _check_index(
     """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
     from periplus.journal.index_check import check_file, check_index
 
-    path, mend = index_path(journal), "Delete the file: the next command rebuilds it from the journal."
+    path, mend = journal.index_path, "Delete the file: the next command rebuilds it from the journal."
     if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
     if journal.index.is_past:
@@ -646,7 +647,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
             if not is_left:
                 continue
         yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
-    path = index_path(journal)
+    path = journal.index_path
     if os.path.exists(path + NEXT_SUFFIX):
         yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
                       path + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip

@@ -40,8 +40,8 @@ from periplus.journal.state import Change, change_of, entity_of_head, head_of
 from periplus.journal.transaction import PARENTS_MAX
 
 if TYPE_CHECKING:
-    from periplus.journal.index import IndexedRecord
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.index_record import IndexedRecord
+    from periplus.journal.indexed_journal import IndexedJournal
 
 EDIT_BYTES_MAX: Final = 1 << 20
 FORMAT: Final = 1
@@ -131,7 +131,7 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
     )  # fmt: skip
 
 
-def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
+def judge(journal: IndexedJournal, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
     """What the bytes found at the place of an entity's file are.
 
     ``is_forward`` says that git put them in the place of ours by going forward in its history: then they are newer.
@@ -157,7 +157,7 @@ def judge(journal: JournalReader, item_type: str, item_id: str, data: bytes, *, 
     return verdict
 
 
-def unless_older(journal: JournalReader, verdict: Verdict) -> Verdict:
+def unless_older(journal: IndexedJournal, verdict: Verdict) -> Verdict:
     """``verdict`` where the records before a checkpoint are not here: what may be of before is left alone, whose place nobody knows.
 
     What was written over a version that is a head now, and what is of an entity that never was here, is surely new. Where the index
@@ -177,7 +177,7 @@ def unless_older(journal: JournalReader, verdict: Verdict) -> Verdict:
         "Put the archive back, then run `periplus status`; or check out the newest commit.")  # fmt: skip
 
 
-def _judge_document(journal: JournalReader, document: Document, *, is_forward: bool) -> Verdict:
+def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: bool) -> Verdict:
     kind: VerdictKind
 
     def holds(version: str) -> bool:
@@ -231,7 +231,7 @@ def _judge_document(journal: JournalReader, document: Document, *, is_forward: b
     )
 
 
-def _is_shown(journal: JournalReader, document: Document) -> bool:
+def _is_shown(journal: IndexedJournal, document: Document) -> bool:
     """Whether it says what we show of the heads that it names."""
     shown = journal.get(document.item_type, document.item_id)
     return (
@@ -241,7 +241,7 @@ def _is_shown(journal: JournalReader, document: Document) -> bool:
     )
 
 
-def _is_settled(journal: JournalReader, document: Document) -> bool:
+def _is_settled(journal: IndexedJournal, document: Document) -> bool:
     """Whether somebody took the list of conflicts out of the file: what it shows is to stand."""
     shown = journal.get(document.item_type, document.item_id)
     has_conflicts = shown is not None and shown.version == document.version and bool(shown.conflicts)
@@ -249,7 +249,7 @@ def _is_settled(journal: JournalReader, document: Document) -> bool:
 
 
 def _place(
-    journal: JournalReader, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
+    journal: IndexedJournal, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
 ) -> Literal["new", "next", "old", "unknown"]:
     """Whether a version that is not held can be told from an ancestor of those that are; "next" is one after all heads.
 
@@ -272,12 +272,12 @@ def _place(
     return "unknown" if parents or journal.index.has_floors else "old"  # an entity is created once
 
 
-def _rows(journal: JournalReader, item_type: str, item_id: str) -> list[IndexedRecord]:
+def _rows(journal: IndexedJournal, item_type: str, item_id: str) -> list[IndexedRecord]:
     """The records that hold versions of an entity, as far as they are on disk."""
     return journal.index.records("item_type = ? AND item_id = ? AND version <> ''", (item_type, item_id), -1)
 
 
-def _change_at(journal: JournalReader, row: IndexedRecord) -> Change | None:
+def _change_at(journal: IndexedJournal, row: IndexedRecord) -> Change | None:
     try:
         record, leaf = decode_line(journal.line_at(row))
         return change_of(Entry(record, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object)
@@ -285,7 +285,7 @@ def _change_at(journal: JournalReader, row: IndexedRecord) -> Change | None:
         return None
 
 
-def _has_payload(journal: JournalReader, version: str, document: Document) -> bool:
+def _has_payload(journal: IndexedJournal, version: str, document: Document) -> bool:
     """Whether that version of the same entity says just this: a copy of the file under another id is another entity."""
     where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
     rows = journal.index.records(where, (version, document.item_type, document.item_id), 1)
@@ -293,9 +293,9 @@ def _has_payload(journal: JournalReader, version: str, document: Document) -> bo
     return change is not None and change.payload == document.payload
 
 
-def _is_cut_off(journal: JournalReader, item_type: str, item_id: str, data: bytes) -> bool:
+def _is_cut_off(journal: IndexedJournal, item_type: str, item_id: str, data: bytes) -> bool:
     """Whether it is what a cut-off write leaves of a file that we wrote or would write: its beginning, some of it as NUL bytes."""
-    from periplus.journal.projection import render_entity
+    from periplus.journal.entity_file import render_entity
 
     shown = journal.get(item_type, item_id)
     whole = [render_entity(shown)] if shown is not None else []

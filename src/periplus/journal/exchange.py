@@ -15,7 +15,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["SyncReport", "Transfer", "Unsigned", "Waiting", "is_of_another", "sign_head", "sign_left", "sync"]
+__all__ = ["SyncReport", "Transfer", "Unsigned", "Waiting", "is_of_another", "sync"]
 
 import os
 import tempfile
@@ -32,24 +32,19 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.files import Files, write_atomic
+from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import absent, missing_segments
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
-from periplus.journal.carriers.carrier import encode_head
-from periplus.journal.heads import TreeHead, head_message, remember_head
 from periplus.journal.incoming import Arrival
 from periplus.journal.incoming_objects import References, objects_of
 from periplus.journal.journal import Journal
-from periplus.journal.keys import public_key, sign, sign_as_left
 from periplus.journal.lineage import START
 from periplus.journal.lost_payloads import Returned, write_again
 from periplus.journal.rebase import Rebased, acknowledged, has_given_way, rebase
 from periplus.journal.removed import removed_objects
-from periplus.journal.tiles import LineageTree
 from periplus.journal.transaction import Writer
-from periplus.merkle import Frontier
 
 Direction: TypeAlias = Literal["in", "out"]
 Progress: TypeAlias = Callable[[int, int], None]
@@ -537,61 +532,6 @@ class _Run:
         self.left = self._journal.lineage
         if not self._dry_run:
             self._journal.leave_lineage()
-
-
-def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
-    """The signed head of all that is durable of our own lineage; of all there is where nothing is known to be.
-
-    What is given away is remembered, and must be extended ever after; without ``remembers`` nothing is written.
-    """
-    lineage = journal.lineage
-    size = journal.end().next_seq - 1
-    if journal.settings.journal.sync != "never":
-        known = FolderCarrier.durable_seq(StoreCarrier(journal), lineage) or 0
-        size = min(size, max(known, journal.durable_seq))
-    if remembers:
-        tiles = LineageTree(journal)
-        tiles.refresh(at_least=size)
-        root = tiles.root(size)
-    else:
-        tree = Frontier()
-        for _, entry in journal.entries(lineage):
-            if tree.size < entry.record.seq <= size:
-                tree.extend([entry.leaf])
-        root = tree.root()
-    head, key = TreeHead(journal.store_of(lineage), lineage, size, root.hex()), public_key(journal.layout, lineage)
-    signature = sign(journal.layout, lineage, head_message(head))
-    if remembers and size:
-        remember_head(journal, head, signature=signature, key=key)
-    return SignedHead(1, head, key.hex(), signature.hex())
-
-
-def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = True) -> SignedHead | None:
-    """The signed head of the first ``size`` records of a lineage that was written here and left: what had been acknowledged.
-
-    Nobody may be there any more who signs it: a container that is gone, a machine with another name. Its owner, where there is
-    one, has these records too. None where they are not held, or there is no key. A batch is signed whole, or not.
-    """
-    tree = Frontier()
-    batch: list[bytes] = []
-    try:
-        for _, entry in journal.entries(lineage):
-            record = entry.record
-            if tree.size + len(batch) < record.seq <= size:
-                batch.append(entry.leaf)
-                if record.txn is None or record.txn[0] == record.txn[1]:
-                    tree.extend(batch)
-                    batch = []
-        if not tree.size:
-            return None
-        head = TreeHead(journal.store_of(lineage), lineage, tree.size, tree.root().hex())
-        signed = SignedHead(1, head, public_key(journal.layout, lineage).hex(),
-                            sign_as_left(journal.layout, lineage, head_message(head)).hex())  # fmt: skip
-    except (NotFoundError, DamageError):
-        return None
-    if remembers:
-        write_atomic(journal.files, StoreCarrier(journal).head_path(lineage), encode_head(signed))
-    return signed
 
 
 def _remove(target: FolderCarrier, lineage: str) -> None:

@@ -17,7 +17,7 @@ from periplus.journal.receipt import payload_of
 from periplus.journal.record import decode_line
 
 if TYPE_CHECKING:
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.journal import Journal
 
 _NAMED: Final = re.compile(rb'"([0-9a-z_]{1,32}_[0-9a-z]{16})"')

@@ -10,11 +10,11 @@ from typing import Final, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError
 from periplus.base.files import is_temporary
+from periplus.journal.entity_file import has_file, is_same_text, read_stamped, render_entity
 from periplus.journal.gitstate import is_busy
 from periplus.journal.index import Index
 from periplus.journal.journal import Journal
 from periplus.journal.problem import Problem, Severity, byte_in
-from periplus.journal.projection import has_file, is_same_text, read_stamped, render_entity
 
 Progress: TypeAlias = Callable[[int, int], None]
 _STEP_MASK: Final = 0xFF

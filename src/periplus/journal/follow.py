@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.errors import EnvironmentFailure
-from periplus.journal.history import News, RecordFilter, news
+from periplus.journal.history import News, news
+from periplus.journal.record_filter import RecordFilter
 from periplus.journal.segment import SEGMENT_SUFFIX
 
 if TYPE_CHECKING:

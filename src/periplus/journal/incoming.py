@@ -39,9 +39,8 @@ from periplus.base.files import read_plain, write_all, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import check_all_here
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
-from periplus.journal.carriers.carrier import SEGMENTS_MAX, encode_head
-from periplus.journal.checkpointing import remove_checkpoints
-from periplus.journal.heads import Peer, Seen, read_peer, write_peer
+from periplus.journal.carriers.carrier import SEGMENTS_MAX
+from periplus.journal.checkpoint_files import remove_checkpoints
 from periplus.journal.incoming_objects import UNTOUCHED, IncomingObjects, digest_of
 from periplus.journal.index_file import discard_indexes
 from periplus.journal.keys import fingerprint, keep_public_key
@@ -51,6 +50,7 @@ from periplus.journal.removed import TakenOut, removed_objects
 from periplus.journal.segment import Entry, decode_header, scan, segment_name
 from periplus.journal.state import Change, change_of
 from periplus.journal.stub import AuditedRecord, audited_record, objects_removed_by, unaudited
+from periplus.journal.tree_head import Peer, Seen, encode_head, read_peer, write_peer
 from periplus.merkle import Frontier
 
 if TYPE_CHECKING:

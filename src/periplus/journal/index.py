@@ -7,19 +7,7 @@ always the exact image of a prefix. Nothing in it is believed over the journal.
 
 from __future__ import annotations
 
-__all__ = [
-    "NO_VIEW",
-    "SEVERAL_MAX",
-    "FileRow",
-    "HistoryNeededError",
-    "Index",
-    "IndexDamageError",
-    "IndexedRecord",
-    "View",
-    "node_of",
-    "payload_in",
-    "payload_of",
-]
+__all__ = ["SEVERAL_MAX", "Index", "IndexDamageError", "node_of", "payload_in", "payload_of"]
 
 import os
 import sqlite3
@@ -30,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from periplus.base.disks import is_room_for_maps
-from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection, IndexDamageError, abandon, connect
 from periplus.journal.index_before import CHILDREN_BEFORE, HEAD_COLUMNS, KEEP_HEADS, BeforeFloors, joined, split
 from periplus.journal.index_file import (
@@ -43,6 +30,7 @@ from periplus.journal.index_file import (
     make_tables,
     open_index,
 )
+from periplus.journal.index_record import NO_VIEW, FileRow, HistoryNeededError, IndexedRecord, View
 from periplus.journal.lineage import Position
 from periplus.journal.record import decode_line, version_id
 from periplus.journal.segment import Entry
@@ -68,53 +56,7 @@ WHERE (excluded.stub, excluded.ts, excluded.lineage, excluded.seq) < (stub, ts, 
 """
 
 
-class IndexedRecord(NamedTuple):
-    """Where a record lies and what it says of itself, without its payload."""
-
-    lineage: str
-    seq: int
-    segment: int
-    offset: int
-    length: int
-    leaf: bytes
-    ts: str
-    writer: str
-    session: str
-    action: str
-    item_type: str
-    item_id: str
-    version: str
-    rev: int
-    key: str
-    summary: str
-    parents: tuple[str, ...]
-
-
 _RECORD_TYPES: Final = (str, int, int, int, int, bytes, *[str] * 7, int, str, str, str)
-
-
-class FileRow(NamedTuple):
-    """An entity's file as it was left: digest (empty where it is not known to be as the journal wants it), stamp (empty
-    where it must be read before it is believed), and the boot it was written in (empty once it is surely on the disk).
-    """
-
-    sha256: bytes
-    stamp: bytes
-    boot: str
-
-
-class View(NamedTuple):
-    """How entities with several heads are shown: the rules of their types, and what superseded versions said."""
-
-    rules: Mapping[str, MergeRules]
-    payload_at: Callable[[IndexedRecord], bytes]
-
-
-NO_VIEW: Final = View({}, lambda _: b"")
-
-
-class HistoryNeededError(Exception):
-    """A record came that only the records before the checkpoint explain. Never leaves this package."""
 
 
 class Index(BeforeFloors):

@@ -12,8 +12,8 @@ from periplus.journal.connection import Connection
 from periplus.journal.state import Head
 
 if TYPE_CHECKING:
-    from periplus.journal.checkpoint import Ancestor
     from periplus.journal.merge import Node
+    from periplus.journal.state import Ancestor
 
 HEAD_COLUMNS: Final = (
     "item_type, item_id, version, parents, rev, deleted, payload, ts, writer, session, lineage, seq, stub"
@@ -81,7 +81,7 @@ class BeforeFloors(ABC):
         rows = list(found)
         if not rows:
             return []
-        from periplus.journal.checkpoint import Ancestor
+        from periplus.journal.state import Ancestor
 
         return [Ancestor(self._head(row[:-1]), split(row[-1])) for row in rows]
 

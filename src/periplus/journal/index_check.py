@@ -20,7 +20,6 @@ from typing import Any, Final, TypeVar
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.index import Index
-from periplus.journal.index_file import index_path
 from periplus.journal.journal import Journal
 from periplus.journal.rebuilding import is_cramped
 
@@ -56,12 +55,12 @@ def check_index(
     """
     index = journal.index
     try:
-        _tell_of_long(index_path(journal), tell)
+        _tell_of_long(journal.index_path, tell)
         verdict = _verdict(index.db)
         if verdict:
             return IndexState([verdict], 0)
         if index.is_writable and not index.is_memory:
-            _check_words(index_path(journal))
+            _check_words(journal.index_path)
         newer = {
             (row.item_type, row.item_id)
             for lineage, end in ends.items()

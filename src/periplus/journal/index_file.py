@@ -16,7 +16,6 @@ __all__ = [
     "discard_indexes",
     "discard_unused",
     "forget_turns",
-    "index_path",
     "inode_of",
     "is_filled",
     "make_tables",
@@ -32,16 +31,13 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from periplus.base.disks import is_room_for_maps
 from periplus.base.files import Files
 from periplus.base.forks import is_held_by_parent, not_for_children
 from periplus.journal.connection import Connection, connect
 from periplus.journal.state import Entity
-
-if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
 
 INDEX_VERSION: Final = 6
 NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
@@ -312,11 +308,6 @@ def forget_turns(path: str, files: Files) -> None:
             files.unlink(path + suffix)
         except FileNotFoundError:
             pass  # nobody looked for a turn yet
-
-
-def index_path(journal: JournalReader) -> str:
-    """Of the file that this journal's index is in; where it would be, while memory serves."""
-    return journal.index.path or journal.layout.index
 
 
 def inode_of(path: str) -> int:

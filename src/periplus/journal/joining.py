@@ -7,7 +7,7 @@ id and, as ``joined``, the others; what names any of them is the project's own. 
 
 from __future__ import annotations
 
-__all__ = ["Joined", "conflict_sides", "join_stores", "of_another_store", "stated_store", "unnamed_store"]
+__all__ = ["Joined", "join_stores", "of_another_store", "stated_store", "store_ids_in", "unnamed_store"]
 
 import os
 import re
@@ -16,7 +16,13 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.errors import DamageError, FormatError, NotAStoreError, PeriplusError, UsageError
+from periplus.base.errors import (
+    DamageError,
+    FormatError,
+    NotAStoreError,
+    PeriplusError,
+    UsageError,
+)
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.locks import Lock
 from periplus.base.tuples import NamedTuple
@@ -25,6 +31,7 @@ from periplus.journal.segment import Header, decode_header, segment_first_seq
 from periplus.journal.settings import (
     Settings,
     StoreSettings,
+    conflict_sides,
     joined_line,
     parse_settings,
     read_lineage,
@@ -78,22 +85,6 @@ def join_stores(root: str, files: Files) -> Joined:
     return Joined(layout.root, settings.store.id, joined, is_new)
 
 
-def conflict_sides(text: str) -> tuple[str, str] | None:
-    """The two texts that git could not merge, whole; None where there is no conflict in ``text``."""
-    sides: tuple[list[str], list[str]] = ([], [])
-    into = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
-    now: tuple[int, ...] = (0, 1)
-    found = False
-    for line in text.splitlines(keepends=True):
-        mark = line[0] if re.match(r"(<{7}|\|{7}|>{7}) |={7}\s*$", line) else ""
-        if mark:
-            found, now = True, into[mark]
-            continue
-        for side in now:
-            sides[side].append(line)
-    return ("".join(sides[0]), "".join(sides[1])) if found else None
-
-
 def stated_store(layout: Layout, lineage: str) -> str:
     """The store that the headers of the lineage's segments name; empty where none can be read."""
     header = _first_header(layout, lineage)
@@ -141,8 +132,6 @@ def unnamed_store(
 
 def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> DamageError:
     """What to say where ``lineage.json`` says ``store`` and the settings name another: it is the odd one where the segments are of theirs."""
-    from periplus.journal.rescue import store_ids_in
-
     found = store_ids_in(layout)
     if found and found <= settings.ids:
         return DamageError(
@@ -196,7 +185,19 @@ def _settled(layout: Layout, ours: str, theirs: str) -> Settings:
 
 
 def _ids_here(layout: Layout) -> set[str]:
-    from periplus.journal.rescue import store_ids_in  # what a repair asks
 
     own = read_lineage(layout)
     return store_ids_in(layout) | ({own.store} if own is not None else set())
+
+
+def store_ids_in(layout: Layout) -> set[str]:
+    """The ids of stores that the headers of the segments state."""
+    found = set()
+    for folder, _, names in os.walk(layout.journal):
+        for name in names:
+            if segment_first_seq(name) is not None:
+                try:
+                    found.add(decode_header(read_plain(os.path.join(folder, name), 4096))[0].store)
+                except (OSError, FormatError):
+                    continue
+    return found

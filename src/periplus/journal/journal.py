@@ -31,19 +31,14 @@ from periplus.base.errors import (
 from periplus.base.locks import LOCK_PATIENCE_S
 from periplus.journal.connection import AtWorkError
 from periplus.journal.guard import guard
-from periplus.journal.index import HistoryNeededError, IndexDamageError
+from periplus.journal.index import IndexDamageError
+from periplus.journal.index_record import HistoryNeededError
 from periplus.journal.lineage import START
+from periplus.journal.lineage_identity import mint_lineage, restate_left
 from periplus.journal.overlay import Added, UnmergedError, names_in
 from periplus.journal.reader import JournalReader
 from periplus.journal.receipt import Pending, receipt_of, written_by
-from periplus.journal.settings import (
-    LineageFile,
-    is_written_here,
-    mint_lineage,
-    read_lineage,
-    read_settings,
-    restate_left,
-)
+from periplus.journal.settings import LineageFile, is_written_here, read_lineage, read_settings
 from periplus.journal.standing import place_of
 from periplus.journal.state import Entity, Head
 from periplus.journal.transaction import Draft, Receipt, Said, Transaction, Writer

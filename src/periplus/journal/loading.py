@@ -15,24 +15,25 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, environment_failure
-from periplus.journal.checkpoint import Ancestor, KeyLine, decode_checkpoint
+from periplus.journal.checkpoint import KeyLine, decode_checkpoint
 from periplus.journal.fold import Fold, LinesAt, without_collector
-from periplus.journal.index import HistoryNeededError, Index
+from periplus.journal.index import Index
+from periplus.journal.index_record import HistoryNeededError
 from periplus.journal.lineage import START, LineageReader, Position
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.record import LINE_BYTES_MAX
 from periplus.journal.segment import Block
-from periplus.journal.state import Head
+from periplus.journal.state import Ancestor, Head
 
 if TYPE_CHECKING:
-    from periplus.journal.checkpointing import UsableCheckpoint
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.checkpoint_files import UsableCheckpoint
+    from periplus.journal.indexed_journal import IndexedJournal
 
 _HEADS_A_TIME: Final = 1_000
 
 
 def load_journal(
-    journal: JournalReader,
+    journal: IndexedJournal,
     index: Index,
     limits: Mapping[str, int],
     *,
@@ -47,7 +48,7 @@ def load_journal(
 
     Gives type and id of every entity. Raises DamageError where the journal is not sound.
     """
-    from periplus.journal.checkpointing import checkpoint_lineages, usable_checkpoints
+    from periplus.journal.checkpoint_files import checkpoint_lineages, usable_checkpoints
 
     if not is_whole:
         for usable in usable_checkpoints(journal, checkpoint_lineages(journal)):
@@ -61,7 +62,7 @@ def load_journal(
 
 
 def _load(
-    journal: JournalReader,
+    journal: IndexedJournal,
     index: Index,
     limits: Mapping[str, int],
     usable: UsableCheckpoint | None,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from periplus.journal.gitstate import checked_out
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.indexed_journal import IndexedJournal
+
 
 FILES_COMMIT: Final = "files_commit"
 FILES_LOOKED: Final = "files_looked"
@@ -18,7 +19,7 @@ LOOK_SHARE: Final = 20  # looks may take a twentieth of the time
 PAUSE_NS_MAX: Final = 60_000_000_000
 
 
-def is_due(journal: Journal) -> bool:
+def is_due(journal: IndexedJournal) -> bool:
     """Whether the files want a look by who only asks: where the last one was dear, and is not long ago, they do not."""
     boot, _, due = journal.index.meta(FILES_LOOKED).partition(" ")
     if not due.isdecimal() or boot != journal.files.boot_id():

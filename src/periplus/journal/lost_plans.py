@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from periplus.base.files import read_plain
-from periplus.journal.checkpointing import checkpoint_files
+from periplus.journal.checkpoint_files import checkpoint_files
 from periplus.journal.journal import Journal
 from periplus.journal.layout import PARKED_FOLDER
 from periplus.journal.yard import Repair, Yard

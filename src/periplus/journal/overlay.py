@@ -13,7 +13,8 @@ from msgspec import UNSET
 
 from periplus.base.errors import DamageError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.index import SEVERAL_MAX, HistoryNeededError, Index, IndexedRecord, node_of, payload_of
+from periplus.journal.index import SEVERAL_MAX, Index, node_of, payload_of
+from periplus.journal.index_record import HistoryNeededError, IndexedRecord
 from periplus.journal.segment import Entry
 from periplus.journal.state import Change, Entity, Head, MergeRules, change_of, entity_of_head, is_sound_change
 

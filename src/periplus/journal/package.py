@@ -52,12 +52,11 @@ from periplus.base.errors import (
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, open_plain, read_at, read_plain, write_all
 from periplus.base.tuples import NamedTuple
-from periplus.journal.index_file import index_path
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, damage_of, is_unreadable
 from periplus.journal.partial import Gaps, Missing, known_last, lost_lineages
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.transaction import Writer
 from periplus.journal.yard import read_whole
 from periplus.merkle.tree import Tree
@@ -200,7 +199,7 @@ def export_store(
 
 def _vouch(journal: Journal) -> None:
     """Have the newest head be signed among what is remembered: who imports has no key, and gives these records away with it."""
-    from periplus.journal.exchange import sign_head
+    from periplus.journal.carriers.store import sign_head
 
     if journal.lineage:
         try:
@@ -350,7 +349,7 @@ class _Writing:
     def _left(self) -> Iterator[tuple[str, bytes]]:
         """The segments of every lineage that was, as they are; what cannot be read in them is missing."""
         journal = self._journal
-        rows = IndexRows(index_path(journal))
+        rows = IndexRows(journal.index_path)
         try:
             for lineage in [*journal.lineages(), *lost_lineages(journal)]:
                 reader, tree = journal.reader(lineage), Tree()

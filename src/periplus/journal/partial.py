@@ -7,42 +7,26 @@ lineage ``missing.json``: without that, what is cut off a lineage's end would le
 
 from __future__ import annotations
 
-__all__ = [
-    "MISSING_FILE",
-    "Gaps",
-    "Missing",
-    "known_last",
-    "lost_lineages",
-    "missing_ranges",
-    "missing_size",
-    "noted_size",
-    "parse_missing",
-    "write_missing",
-]
+__all__ = ["Gaps", "Missing", "known_last", "lost_lineages", "missing_ranges", "noted_size", "write_missing"]
 
-import hashlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from periplus.base.canonical import canonical
 from periplus.base.errors import DamageError
-from periplus.base.files import Files, read_plain, write_atomic
-from periplus.journal.index_file import index_path
+from periplus.base.files import Files, write_atomic
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, left_behind_seq, read_durable
+from periplus.journal.lineage_size import MISSING_FILE, encode_missing, read_missing
 from periplus.journal.segment import Damage
 from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
     from periplus.journal.reader import JournalReader
-
-MISSING_FILE: Final = "missing.json"
-_BYTES_MAX: Final = 1 << 24
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -107,7 +91,7 @@ class Gaps:
 
 def known_last(layout: Layout, lineage: str, rows: IndexRows) -> int:
     """The last record that the lineage had, as far as anything but its records says so."""
-    from periplus.journal.plain import seen_size
+    from periplus.journal.lineage_size import seen_size
 
     mark = read_durable(layout.durable)
     marked = mark.seq if mark is not None and mark.lineage == lineage else 0
@@ -129,7 +113,7 @@ def lost_lineages(journal: Journal) -> list[str]:
     from periplus.journal.heads import awaited
     from periplus.journal.stated import left_lineages
 
-    rows = IndexRows(index_path(journal))
+    rows = IndexRows(journal.index_path)
     try:
         known = {
             *awaited(journal),
@@ -143,58 +127,20 @@ def lost_lineages(journal: Journal) -> list[str]:
         rows.close()
 
 
-class _Statement(msgspec.Struct, forbid_unknown_fields=True):
-    lineage: str
-    missing: list[tuple[int, int]]
-    size: int
-    sum: str
-
-
 def write_missing(layout: Layout, files: Files, lineage: str, size: int, missing: Sequence[Missing]) -> None:
     """Have the store remember how many records the lineage had, and which of them it was made without."""
     folder = layout.lineage_folder(lineage)
     files.make_folder(folder)
     ranges = [(one.first_seq, one.last_seq) for one in missing]
-    statement = _Statement(lineage, ranges, size, _sum(lineage, ranges, size))
-    write_atomic(files, os.path.join(folder, MISSING_FILE), canonical(msgspec.to_builtins(statement)) + b"\n")
+    write_atomic(files, os.path.join(folder, MISSING_FILE), encode_missing(lineage, size, ranges))
 
 
 def missing_ranges(journal: JournalReader, lineage: str) -> list[str]:
     """The ranges of records that ``missing.json`` names and that no segment has by now, for people."""
-    found = _read_missing(journal.layout, lineage)
+    found = read_missing(journal.layout, lineage)
     if found is None:
         return ["what is missing cannot be read"]
     gaps = Gaps(journal.layout, journal.reader(lineage), found[0])
     for chunk in journal.reader(lineage).read_from(START, salvage=True):
         gaps.take(chunk)
     return [f"{one.first_seq:,} to {one.last_seq:,}" for one in gaps.end()]
-
-
-def missing_size(layout: Layout, lineage: str) -> int:
-    """How many records ``missing.json`` says that the lineage had; 0 where it says nothing."""
-    found = _read_missing(layout, lineage)
-    return 0 if found is None else found[0]
-
-
-def _read_missing(layout: Layout, lineage: str) -> tuple[int, list[tuple[int, int]]] | None:
-    try:
-        data = read_plain(os.path.join(layout.lineage_folder(lineage), MISSING_FILE), _BYTES_MAX)
-    except OSError:
-        return None
-    return parse_missing(data, lineage)
-
-
-def parse_missing(data: bytes, lineage: str) -> tuple[int, list[tuple[int, int]]] | None:
-    """Size and ranges of a ``missing.json``; None where it is not what was written for ``lineage``."""
-    try:
-        found = msgspec.json.decode(data, type=_Statement)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if found.lineage != lineage or found.sum != _sum(lineage, found.missing, found.size):
-        return None
-    return found.size, found.missing
-
-
-def _sum(lineage: str, ranges: Sequence[tuple[int, int]], size: int) -> str:
-    said = canonical([lineage, [list(one) for one in ranges], size])
-    return hashlib.sha256(said).hexdigest()[:16]

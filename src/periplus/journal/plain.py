@@ -7,14 +7,14 @@ copy has in the place of one is judged in the same way before it is taken.
 
 from __future__ import annotations
 
-__all__ = ["PlainFiles", "Suspect", "is_known_lineage", "odd_places", "seen_size"]
+__all__ = ["PlainFiles", "Suspect", "is_known_lineage", "odd_places"]
 
 import os
 import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from periplus.base.errors import DamageError, NewerFormatError, PeriplusError
 from periplus.base.files import read_plain
@@ -22,11 +22,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal.creation import IGNORED_LINE
 from periplus.journal.keys import public_of_private, verify_signature
 from periplus.journal.layout import CONTEXT_SOCKET, PARKED_FOLDER, Layout
+from periplus.journal.lineage_size import SignedSize, size_in_head, size_in_peer
 from periplus.journal.settings import LineageFile, parse_lineage, read_settings
-
-if TYPE_CHECKING:
-    from periplus.journal.carriers import SignedHead
-    from periplus.journal.heads import Peer
 
 _LINEAGE: Final = r"lin_[0-9a-z]{16}"
 _FILE_BYTES_MAX: Final = 1 << 20
@@ -57,27 +54,6 @@ class Suspect(NamedTuple):
     name: str
     what: str
     is_denied: bool = False
-
-
-def seen_size(layout: Layout, lineage: str) -> int:
-    """How many records the lineage had in the largest signed head that was seen of it; a head not so signed counts not.
-
-    Also what the store was made with, where that was what is left of another.
-    """
-    from periplus.journal.partial import missing_size
-
-    sizes = [missing_size(layout, lineage)]
-    for name, read in (
-        (f"journal/peers/{lineage}.json", _signed_peer),
-        (f"journal/{lineage}/head.json", _signed_head),
-    ):
-        try:
-            found = read(read_plain(os.path.join(layout.root, name), _FILE_BYTES_MAX), lineage)
-        except OSError:
-            continue  # there is none
-        if found is not None and found.signed[0] and verify_signature(found.key, found.signed[0], found.signed[1]):
-            sizes.append(found.size)
-    return max(sizes)
 
 
 def odd_places(root: str) -> Iterator[tuple[str, str]]:
@@ -188,7 +164,7 @@ class PlainFiles:
         if folder == "journal/peers":
             return self._judge_peer(base.removesuffix(".json"), data)
         if base == "missing.json":
-            from periplus.journal.partial import parse_missing
+            from periplus.journal.lineage_size import parse_missing
 
             return (
                 "" if parse_missing(data, os.path.basename(folder)) else "not what an import wrote of what is missing"
@@ -222,11 +198,11 @@ class PlainFiles:
             return None
         return best[0][0]
 
-    def _peer(self, lineage: str) -> _Signed | None:
-        return _signed_peer(self.read(f"journal/peers/{lineage}.json") or b"", lineage)
+    def _peer(self, lineage: str) -> SignedSize | None:
+        return size_in_peer(self.read(f"journal/peers/{lineage}.json") or b"", lineage)
 
-    def _head(self, lineage: str) -> _Signed | None:
-        return _signed_head(self.read(f"journal/{lineage}/head.json") or b"", lineage)
+    def _head(self, lineage: str) -> SignedSize | None:
+        return size_in_head(self.read(f"journal/{lineage}/head.json") or b"", lineage)
 
     def _judge_identity(self, data: bytes) -> str:
         try:
@@ -266,7 +242,7 @@ class PlainFiles:
         return "not the key that the tiles are sealed with" if seals and not any(seals) else ""
 
     def _judge_peer(self, lineage: str, data: bytes) -> str:
-        peer = _signed_peer(data, lineage)
+        peer = size_in_peer(data, lineage)
         if peer is None:
             return "not what is remembered of a lineage"
         if os.path.isdir(self.layout.lineage_folder(lineage)) and peer.store not in self._stores:
@@ -274,14 +250,14 @@ class PlainFiles:
         return self._judge_signed(lineage, peer)
 
     def _judge_head(self, lineage: str, data: bytes) -> str:
-        head = _signed_head(data, lineage)
+        head = size_in_head(data, lineage)
         if head is None:
             return "not a signed head of this lineage"
         if head.store not in self._stores:
             return f"it says that the lineage is of store {head.store}"
         return self._judge_signed(lineage, head)
 
-    def _judge_signed(self, lineage: str, found: _Signed) -> str:
+    def _judge_signed(self, lineage: str, found: SignedSize) -> str:
         known = self.key_of(lineage)
         if found.key and known not in (None, found.key):
             return "its key is not the one that this lineage's heads are signed with"
@@ -322,15 +298,6 @@ _MISSING: Final = {
 }
 
 
-class _Signed(NamedTuple):
-    """A key and what it is said to have signed: ``(signature, message)``, the former empty where nothing is."""
-
-    key: bytes
-    store: str
-    size: int
-    signed: tuple[bytes, bytes]
-
-
 def is_known_lineage(layout: Layout, lineage: str) -> bool:
     """Whether anything in the store is of ``lineage``: its folder and its key are made before anything names it."""
     return os.path.isdir(layout.lineage_folder(lineage)) or os.path.exists(
@@ -344,33 +311,3 @@ def _key_in(data: bytes) -> bytes | None:
     except ValueError:
         return None
     return key if len(key) == 32 else None
-
-
-def _signed_peer(data: bytes, lineage: str) -> _Signed | None:
-    from periplus.journal.heads import TreeHead, head_message, parse_peer
-
-    peer: Peer | None = parse_peer(data, lineage)
-    if peer is None:
-        return None
-    if peer.seen is None:
-        return _Signed(bytes.fromhex(peer.key), peer.store, 0, (b"", b""))
-    message = head_message(TreeHead(peer.store, lineage, peer.seen.size, peer.seen.root))
-    return _Signed(bytes.fromhex(peer.key), peer.store, peer.seen.size, (bytes.fromhex(peer.seen.signature), message))
-
-
-def _signed_head(data: bytes, lineage: str) -> _Signed | None:
-    from periplus.journal.carriers.carrier import decode_head
-    from periplus.journal.heads import head_message
-
-    try:
-        head: SignedHead = decode_head(data, "")
-    except DamageError:
-        return None
-    if head.head.lineage != lineage:
-        return None
-    return _Signed(
-        bytes.fromhex(head.key),
-        head.head.store,
-        head.head.size,
-        (bytes.fromhex(head.signature), head_message(head.head)),
-    )

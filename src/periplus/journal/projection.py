@@ -9,108 +9,42 @@ is not written over: ``take_in`` makes a record of it, or reports why not.
 
 from __future__ import annotations
 
-__all__ = [
-    "FILE_BYTES_MAX",
-    "PROJECTION_VERSION",
-    "Looked",
-    "Projector",
-    "has_file",
-    "is_same_text",
-    "is_settled",
-    "read_stamped",
-    "render_entity",
-    "stamp_from",
-    "stamp_of",
-]
+__all__ = ["Projector"]
 
-import errno
 import os
 import re
-import stat
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError, RefusedError
 from periplus.base.files import TEMPORARY_SUFFIX, write_atomic, write_new
-from periplus.base.ids import is_id
 from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import judge
+from periplus.journal.entity_file import has_file, is_same_text, read_stamped, render_entity, stamp_of
 from periplus.journal.gitstate import is_busy
-from periplus.journal.index import FileRow, HistoryNeededError
-from periplus.journal.index_file import index_path
+from periplus.journal.index_record import FileRow, HistoryNeededError, Looked
 from periplus.journal.lineage import START, Position, read_durable
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.segment import Entry
 from periplus.journal.settings import is_written_here, read_lineage
-from periplus.journal.state import Change, ConflictValue, Entity, EntityType, change_of
+from periplus.journal.state import Change, Entity, change_of
 
 if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import IndexedJournal
 
-PROJECTION_VERSION: Final = 1
-FILE_BYTES_MAX: Final = 1 << 26
 SEAL_FILES_MIN: Final = 512
 HISTORY_PATIENCE_S: Final = 1.0  # for who takes in what was written; who has the lock for longer builds the index anew
-TICK_NS: Final = 20_000_000
 _STEP_MASK: Final = 0xFF
-_STAMP: Final = struct.Struct("<qqqQ")
 _LEFT: Final = re.compile(rf"\..+\.json\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
-
-
-def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
-    """Whether an entity has a file of its own: its type has, and its id is one, not a path that leads elsewhere."""
-    return item_type in types and types[item_type].is_projected and is_id(item_id)
-
-
-def render_entity(entity: Entity) -> bytes:
-    """The entity's file: pretty-printed, sorted keys, so that git shows a change as the lines that changed."""
-    import orjson
-
-    document: dict[str, JSONValue] = {
-        "format": PROJECTION_VERSION,
-        "id": entity.item_id,
-        "type": entity.item_type,
-        "version": entity.version,
-        "parents": list(entity.parents),
-        "heads": list(entity.heads),
-        "entity": entity.value,
-    }
-    if entity.conflicts:
-        document["conflicts"] = [
-            {"path": list(conflict.path), "values": [_rival(rival) for rival in conflict.values]}
-            for conflict in entity.conflicts
-        ]
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-
-
-def _rival(rival: ConflictValue) -> dict[str, JSONValue]:
-    import orjson
-
-    shown: dict[str, JSONValue] = {"version": rival.version, "writer": rival.writer, "ts": rival.ts}
-    return {**shown, "value": orjson.loads(rival.value)} if rival.value else shown
-
-
-class Looked(NamedTuple):
-    """What a look at the files found in order: stamps of files that are as they were left, those of linked worktrees
-    that hold nothing new, and the commit that git had checked out. ``looked`` says when a look that was dear is due again.
-    """
-
-    settled: Mapping[tuple[str, str], bytes]
-    linked: Mapping[str, bytes]
-    commit: str
-    looked: str = ""
 
 
 class Projector:
     """Writes the projections of one journal."""
 
-    def __init__(self, journal: JournalReader, progress: Progress = no_progress) -> None:
+    def __init__(self, journal: IndexedJournal, progress: Progress = no_progress) -> None:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
@@ -234,7 +168,7 @@ class Projector:
                 self._refuse_damage()
             index.commit()
         except sqlite3.Error as error:
-            path = index_path(journal)
+            path = journal.index_path
             index.end()
             index.give_way(error)
             raise EnvironmentFailure(
@@ -448,51 +382,5 @@ class Projector:
         return True
 
 
-def is_same_text(found: bytes, wanted: bytes) -> bool:
-    """Whether a file is what we would write, but for its line ends: git writes its own where it is told to (``core.autocrlf``).
-
-    Who put ours back would have every file look changed to git, and each pull refused.
-    """
-    return found == wanted or found.replace(b"\r\n", b"\n") == wanted
-
-
 def _after(entry: Entry, segment: int) -> Position:
     return Position(segment, entry.offset + entry.length, entry.record.seq + 1, entry.leaf[:8].hex())
-
-
-def read_stamped(path: str) -> tuple[bytes, bytes]:
-    """``(bytes, stamp)`` of a file that is no link. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            raise OSError(errno.EINVAL, "Not a plain file", path)
-        data = os.read(fd, min(before.st_size + 1, FILE_BYTES_MAX))
-        while data and len(data) < FILE_BYTES_MAX and (more := os.read(fd, 1 << 16)):
-            data += more
-        return data, stamp_from(before)
-    finally:
-        os.close(fd)
-
-
-def stamp_of(path: str) -> bytes:
-    """What tells a file from its later selves without reading it; nothing where there is none."""
-    try:
-        return stamp_from(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return b""
-
-
-def stamp_from(status: os.stat_result) -> bytes:
-    # With the time of change, which no program can set back, besides that of modification, which any can.
-    return _STAMP.pack(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-def is_settled(stamp: bytes, now_ns: int) -> bool:
-    """Whether a file of this stamp, read now, cannot change any more without its stamp telling.
-
-    File systems count time in ticks: a change within the tick of the one before leaves the same times.
-    """
-    mtime_ns, ctime_ns, _, _ = _STAMP.unpack(stamp)
-    newest_ns: int = max(mtime_ns, ctime_ns)
-    return now_ns - newest_ns > TICK_NS

@@ -38,12 +38,14 @@ from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.heads import TreeHead, head_message, remember_head
-from periplus.journal.journal import Journal
+from periplus.journal.heads import remember_head
+from periplus.journal.indexed_journal import IndexedJournal
 from periplus.journal.keys import public_key, sign, verify_signature
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.record import Record, decode_line
-from periplus.journal.tiles import LineageTree, entry_in_segment
+from periplus.journal.segment_entries import entry_in_segment
+from periplus.journal.tiles import LineageTree
+from periplus.journal.tree_head import TreeHead, head_message
 from periplus.merkle.verify import verify_consistency, verify_inclusion
 
 PROOF_BYTES_MAX: Final = 1 << 20
@@ -123,7 +125,7 @@ class Prover:
     of the head that it was signed with.
     """
 
-    def __init__(self, journal: Journal, progress: Progress = no_progress) -> None:
+    def __init__(self, journal: IndexedJournal, progress: Progress = no_progress) -> None:
         self._journal = journal
         self._progress = progress
         self._tree: LineageTree | None = None
@@ -244,12 +246,12 @@ class Prover:
         return _line_in_segment(journal, seq, rows[0].segment if rows else 0)
 
 
-def prove_record(journal: Journal, seq: int) -> bytes:
+def prove_record(journal: IndexedJournal, seq: int) -> bytes:
     """A proof file for record ``seq`` of our own lineage, against the head of all that is durable."""
     return Prover(journal).record(seq)
 
 
-def prove_consistency(journal: Journal, first: int, second: int | None = None) -> bytes:
+def prove_consistency(journal: IndexedJournal, first: int, second: int | None = None) -> bytes:
     """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
     return Prover(journal).growth(first, second)
 
@@ -334,7 +336,7 @@ def _is_bare(stub: Record) -> bool:
     return is_empty and not stub.summary and not stub.salt
 
 
-def _line_in_segment(journal: Journal, seq: int, supposed: int) -> tuple[bytes, bytes]:
+def _line_in_segment(journal: IndexedJournal, seq: int, supposed: int) -> tuple[bytes, bytes]:
     """``supposed`` is the segment that it is in as far as the index knows, 0 where that knows nothing."""
     reader = journal.reader(journal.lineage)
     found = entry_in_segment(reader, seq)
@@ -347,7 +349,7 @@ def _line_in_segment(journal: Journal, seq: int, supposed: int) -> tuple[bytes, 
     )  # fmt: skip
 
 
-def _sign(journal: Journal, head: TreeHead) -> SignedHead:
+def _sign(journal: IndexedJournal, head: TreeHead) -> SignedHead:
     key = public_key(journal.layout, journal.lineage)
     return SignedHead(head, key, sign(journal.layout, journal.lineage, head_message(head)))
 

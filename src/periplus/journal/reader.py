@@ -24,18 +24,18 @@ from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.apart import serve_apart, serve_from_checkpoint, serve_rest, serve_together
 from periplus.journal.connection import Owner
-from periplus.journal.index import HistoryNeededError, Index, IndexDamageError, IndexedRecord, View, payload_in
+from periplus.journal.index import Index, IndexDamageError, payload_in
 from periplus.journal.index_file import Indexer, NullIndexer, discard_index
+from periplus.journal.index_record import HistoryNeededError, IndexedRecord, View
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
 from periplus.journal.overlay import Added, Overlay, UnmergedError, may_say
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
-    Progress,
     bytes_behind,
     find_entity,
     moved_line,
-    no_progress,
     place_here,
     sound_line,
     sound_object,
@@ -50,7 +50,8 @@ from periplus.objects.store import ObjectStore
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from periplus.journal.projection import Looked, Projector
+    from periplus.journal.index_record import Looked
+    from periplus.journal.projection import Projector
     from periplus.journal.transaction import Said, Writer
     from periplus.journal.writing import SegmentWriter
 
@@ -224,7 +225,7 @@ class JournalReader(Resting):
                 return
             gone = None
             if not self._is_renewing and self._is_index_wrong():  # else it was not the index
-                from periplus.journal.stated import was_put_back
+                from periplus.journal.index_rollback import was_put_back
 
                 gone = was_put_back(self)
                 if gone is None:

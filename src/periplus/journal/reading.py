@@ -4,12 +4,10 @@ from __future__ import annotations
 
 __all__ = [
     "REPLAY_BYTES_PER_S",
-    "Progress",
     "bytes_behind",
     "bytes_of",
     "find_entity",
     "moved_line",
-    "no_progress",
     "one_question",
     "place_here",
     "sound_line",
@@ -17,14 +15,14 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import typed_id
-from periplus.journal.index import IndexedRecord
+from periplus.journal.index_record import IndexedRecord
 from periplus.journal.lineage import ARCHIVE_FOLDER, SEGMENT_READ_MAX, LineageReader
 from periplus.journal.record import decode_line
 from periplus.journal.segment import decode_header, scan
@@ -33,21 +31,15 @@ from periplus.journal.state import Entity
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import IndexedJournal
 
 REPLAY_BYTES_PER_S: Final = (
     16 << 20
 )  # records are taken in at about twice that; a slow machine is meant to keep its word
 
-Progress: TypeAlias = Callable[[int, int], None]
-
-
-def no_progress(done: int, total: int) -> None:
-    """For who does not want to know how far it is."""
-
 
 @contextmanager
-def one_question(journal: JournalReader) -> Iterator[None]:
+def one_question(journal: IndexedJournal) -> Iterator[None]:
     """For what asks many times for one answer: the lineages of others, of which there may be hundreds, are looked at once, when it begins;
     our own, into which everybody here writes, as ever.
     """
@@ -65,7 +57,7 @@ def place_here(path: str) -> tuple[int, ...]:
     return place_of(path) or place_of(os.path.join(folder, ARCHIVE_FOLDER, name))
 
 
-def bytes_behind(journal: JournalReader) -> int:
+def bytes_behind(journal: IndexedJournal) -> int:
     """How much there is to read behind what was read, of all lineages; a few system calls, and nothing is read."""
     found = 0
     for lineage in journal.lineages():
@@ -80,7 +72,7 @@ def bytes_behind(journal: JournalReader) -> int:
     return found
 
 
-def bytes_of(journal: JournalReader) -> int:
+def bytes_of(journal: IndexedJournal) -> int:
     """How much all segments are that are here; nothing is read."""
     return sum(
         os.path.getsize(path)
@@ -90,7 +82,7 @@ def bytes_of(journal: JournalReader) -> int:
     )
 
 
-def find_entity(journal: JournalReader, prefix: str) -> Entity:
+def find_entity(journal: IndexedJournal, prefix: str) -> Entity:
     """See ``Journal.find``."""
     typed, prefix = prefix, typed_id(prefix)
     keys = journal.ids_with_prefix(prefix)
@@ -116,7 +108,7 @@ def find_entity(journal: JournalReader, prefix: str) -> Entity:
     return live[0]
 
 
-def ids_named(journal: JournalReader, name: str) -> list[tuple[str, str]]:
+def ids_named(journal: IndexedJournal, name: str) -> list[tuple[str, str]]:
     """Type and id of the live entities that have ``name``, in lower case, beside their id: so they were called where they came from."""
     keys = {*journal.unindexed(), *journal.index.ids_named(name)}
     return sorted(key for key in keys if (one := journal.get(*key)) is not None and name in journal.index.names_of(one))

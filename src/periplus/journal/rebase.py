@@ -31,9 +31,8 @@ from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.carriers import Carrier
 from periplus.journal.carriers.folder import HEAD_FILE
-from periplus.journal.checkpointing import remove_checkpoints
+from periplus.journal.checkpoint_files import remove_checkpoints
 from periplus.journal.cursors import read_cursor, reader_names, write_cursor
-from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader
 from periplus.journal.record import Record, action_class
@@ -41,6 +40,7 @@ from periplus.journal.renewal import discard
 from periplus.journal.segment import Entry, segment_name
 from periplus.journal.state import change_of
 from periplus.journal.transaction import Draft, Writer
+from periplus.journal.tree_head import read_peer, write_peer
 from periplus.journal.yard import Yard
 from periplus.merkle import Frontier
 

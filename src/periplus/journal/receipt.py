@@ -13,9 +13,9 @@ from periplus.journal.transaction import PARENTS_MAX, Receipt
 if TYPE_CHECKING:
     from periplus.journal.flush import Written
     from periplus.journal.index import Index
+    from periplus.journal.indexed_journal import IndexedJournal
     from periplus.journal.lineage import LineageReader, Position
     from periplus.journal.overlay import Overlay
-    from periplus.journal.reader import JournalReader
     from periplus.journal.record import Record
 
 
@@ -54,21 +54,21 @@ def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: Lineage
     where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
     found |= {row.seq: (row.item_type, row.item_id) for row in index.records(where, arguments, -1)}
     if len(found) < receipt.last_seq - receipt.first_seq + 1:
-        from periplus.journal.tiles import entries_in_segment
+        from periplus.journal.segment_entries import entries_in_segment
 
         for entry in entries_in_segment(reader, receipt.first_seq, receipt.last_seq):
             found.setdefault(entry.record.seq, (entry.record.item_type, entry.record.item_id))
     return [found[seq] for seq in sorted(found)]
 
 
-def records_of(journal: JournalReader, receipt: Receipt) -> list[Record]:
+def records_of(journal: IndexedJournal, receipt: Receipt) -> list[Record]:
     """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too. Those that only say
     how versions beside each other are shown, for the next one to name them as one, are left out.
 
     Raises DamageError where they cannot be read, or are not here.
     """
     from periplus.journal.record import decode_line
-    from periplus.journal.tiles import entries_in_segment
+    from periplus.journal.segment_entries import entries_in_segment
 
     where, span = "lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (receipt.first_seq, receipt.last_seq)
     rows = journal.index.records(where, (receipt.lineage, *span), -1)
@@ -97,7 +97,7 @@ def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
                        mend="Run `periplus doctor`; put the archive back if it was moved elsewhere.")  # fmt: skip
 
 
-def payload_of(journal: JournalReader, record: Record) -> bytes:
+def payload_of(journal: IndexedJournal, record: Record) -> bytes:
     """What a record says, from its line or its object; empty for a tombstone and for a stub."""
     from msgspec import UnsetType
 

@@ -49,12 +49,13 @@ from periplus.base.errors import (
 from periplus.base.files import read_plain, write_atomic
 from periplus.base.tuples import NamedTuple
 from periplus.journal.away import check_all_here
-from periplus.journal.checkpointing import PATIENCE_S, make_checkpoint, remove_checkpoints
+from periplus.journal.checkpoint_files import PATIENCE_S, remove_checkpoints
+from periplus.journal.checkpointing import make_checkpoint
 from periplus.journal.journal import Journal
 from periplus.journal.keys import is_left_with_key, sign_as_left
 from periplus.journal.lineage import SEGMENT_READ_MAX, START, Chunk, LineageReader
 from periplus.journal.needle import Needle
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.record import Record
 from periplus.journal.removed import TakenOut, removed_objects
 from periplus.journal.renewal import renewing

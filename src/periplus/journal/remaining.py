@@ -18,11 +18,10 @@ from periplus.journal.segment import Entry
 from periplus.journal.state import Change, change_of
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import IndexedJournal
 
 
-def index_with_history(journal: Journal) -> Index:
+def index_with_history(journal: IndexedJournal) -> Index:
     """The journal's index with every record in it; where some cannot be read, one in memory with what is left.
 
     The caller closes what is not ``journal.index``.
@@ -34,7 +33,7 @@ def index_with_history(journal: Journal) -> Index:
     return journal.index
 
 
-def fill_if_here(journal: JournalReader) -> bool:
+def fill_if_here(journal: IndexedJournal) -> bool:
     """Have every record in the index; False where that cannot be, as where the oldest are elsewhere: nobody is refused then. So it is for
     who is hurried, as a hook: in a large store it takes many seconds, once.
 
@@ -53,7 +52,7 @@ def fill_if_here(journal: JournalReader) -> bool:
     return True
 
 
-def need_records(journal: JournalReader, lineage: str, seq: int) -> None:
+def need_records(journal: IndexedJournal, lineage: str, seq: int) -> None:
     """Have the records of ``lineage`` from ``seq`` on in the index. What was begun behind the checkpoint that it was made from needs nothing of
     before, wherever that is. Raises DamageError.
     """
@@ -61,7 +60,7 @@ def need_records(journal: JournalReader, lineage: str, seq: int) -> None:
         journal.need_history()
 
 
-def _remaining(journal: Journal) -> Index:
+def _remaining(journal: IndexedJournal) -> Index:
     found = Index.scratch(journal.store_id, journal.view)
     found.begin_write()
     for lineage in journal.lineages():
@@ -86,7 +85,7 @@ def _tell_revs(found: Index, index: Index) -> None:
     found.db.executemany("UPDATE records SET rev = ? WHERE item_type = ? AND item_id = ? AND version = ?", known)
 
 
-def _changes(journal: Journal, lineage: str, chunk: Chunk) -> Iterator[tuple[Entry, Change | None]]:
+def _changes(journal: IndexedJournal, lineage: str, chunk: Chunk) -> Iterator[tuple[Entry, Change | None]]:
     for entry in chunk.entries:
         try:
             yield entry, change_of(entry, lineage, chunk.segment, journal.load_object)

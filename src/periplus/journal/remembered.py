@@ -8,13 +8,7 @@ counts by its audit record, not by them.
 
 from __future__ import annotations
 
-__all__ = [
-    "Remembered",
-    "payload_in_file",
-    "payload_in_remains",
-    "payloads_in_checkpoints",
-    "tile_leaves",
-]
+__all__ = ["Remembered", "payload_in_file", "payload_in_remains", "tile_leaves"]
 
 import json
 import os
@@ -28,17 +22,16 @@ import msgspec
 from periplus.base.canonical import canonical
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import FormatError, PeriplusError, UsageError
-from periplus.base.files import open_plain, read_plain
+from periplus.base.files import read_plain
 from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
-from periplus.journal.checkpoint import Ancestor, KeyLine, announcement_of, decode_checkpoint
-from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpoint import KeyLine, announcement_of
+from periplus.journal.checkpoint_contents import versions_in_checkpoints
 from periplus.journal.edits import read_document
+from periplus.journal.entity_file import FILE_BYTES_MAX, has_file
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.mending import Known, Lost
-from periplus.journal.projection import FILE_BYTES_MAX, has_file
-from periplus.journal.reader import JournalReader
 from periplus.journal.record import ACTIONS, Record, action_class, version_id
 from periplus.journal.segment import Entry
 from periplus.journal.state import Head, change_of
@@ -155,7 +148,7 @@ class Remembered:
 
     def _look_in_checkpoints(self, held: Collection[int], heads: dict[int, Head]) -> None:
         own = self._journal.lineage
-        for key, lines in groupby(_checkpointed(self._journal), key=lambda line: getattr(line, "key", None)):
+        for key, lines in groupby(versions_in_checkpoints(self._journal), key=lambda line: getattr(line, "key", None)):
             said: dict[int, tuple[str, str]] = {}  # of all lines of the key: a large batch has several
             for line in lines:
                 if isinstance(line, KeyLine):
@@ -301,35 +294,6 @@ def _root(leaves: bytes) -> bytes:
     frontier = Frontier()
     frontier.extend(leaves[at : at + HASH_BYTES] for at in range(0, len(leaves), HASH_BYTES))
     return frontier.root()
-
-
-def _checkpointed(journal: JournalReader) -> Iterator[Head | KeyLine]:
-    """What all checkpoints say, of superseded versions, too; one that was announced as it is also where a content's object is gone (empty then)."""
-    usable = {one.path for one in usable_checkpoints(journal)}
-
-    def load_if_there(sha256: str) -> bytes:
-        try:
-            return journal.load_object(sha256)
-        except PeriplusError:
-            return b""
-
-    for _, path in checkpoint_files(journal):
-        load: Callable[[str], bytes] = load_if_there if path in usable else journal.load_object
-        try:
-            with os.fdopen(open_plain(path), "rb") as file:
-                for one in decode_checkpoint(file, load, is_known=path in usable):
-                    yield one.version if isinstance(one, Ancestor) else one
-        except (OSError, PeriplusError):
-            continue  # what came before the damage is used
-
-
-def payloads_in_checkpoints(journal: JournalReader, versions: Collection[str]) -> dict[str, bytes]:
-    """What checkpoints hold of ``versions``, announced or not: whether it is that version its id tells."""
-    return {
-        line.version: line.payload
-        for line in _checkpointed(journal)
-        if isinstance(line, Head) and line.version in versions and line.payload
-    }
 
 
 def payload_in_file(journal: Journal, item_type: str, item_id: str) -> bytes:

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.journal.index_file import NEXT_SUFFIX, PAST, discard_index, index_path, other_indexes, put_in_place
+from periplus.journal.index_file import NEXT_SUFFIX, PAST, discard_index, other_indexes, put_in_place
 
 if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.indexed_journal import IndexedJournal
 
 RENEWAL_PATIENCE_S: Final = 30.0  # who brings an index up to date has it for long where that is large
 _CATCHING_UP_MAX: Final = 8  # what comes behind the last look is taken in by the next who writes
@@ -44,12 +44,12 @@ class _Outcome(Enum):
     FAILED = 3
 
 
-def discard(journal: JournalReader, *, also_next: bool = False) -> None:
+def discard(journal: IndexedJournal, *, also_next: bool = False) -> None:
     """Throw the index away, and those of other versions; an empty one takes its place. ``also_next``: that which somebody may be building, too.
 
     Raises EnvironmentFailure.
     """
-    path = index_path(journal)
+    path = journal.index_path
     journal.index.close()
     try:
         discard_index(path)
@@ -61,9 +61,9 @@ def discard(journal: JournalReader, *, also_next: bool = False) -> None:
     journal.serve_by(path)
 
 
-def _discard_others(journal: JournalReader) -> None:
+def _discard_others(journal: IndexedJournal) -> None:
     """Indexes of other versions say where records lay too, and what they said. Raises EnvironmentFailure."""
-    path = index_path(journal)
+    path = journal.index_path
     try:
         for one in other_indexes(path):
             discard_index(one)
@@ -71,7 +71,7 @@ def _discard_others(journal: JournalReader) -> None:
         raise environment_failure(error, "remove the index of another version", error.filename or path) from error
 
 
-def renew(journal: JournalReader, *, is_beside: bool) -> bool:
+def renew(journal: IndexedJournal, *, is_beside: bool) -> bool:
     """Build the index from the journal's files; ``is_beside``: what the one there is says is fit to be served meanwhile.
 
     False where that stays, for the disk has no room for two.
@@ -93,7 +93,7 @@ def renew(journal: JournalReader, *, is_beside: bool) -> bool:
 
 
 @contextmanager
-def renewing(journal: JournalReader) -> Iterator[None]:
+def renewing(journal: IndexedJournal) -> Iterator[None]:
     """Around what takes content out of the journal's files: nothing of it is in the index behind the block.
 
     A block that raises leaves the index marked.
@@ -119,7 +119,7 @@ def renewing(journal: JournalReader) -> Iterator[None]:
     journal.fill_index()
 
 
-def renew_past(journal: JournalReader) -> bool:
+def renew_past(journal: IndexedJournal) -> bool:
     """Build an index anew that a stop left marked; False where whoever marked it is at it still, or somebody else."""
     try:
         with journal.projecting_alone(0.0):
@@ -137,13 +137,13 @@ def renew_past(journal: JournalReader) -> bool:
     return True
 
 
-def _can_be_beside(journal: JournalReader) -> bool:
+def _can_be_beside(journal: IndexedJournal) -> bool:
     index = journal.index
     is_in_use = index.is_writable and not index.is_memory and not index.is_damaged and not index.is_cramped()
-    return is_in_use and not index.is_replaced() and os.path.exists(index_path(journal))
+    return is_in_use and not index.is_replaced() and os.path.exists(journal.index_path)
 
 
-def _is_marked(journal: JournalReader) -> bool:
+def _is_marked(journal: IndexedJournal) -> bool:
     """Mark the index as one of the past; False where that could not be written. A power cut does not take the mark back: what it speaks
     of is gone from the segments then.
     """
@@ -163,9 +163,9 @@ def _is_marked(journal: JournalReader) -> bool:
     return True
 
 
-def _built_beside(journal: JournalReader) -> _Outcome:
+def _built_beside(journal: IndexedJournal) -> _Outcome:
     """Under the lock of the projections: build the new one and put it in the place of the old one."""
-    path = index_path(journal)
+    path = journal.index_path
     is_built = is_whole = is_cramped = False
     _forget_next(path)  # what somebody was stopped at takes room
     if not _has_room(path):

@@ -35,15 +35,18 @@ from periplus.base.files import Files, leftover, read_plain, write_atomic
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.away import lacks_records, stood_for, twins
 from periplus.journal.checkpoint import announcement_of
-from periplus.journal.checkpointing import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.edits import judge, read_document
+from periplus.journal.entity_file import has_file, read_stamped, render_entity
 from periplus.journal.incoming_objects import Lender, References
-from periplus.journal.index_file import forget_turns, index_path
+from periplus.journal.index_file import forget_turns
 from periplus.journal.index_rows import IndexRows
+from periplus.journal.joining import store_ids_in
 from periplus.journal.journal import Journal
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, read_durable, write_durable
+from periplus.journal.lineage_size import MISSING_FILE
 from periplus.journal.lost_payloads import (
     Returned,
     is_held_here,
@@ -53,13 +56,11 @@ from periplus.journal.lost_payloads import (
     write_again,
 )
 from periplus.journal.lost_plans import LostPlan, counted_records, lost_plans, park_checkpoints
-from periplus.journal.partial import MISSING_FILE, Gaps, lost_lineages
+from periplus.journal.partial import Gaps, lost_lineages
 from periplus.journal.plain import PlainFiles
-from periplus.journal.projection import has_file, read_stamped, render_entity
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.remembered import payload_in_file
 from periplus.journal.removed import TakenOut
-from periplus.journal.rescue import store_ids_in
 from periplus.journal.restoring import PREPARED_MAX, known_last, lender, restore_lineage, write_restored
 from periplus.journal.segment import Entry
 from periplus.journal.signed_audits import audits_of, key_of, segments_of_readers
@@ -106,7 +107,7 @@ def repair(
     done: list[Repair] = []
     yard = Yard(journal.layout, journal.files, journal.clock)
     copies = Copies([journal.layout.root, *sources], journal.objects.packing)
-    rows = IndexRows(index_path(journal))
+    rows = IndexRows(journal.index_path)
     away = 0 if archive_lost else stood_for(journal)
     try:
         with journal.writing():
@@ -149,7 +150,7 @@ def repair(
 def _renew_index(journal: Journal) -> list[Repair]:
     if journal.renew_derived(is_beside=True):
         return []
-    path = index_path(journal)
+    path = journal.index_path
     return [Repair("the index is not built anew: the disk has no room for a second one beside it, so it stays in use; "
                    "free some space, then repeat the command", path)]  # fmt: skip
 

@@ -6,7 +6,7 @@ the store's other files say, or follows from them.
 
 from __future__ import annotations
 
-__all__ = ["rescue", "store_ids_in"]
+__all__ = ["rescue"]
 
 import os
 import re
@@ -16,18 +16,17 @@ from typing import Final
 import msgspec
 
 from periplus.base.clock import Clock
-from periplus.base.errors import EnvironmentFailure, FormatError, NewerFormatError, NotAStoreError, UsageError
+from periplus.base.errors import EnvironmentFailure, NewerFormatError, NotAStoreError, UsageError
 from periplus.base.files import Files, read_plain, user_of, write_atomic
 from periplus.journal.copies import stores_below
 from periplus.journal.creation import IGNORE_TEXT
 from periplus.journal.guard import GUARD_TEXT
-from periplus.journal.heads import Peer, encode_peer, parse_peer, write_peer
-from periplus.journal.joining import stated_store
+from periplus.journal.joining import stated_store, store_ids_in
 from periplus.journal.keys import make_trail_key
 from periplus.journal.layout import Layout
 from periplus.journal.plain import PlainFiles, odd_places
-from periplus.journal.segment import decode_header, segment_first_seq
 from periplus.journal.settings import StoreIds, new_settings_text, read_settings
+from periplus.journal.tree_head import Peer, encode_peer, parse_peer, write_peer
 from periplus.journal.yard import Repair, Yard
 
 _IDENTITY: Final = "journal/lineage.json"
@@ -65,19 +64,6 @@ def _refuse_denied(layout: Layout) -> None:
             f"{path} may not be read by this user: nobody can tell whether it is sound", safe="Nothing was changed.",
             mend=f"Run `periplus doctor --repair` as {user}." if user else "Check its mode, then repeat the command.",
         )  # fmt: skip
-
-
-def store_ids_in(layout: Layout) -> set[str]:
-    """The ids of stores that the headers of the segments state."""
-    found = set()
-    for folder, _, names in os.walk(layout.journal):
-        for name in names:
-            if segment_first_seq(name) is not None:
-                try:
-                    found.add(decode_header(read_plain(os.path.join(folder, name), 4096))[0].store)
-                except (OSError, FormatError):
-                    continue
-    return found
 
 
 def _rescue_settings(layout: Layout, files: Files, yard: Yard, copies: list[str]) -> Iterator[Repair]:

@@ -19,11 +19,13 @@ from periplus.journal.connection import AtWorkError
 if TYPE_CHECKING:
     from periplus.journal.connection import Owner
     from periplus.journal.index import Index
+    from periplus.journal.layout import Layout
 
 
 class Resting(ABC):
     """What ``JournalReader`` is as far as that goes."""
 
+    layout: Layout
     _owner: Owner
     _index: Index
     _is_resting = False
@@ -39,6 +41,11 @@ class Resting(ABC):
     @index.setter
     def index(self, index: Index) -> None:
         self._index, self._is_resting = index, False
+
+    @property
+    def index_path(self) -> str:
+        """The path of the index's file, or the one that it would have while the index is in memory."""
+        return self.index.path or self.layout.index
 
     def rest(self) -> None:
         """Hold nothing of the index until the next call: for who keeps a journal open and waits for something to do.

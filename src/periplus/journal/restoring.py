@@ -17,18 +17,19 @@ import msgspec
 from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError
 from periplus.base.files import write_atomic
 from periplus.base.tuples import NamedTuple
+from periplus.journal.checkpoint_contents import payloads_in_checkpoints
 from periplus.journal.copies import Copies
 from periplus.journal.incoming_objects import Lender
 from periplus.journal.index_rows import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.lineage import read_durable
+from periplus.journal.lineage_size import seen_size
 from periplus.journal.lost_plans import LostContent, LostPlan
 from periplus.journal.mending import Known, Lost, Mended, Restored, restore_segment
 from periplus.journal.partial import noted_size
-from periplus.journal.plain import seen_size
-from periplus.journal.reading import Progress
+from periplus.journal.progress import Progress
 from periplus.journal.record import RECORD_VERSION, Record, decode_line, version_id
-from periplus.journal.remembered import Remembered, payload_in_file, payload_in_remains, payloads_in_checkpoints
+from periplus.journal.remembered import Remembered, payload_in_file, payload_in_remains
 from periplus.journal.segment import Entry, Header, decode_header, encode_header, scan
 from periplus.journal.signed_audits import key_of
 from periplus.journal.state import change_of

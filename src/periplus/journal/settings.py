@@ -9,9 +9,9 @@ __all__ = [
     "StoreIds",
     "StoreSettings",
     "SyncPolicy",
+    "conflict_sides",
     "is_written_here",
     "joined_line",
-    "mint_lineage",
     "new_settings_text",
     "parse_lineage",
     "parse_settings",
@@ -29,18 +29,22 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from periplus.base.clock import Clock, format_ms
 from periplus.base.disks import file_system_id, is_numbered_anew
-from periplus.base.errors import DamageError, NewerFormatError, PeriplusError, UsageError, environment_failure
-from periplus.base.files import Files, generation_of, open_plain, read_plain, write_all
-from periplus.base.ids import is_id, new_id
+from periplus.base.errors import (
+    DamageError,
+    NewerFormatError,
+    PeriplusError,
+    UsageError,
+    environment_failure,
+)
+from periplus.base.files import Files, generation_of, open_plain, read_plain
+from periplus.base.ids import is_id
 from periplus.base.plain_toml import plain_tables
 from periplus.journal.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
 SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one batch beyond it still less than what a reader takes
 _FILE_BYTES_MAX: Final = 1 << 20
-_LEFT_MAX: Final = 1_000
 _BOM: Final = b"\xef\xbb\xbf"  # which editors of Windows put before a text
 _MEND: Final = "Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew."
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
@@ -275,8 +279,6 @@ def _tables(text: str) -> dict[str, object]:
 
 def _refuse_conflict(layout: Layout, text: str) -> None:
     """Raises UsageError where git has left both sides of a merge in the file."""
-    from periplus.journal.joining import conflict_sides
-
     sides = conflict_sides(text)
     if sides is None:
         return
@@ -382,97 +384,17 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
         raise environment_failure(error, "look at", layout.lineage) from error
 
 
-def mint_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
-    """A lineage of this clone's own, with its keys; the caller holds the lock.
-
-    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use: it signs once
-    more, the records that were durable by now.
-    """
-    from periplus.journal.keys import make_keys, retire_key
-    from periplus.journal.unbegun import park_unbegun
-
-    lineage = new_id("lin")
-    try:
-        park_unbegun(layout, files, clock, previous)
-        left = left_behind(layout, previous)
-        files.make_folder(layout.lineage_folder(lineage))
-        make_keys(layout, files, lineage)
-        created = format_ms(clock.now_ms())
-        found = _write_lineage(layout, files, LineageFile(lineage, store_id, "", created, 0, 0, previous, left=left))
-        files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
-        files.sync_folder(os.path.dirname(layout.root))
-        if previous:
-            retire_key(layout, files, previous)
-    except OSError as error:
-        raise environment_failure(error, "write", layout.lineage) from error
-    return found
-
-
-def restate_left(layout: Layout, files: Files, own: LineageFile, lineage: str, records: int) -> LineageFile:
-    """Have ``lineage.json``, which is ``own``, say that so many ``records`` of ``lineage`` were acknowledged when it was left.
-
-    The caller holds the lock. Raises EnvironmentFailure.
-    """
-    try:
-        return _write_lineage(layout, files, msgspec.structs.replace(own, left={**own.left, lineage: records}))
-    except OSError as error:
-        raise environment_failure(error, "write", layout.lineage) from error
-
-
-def _write_lineage(layout: Layout, files: Files, own: LineageFile) -> LineageFile:
-    """Put ``own`` in place as the file that it names itself: of this machine, with this inode."""
-    # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
-    temporary = f"{layout.lineage}.{os.getpid()}.tmp"
-    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        status = os.fstat(fd)
-        found = msgspec.structs.replace(
-            own,
-            host=os.uname().nodename,
-            device=status.st_dev,
-            inode=status.st_ino,
-            generation=generation_of(fd),
-            boot=files.boot_id(),
-            file_system=file_system_id(temporary),
-        )
-        write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-        files.sync(fd)
-    finally:
-        files.close(fd)
-    files.replace(temporary, layout.lineage)
-    files.sync_folder(layout.journal)
-    return found
-
-
-def left_behind(layout: Layout, previous: str) -> dict[str, int]:
-    """``LineageFile.left`` of the lineage that follows ``previous``."""
-    from periplus.journal.lineage import read_durable
-
-    try:
-        own = read_lineage(layout)
-    except DamageError:
-        own = None
-    left = dict(own.left) if own is not None else {}
-    mark = read_durable(layout.durable)
-    if previous and mark is not None and mark.lineage == previous:
-        left[previous] = mark.seq
-    settings = read_settings(layout)
-    if previous and settings.journal.sync == "never":
-        left[previous] = max(left.get(previous, 0), _held(layout, settings, previous))
-    elif previous:
-        from periplus.journal.flush import surely_durable
-
-        mapped = surely_durable(layout.flush, previous, Files()) or 0
-        if mapped > left.get(previous, 0):  # whoever synced for others has marked no more than his own
-            left[previous] = max(left.get(previous, 0), min(mapped, _held(layout, settings, previous, is_synced=True)))
-    return dict(list(left.items())[-_LEFT_MAX:])
-
-
-def _held(layout: Layout, settings: Settings, lineage: str, *, is_synced: bool = False) -> int:
-    """How many records of ``lineage`` are here: where nobody syncs, and no mark says more, they are what was acknowledged."""
-    from periplus.journal.lineage import LineageReader
-    from periplus.journal.stated import sound_end
-
-    reader = LineageReader(layout.lineage_folder(lineage), settings.store.ids, lineage, is_synced=is_synced)
-    end = sound_end(layout, reader, 0)
-    return end.next_seq - 1 if end is not None else 0
+def conflict_sides(text: str) -> tuple[str, str] | None:
+    """The two texts that git could not merge, whole; None where there is no conflict in ``text``."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    into = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
+    now: tuple[int, ...] = (0, 1)
+    found = False
+    for line in text.splitlines(keepends=True):
+        mark = line[0] if re.match(r"(<{7}|\|{7}|>{7}) |={7}\s*$", line) else ""
+        if mark:
+            found, now = True, into[mark]
+            continue
+        for side in now:
+            sides[side].append(line)
+    return ("".join(sides[0]), "".join(sides[1])) if found else None

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
-from periplus.journal.heads import pinned_key
 from periplus.journal.keys import public_key, verify_signature
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.journal.segment import Entry, decode_header, scan
 from periplus.journal.stub import AUDIT_MARK, AuditedRecord, audited_by, lost_by, signed_audit
+from periplus.journal.tree_head import pinned_key
 
 if TYPE_CHECKING:
     from periplus.journal.carriers import Carrier

@@ -7,6 +7,7 @@ whatever order the records came. How an entity with several heads is shown says 
 from __future__ import annotations
 
 __all__ = [
+    "Ancestor",
     "Change",
     "Conflict",
     "ConflictValue",
@@ -33,7 +34,11 @@ from periplus.base.canonical import DEPTH_MAX, JSONValue, check
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
 from periplus.base.tuples import NamedTuple
-from periplus.journal.record import Record, action_class, version_id
+from periplus.journal.record import (
+    Record,
+    action_class,
+    version_id,
+)
 from periplus.journal.segment import Entry
 from periplus.objects.packing import Packing
 
@@ -298,3 +303,12 @@ def entity_of_head(head: Head) -> Entity:
         head.item_type, head.item_id, head.version, head.parents, (head.version,), head.rev, head.deleted, head.payload,
         head.ts, head.writer, head.session, head.lineage, head.seq,
     )  # fmt: skip
+
+
+class Ancestor(NamedTuple):
+    """A version that is no head any more, which the heads of an entity that has several are merged over, or which lies between; of it
+    the content is held as of a head. ``below``: versions that it descends from by others that are not kept.
+    """
+
+    version: Head
+    below: tuple[str, ...] = ()

@@ -30,20 +30,15 @@ from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutErr
 from periplus.base.files import TEMPORARY_SUFFIX
 from periplus.base.tuples import NamedTuple
 from periplus.journal.edits import Document, LeftAlone, Verdict, judge, unless_older
+from periplus.journal.entity_file import has_file, is_settled, read_stamped, stamp_from
 from periplus.journal.gitstate import Worktree, busy_with, has_moved_forward, newest_move, read_git
+from periplus.journal.index_record import Looked
 from periplus.journal.looking import FILES_COMMIT, FILES_LOOKED, LOOK_SHARE, PAUSE_NS_MAX
-from periplus.journal.projection import (
-    Looked,
-    has_file,
-    is_settled,
-    read_stamped,
-    stamp_from,
-)
 from periplus.journal.remaining import fill_if_here
 from periplus.journal.transaction import Transaction, Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.indexed_journal import MutableJournal
 
 _DEAR_NS: Final = 50_000_000  # what a person does not notice is not worth remembering
 _FEW_FILES: Final = 500  # to look at so few is never dear by itself: the machine was busy with something else
@@ -85,7 +80,7 @@ class _New(NamedTuple):
 class _Look:
     """What is collected on the way through the files."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: MutableJournal) -> None:
         self.journal = journal
         self.boot = journal.files.boot_id()
         self.now_ns = time.time_ns()  # as file systems tell the time
@@ -188,7 +183,7 @@ class _Look:
         return verdict.kind in ("held", "torn")
 
 
-def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = False) -> TakenIn:
+def take_in(journal: MutableJournal, *, beside: Iterable[str] = (), everywhere: bool = False) -> TakenIn:
     """Look at the entity files; record what is new in them, bring the others up to date.
 
     ``beside`` names folders within linked worktrees whose files are looked at too; ``everywhere`` means all of them.
@@ -228,7 +223,7 @@ def take_in(journal: Journal, *, beside: Iterable[str] = (), everywhere: bool = 
     return TakenIn(adopted, edited, tuple(look.left), len(look.rewrite) - len(adopted) - len(edited), tuple(look.waits))
 
 
-def _unwritten(journal: Journal, look: _Look) -> Iterator[LeftAlone]:
+def _unwritten(journal: MutableJournal, look: _Look) -> Iterator[LeftAlone]:
     """The files that could not be written, and are not told of already; what they were to say is in the journal, and in the index."""
     told = {one.path for one in look.left}
     for key in sorted(look.rewrite):
@@ -241,7 +236,7 @@ def _unwritten(journal: Journal, look: _Look) -> Iterator[LeftAlone]:
             yield LeftAlone(path, f"cannot be written: {reason}", mend)
 
 
-def _only_told(journal: Journal) -> TakenIn:
+def _only_told(journal: MutableJournal) -> TakenIn:
     look = _Look(journal)
     _look_around(look, (), everywhere=True)
     if look.new:
@@ -307,7 +302,7 @@ def _listed(folder: str) -> list[tuple[str, bytes | None]]:
     return found
 
 
-def _record(journal: Journal, found: list[_New], writer: Writer) -> tuple[Taken, ...]:
+def _record(journal: MutableJournal, found: list[_New], writer: Writer) -> tuple[Taken, ...]:
     """Write the versions in batches; those that somebody else wrote meanwhile are left out."""
     taken: list[Taken] = []
     for batch in _batches(found):

@@ -19,7 +19,7 @@ from periplus.base.canonical import JSONValue, canonical
 from periplus.journal.state import MergeRules
 
 if TYPE_CHECKING:
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.state import Entity
     from periplus.journal.versions import Versions
 

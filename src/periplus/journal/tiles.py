@@ -28,11 +28,8 @@ from __future__ import annotations
 __all__ = [
     "TREE_FILES_MEND",
     "TREE_VERSION",
-    "FoundEntry",
     "LineageTree",
     "TileHead",
-    "entries_in_segment",
-    "entry_in_segment",
     "held_now",
     "is_sealed_by",
     "no_longer_extends",
@@ -47,15 +44,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from periplus.base.canonical import JSONValue, canonical
-from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, UsageError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
 from periplus.base.files import read_plain, write_atomic
-from periplus.base.tuples import NamedTuple
 from periplus.journal.keys import trail_key
 from periplus.journal.layout import Layout
-from periplus.journal.lineage import SEGMENT_READ_MAX, START, LineageReader, Position
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.lineage import START, LineageReader, Position
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.record import SUM_TRAILER_BYTES
-from periplus.journal.segment import Entry, decode_header, scan
+from periplus.journal.segment_entries import entry_in_segment
 from periplus.merkle import (
     EMPTY_ROOT,
     HASH_BYTES,
@@ -67,7 +63,8 @@ from periplus.merkle import (
 from periplus.merkle.tiles import Added
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.stored_journal import StoredJournal
+
 
 TREE_VERSION: Final = 1
 TREE_FILES_MEND: Final = "The next proof that needs them makes them again; or remove the folder: it is derived."
@@ -105,7 +102,7 @@ class LineageTree:
     DamageError where the records are no longer those that were summed up before, or cannot be read.
     """
 
-    def __init__(self, journal: Journal, lineage: str = "", progress: Progress = no_progress) -> None:
+    def __init__(self, journal: StoredJournal, lineage: str = "", progress: Progress = no_progress) -> None:
         self.lineage = lineage or journal.lineage
         self._journal = journal
         self._progress = progress
@@ -315,7 +312,7 @@ class LineageTree:
         return os.path.join(self._journal.layout.tree_folder(self.lineage), f"level-{level}")
 
 
-def read_tile_head(journal: Journal, lineage: str, secret: bytes | None = None) -> TileHead | None:
+def read_tile_head(journal: StoredJournal, lineage: str, secret: bytes | None = None) -> TileHead | None:
     """How far the tiles of ``lineage`` go; None where there are none or where the seal does not hold."""
     path = os.path.join(journal.layout.tree_folder(lineage), "head")
     secret = _secret(journal) if secret is None else secret
@@ -376,43 +373,7 @@ def _rendered(head: TileHead) -> bytes:
     return canonical(msgspec.to_builtins(head)) + b"\n"
 
 
-class FoundEntry(NamedTuple):
-    """A record, its line without the newline, and the place behind it."""
-
-    entry: Entry
-    line: bytes
-    end: Position
-
-
-def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
-    """Record ``seq`` by reading the one segment that it lies in; None where it is not to be had there."""
-    segment, data, entries = _segment_of(reader, seq)
-    for entry in entries:
-        if entry.record.seq == seq:
-            end = entry.offset + entry.length
-            return FoundEntry(
-                entry, data[entry.offset : end - 1], Position(segment, end, seq + 1, entry.leaf[:8].hex())
-            )
-    return None
-
-
-def entries_in_segment(reader: LineageReader, first: int, last: int) -> list[Entry]:
-    """The records ``first`` to ``last``, which lie in one segment, as far as they are to be had there."""
-    return [entry for entry in _segment_of(reader, last)[2] if first <= entry.record.seq <= last]
-
-
-def _segment_of(reader: LineageReader, seq: int) -> tuple[int, bytes, list[Entry]]:
-    """The segment that record ``seq`` lies in, its bytes and the records that can be read in it."""
-    segment = max((first for first in reader.segments() if first <= seq), default=0)
-    try:
-        data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
-        start = decode_header(data)[1]
-        return segment, data, scan(data[start:], base=start, next_seq=segment, durable_seq=seq, salvage=True).entries
-    except (OSError, FormatError):
-        return segment, b"", []
-
-
-def held_now(journal: Journal, lineage: str, wanted: int) -> int:
+def held_now(journal: StoredJournal, lineage: str, wanted: int) -> int:
     """How many records of ``lineage`` are held; with another look where they are fewer than ``wanted``.
 
     Another process may have written them, and spoken of them, since the last one.
@@ -447,7 +408,7 @@ def _gone(lineage: str, end: int) -> DamageError:
     )
 
 
-def _secret(journal: Journal) -> bytes:
+def _secret(journal: StoredJournal) -> bytes:
     """The key of the seals; empty where the store has no secret (yet): then tiles stay in memory."""
     try:
         return _seal_key(trail_key(journal.layout))

@@ -11,9 +11,9 @@ from typing import Final
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import read_plain
 from periplus.base.tuples import NamedTuple
-from periplus.journal.heads import read_peer
-from periplus.journal.journal import Journal
+from periplus.journal.stored_journal import StoredJournal
 from periplus.journal.tiles import TREE_FILES_MEND, no_longer_extends, read_tile_head
+from periplus.journal.tree_head import read_peer
 from periplus.merkle import HASH_BYTES, Frontier
 from periplus.merkle.tiles import Added
 
@@ -30,7 +30,7 @@ class TreeFinding(NamedTuple):
     mend: str = ""
 
 
-def check_tree(journal: Journal, lineage: str, leaves: bytes | bytearray) -> Iterator[TreeFinding]:
+def check_tree(journal: StoredJournal, lineage: str, leaves: bytes | bytearray) -> Iterator[TreeFinding]:
     """Compare tiles and heads with ``leaves``, the leaf hashes of all the lineage's records as their lines have them."""
     held = len(leaves) // HASH_BYTES
     frontier = Frontier()
@@ -56,7 +56,7 @@ def check_tree(journal: Journal, lineage: str, leaves: bytes | bytearray) -> Ite
 
 
 def _check_tiles(
-    journal: Journal, lineage: str, leaves: bytes | bytearray, frontier: Frontier
+    journal: StoredJournal, lineage: str, leaves: bytes | bytearray, frontier: Frontier
 ) -> Iterator[TreeFinding]:
     folder = journal.layout.tree_folder(lineage)
     if not os.path.isdir(folder):

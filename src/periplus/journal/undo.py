@@ -35,7 +35,7 @@ from periplus.base.ids import is_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal.families import families_of
 from periplus.journal.history import versions_of_session
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.receipt import key_used, records_of
 from periplus.journal.record import action_class
 from periplus.journal.taking_out import Content, Overlap, TakenOut, content_of, decoded, differing, same
@@ -44,7 +44,7 @@ from periplus.journal.versions import Versions
 
 if TYPE_CHECKING:
     from periplus.journal.circles import Remaining
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.journal import Journal
     from periplus.journal.state import Entity
     from periplus.journal.transaction import Receipt, Transaction, Writer

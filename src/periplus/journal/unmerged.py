@@ -17,11 +17,11 @@ from periplus.journal.overlay import UnmergedError
 
 if TYPE_CHECKING:
     from periplus.base.errors import DamageError
-    from periplus.journal.index import IndexedRecord
-    from periplus.journal.reader import JournalReader
+    from periplus.journal.index_record import IndexedRecord
+    from periplus.journal.indexed_journal import IndexedJournal
 
 
-def of_merge(journal: JournalReader, record: IndexedRecord, error: DamageError) -> tuple[DamageError | None, bytes]:
+def of_merge(journal: IndexedJournal, record: IndexedRecord, error: DamageError) -> tuple[DamageError | None, bytes]:
     """The damage of ``journal`` from now on, and what is to count as said by ``record``, which a merge wanted and met ``error``."""
     if record.segment in journal.reader(record.lineage).segments():
         return journal.damage or error, b""
@@ -33,9 +33,9 @@ def of_merge(journal: JournalReader, record: IndexedRecord, error: DamageError) 
     ), b""
 
 
-def _kept(journal: JournalReader, version: str) -> bytes:
+def _kept(journal: IndexedJournal, version: str) -> bytes:
     """What a checkpoint that is here says of a version; empty where none does. Looked up once: it takes as long as reading them all."""
-    from periplus.journal.remembered import payloads_in_checkpoints
+    from periplus.journal.checkpoint_contents import payloads_in_checkpoints
 
     if version not in journal.kept_payloads:
         journal.kept_payloads[version] = payloads_in_checkpoints(journal, {version}).get(version, b"")
@@ -43,7 +43,7 @@ def _kept(journal: JournalReader, version: str) -> bytes:
 
 
 @contextmanager
-def put_aside(journal: JournalReader) -> Iterator[None]:
+def put_aside(journal: IndexedJournal) -> Iterator[None]:
     """Do what has nothing to do with what could not be merged; it is told all the same, later."""
     told = _taken(journal)
     try:
@@ -52,6 +52,6 @@ def put_aside(journal: JournalReader) -> Iterator[None]:
         journal.damage = journal.damage or told
 
 
-def _taken(journal: JournalReader) -> DamageError | None:
+def _taken(journal: IndexedJournal) -> DamageError | None:
     told, journal.damage = journal.damage, None
     return told

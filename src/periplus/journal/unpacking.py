@@ -53,7 +53,7 @@ from periplus.journal.package import (
     limit_of,
 )
 from periplus.journal.partial import Gaps, Missing, known_last, write_missing
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.rescue import rescue
 from periplus.journal.settings import read_settings
 from periplus.journal.wreck import Wreck, has_members, salvage

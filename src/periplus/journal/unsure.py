@@ -19,11 +19,11 @@ from periplus.journal.segment import decode_header, scan
 from periplus.journal.writing import POISON_SUFFIX
 
 if TYPE_CHECKING:
-    from periplus.journal.reader import JournalReader
     from periplus.journal.record import Record
+    from periplus.journal.stored_journal import StoredJournal
 
 
-def unsure_records(journal: JournalReader) -> list[Record]:
+def unsure_records(journal: StoredJournal) -> list[Record]:
     """Those at the end of our own lineage, as the journal was last read. What cannot be read is told by others.
 
     None where the machine was started since: what is there was on the disk then.

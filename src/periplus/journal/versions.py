@@ -26,7 +26,7 @@ from periplus.journal.state import Entity, Head, MergeRules, change_of, head_of
 
 if TYPE_CHECKING:
     from periplus.journal.circles import Remaining
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
     from periplus.journal.journal import Journal
 
 Fields = dict[str, bytes]  # each top-level field's canonical JSON: equal if and only if the values are

@@ -27,7 +27,7 @@ from periplus.base.errors import EnvironmentFailure, FormatError
 from periplus.base.files import Files
 from periplus.base.tuples import NamedTuple
 from periplus.journal.package import DAMAGED_MEMBER, MANIFEST, MANIFEST_BYTES_MAX, TOP, Flaw, Manifest, limit_of
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from zlib import _Decompress as _Unpacker  # pyright: ignore[reportPrivateUsage]

@@ -46,7 +46,7 @@ from periplus.journal.segment import (
 from periplus.journal.transaction import Draft, Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.journal import Journal
+    from periplus.journal.stored_journal import StoredJournal
 
 POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
@@ -67,7 +67,7 @@ class Appended(NamedTuple):
 class SegmentWriter:
     """Appends batches to the newest segment of our own lineage under the lock; makes them durable outside it."""
 
-    def __init__(self, journal: Journal, lineage: str) -> None:
+    def __init__(self, journal: StoredJournal, lineage: str) -> None:
         self.lineage = lineage
         self._journal = journal
         self._files = journal.files

@@ -12,7 +12,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.index import IndexedRecord
+    from periplus.journal.index_record import IndexedRecord
 
 CHECKED: Final = ("constraint", "trap")
 _PASSED: Final = "check passed"

@@ -228,10 +228,9 @@ def _by_meaning(
     view: _View, candidates: list[Candidate], question: str, filters: Filters, meaning: Meaning
 ) -> list[Candidate]:
     from periplus.base.analysis import both_ends
-    from periplus.journal.index_file import index_path
     from periplus.memory.meaning import LIFT
 
-    near = meaning.near(index_path(view.journal), view.db, both_ends(question, _SEEN_CHARACTERS_MAX))
+    near = meaning.near(view.journal.index_path, view.db, both_ends(question, _SEEN_CHARACTERS_MAX))
     view.near = {*near}.difference(one.id for one in candidates)
     return joined_by(view.db, candidates, near, filters, LIFT)
 

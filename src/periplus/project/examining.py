@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.journal.doctor import Examination
-    from periplus.journal.reading import Progress
+    from periplus.journal.progress import Progress
     from periplus.project.project import Project
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files, PassingFiles
 from periplus.journal.package import Flaw, export_store, limit_of
-from periplus.journal.reading import no_progress
+from periplus.journal.progress import no_progress
 from periplus.journal.transaction import Writer
 from periplus.journal.unpacking import import_store
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from periplus.base.clock import Clock
     from periplus.journal.package import Packed
     from periplus.journal.problem import Problem
-    from periplus.journal.reading import Progress
+    from periplus.journal.progress import Progress
     from periplus.project.project import Project
 
 

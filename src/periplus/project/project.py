@@ -17,7 +17,7 @@ from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 from periplus.journal import STORE_FOLDER, Journal, Layout, Writer, find_root, project_root
-from periplus.journal.reading import no_progress
+from periplus.journal.progress import no_progress
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.types import check_said, memory_types

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from periplus.journal import repair as of_journal
-from periplus.journal.reading import Progress
+from periplus.journal.progress import Progress
 from periplus.journal.yard import Repair
 from periplus.project.syncing import all_named_objects, named_objects
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError, RefusedError, refuse_text
 from periplus.base.tuples import NamedTuple
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.memory.anchors import DEEP, Anchor, Ground, is_intact
 from periplus.memory.checks import Check, record_check
 from periplus.memory.review import Due, checks_of, confirm, review

@@ -26,9 +26,9 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import STORE_FOLDER, Entity, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
 from periplus.journal.exchange import SyncReport, Transfer, is_of_another, sync
-from periplus.journal.heads import read_peer, write_peer
 from periplus.journal.layout import Layout
 from periplus.journal.settings import new_settings_text
+from periplus.journal.tree_head import read_peer, write_peer
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
 from periplus.memory.claims import Clash, clashes

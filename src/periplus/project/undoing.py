@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
-from periplus.journal.reading import Progress, no_progress
+from periplus.journal.progress import Progress, no_progress
 from periplus.journal.taking_out import Content
 from periplus.journal.undo import Undoing, plan_undo, undo
 from periplus.memory.types import CONTEXT_REF

@@ -109,7 +109,7 @@ def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
 def _stated(git_dir: str) -> dict[str, str]:
     """The store that each lineage's head names, as far as that can be read."""
     from periplus.interop.gitrun import run_git
-    from periplus.journal.carriers.carrier import decode_head
+    from periplus.journal.tree_head import decode_head
     from periplus.project.making import batch_contents
 
     try:

@@ -22,7 +22,7 @@ from periplus.base.errors import DamageError, NotFoundError, PeriplusError, Usag
 from periplus.base.ids import derived_id
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
-from periplus.journal.index import IndexedRecord
+from periplus.journal.index_record import IndexedRecord
 from periplus.journal.record import record_of
 from periplus.journal.remaining import fill_if_here
 from periplus.memory.claims import session_id

@@ -6,54 +6,16 @@ a carrier's own duty ends with limits, so that no answer takes more memory than 
 
 from __future__ import annotations
 
-__all__ = [
-    "HEAD_BYTES_MAX",
-    "LINEAGES_MAX",
-    "SEGMENTS_MAX",
-    "Carrier",
-    "SignedHead",
-    "decode_head",
-    "encode_head",
-    "is_lineage_name",
-]
+__all__ = ["LINEAGES_MAX", "SEGMENTS_MAX", "Carrier", "is_lineage_name"]
 
 from collections.abc import Collection
 from typing import Final, Protocol
 
-import msgspec
-
-from periplus.base.digests import is_digest_text
-from periplus.base.errors import DamageError, NewerFormatError
 from periplus.base.ids import is_id
-from periplus.journal.heads import TreeHead, head_message
+from periplus.journal.tree_head import SignedHead
 
-HEAD_BYTES_MAX: Final = 16_384
 LINEAGES_MAX: Final = 10_000
 SEGMENTS_MAX: Final = 1_000_000
-_FORMAT: Final = 1
-
-
-class SignedHead(msgspec.Struct, frozen=True):
-    """``head.json`` beside a lineage's segments: how many records its owner vouches for, and with which key."""
-
-    format: int
-    head: TreeHead
-    key: str
-    signature: str
-
-    @property
-    def public_key(self) -> bytes:
-        return bytes.fromhex(self.key)
-
-    def is_signed(self) -> bool:
-        """Whether the signature is that of ``key``: whose key it is, is another question."""
-        from periplus.journal.keys import verify_signature
-
-        return verify_signature(self.public_key, bytes.fromhex(self.signature), head_message(self.head))
-
-
-class _Made(msgspec.Struct):
-    format: int
 
 
 class Carrier(Protocol):
@@ -117,34 +79,3 @@ class Carrier(Protocol):
 
 def is_lineage_name(name: str) -> bool:
     return name.startswith("lin_") and is_id(name)
-
-
-def encode_head(head: SignedHead) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(head), indent=2) + b"\n"
-
-
-def decode_head(data: bytes, path: str) -> SignedHead:
-    """Raises DamageError for what is no signed head, NewerFormatError for one of a later version; whether it is signed rightly is not
-    looked at.
-    """
-    try:
-        if (made := msgspec.json.decode(data, type=_Made).format) > _FORMAT:
-            raise NewerFormatError(
-                f"a signed head of format {made}, which a later Periplus wrote", path=path, safe="Nothing was taken from there.",
-                mend="Update Periplus, then repeat the command.",
-            )  # fmt: skip
-        head = msgspec.json.decode(data, type=SignedHead)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamageError(f"not a signed head: {error}", path=path, safe="Nothing was taken from there.") from error
-    is_whole = (
-        head.format == _FORMAT
-        and is_digest_text(head.head.root)
-        and is_digest_text(head.key)
-        and len(head.signature) == 128
-        and is_digest_text(head.signature[:64])
-        and is_digest_text(head.signature[64:])
-        and 0 <= head.head.size < 2**53
-    )
-    if not is_whole:
-        raise DamageError("not a signed head of this format", path=path, safe="Nothing was taken from there.")
-    return head

@@ -7,19 +7,18 @@ records there, so what counts is what its owner's signed head covers.
 
 from __future__ import annotations
 
-__all__ = ["EXCHANGE_FILE", "FolderCarrier", "StoreCarrier", "is_folder_carrier", "open_folder"]
+__all__ = ["EXCHANGE_FILE", "FolderCarrier", "is_folder_carrier", "open_folder"]
 
 import os
 import stat
 from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from periplus.base.errors import (
     DamageError,
-    EnvironmentFailure,
     NotFoundError,
     PeriplusError,
     UsageError,
@@ -28,26 +27,17 @@ from periplus.base.errors import (
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
-from periplus.journal.carriers.carrier import (
-    HEAD_BYTES_MAX,
-    LINEAGES_MAX,
-    SignedHead,
-    decode_head,
-    is_lineage_name,
-)
+from periplus.journal.carriers.carrier import LINEAGES_MAX, is_lineage_name
 from periplus.journal.flush import durable_by_map, is_of_earlier_start
 from periplus.journal.joining import stated_store
 from periplus.journal.keys import public_key
 from periplus.journal.layout import STORE_FOLDER, Layout
 from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
 from periplus.journal.segment import decode_header, scan
-from periplus.journal.settings import StoreIds, StoreSettings, is_written_here, left_behind, read_lineage, read_settings
+from periplus.journal.settings import StoreIds, StoreSettings, is_written_here, read_lineage, read_settings
+from periplus.journal.tree_head import HEAD_BYTES_MAX, SignedHead, decode_head
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
-
-if TYPE_CHECKING:
-    from periplus.journal.heads import Peer
-    from periplus.journal.journal import Journal
 
 EXCHANGE_FILE: Final = "exchange.json"
 HEAD_FILE: Final = "head.json"
@@ -226,77 +216,6 @@ class FolderCarrier:
             text = msgspec.json.format(msgspec.json.encode(ExchangeFile(1, store)), indent=2) + b"\n"
             write_atomic(self.files, os.path.join(self.root, EXCHANGE_FILE), text)
             self._store = store
-
-
-class StoreCarrier(FolderCarrier):
-    """Our own store, whose journal is open: it signs the head of what it gives away, and ``remembers`` it."""
-
-    def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
-        packing = journal.objects.packing
-        super().__init__(
-            journal.layout.root, journal.files, store=journal.settings.store, is_store=True, packing=packing
-        )
-        self._journal = journal
-        self._remembers = remembers
-        self._signed: SignedHead | None = None
-
-    def written_lineage(self) -> str:
-        return self._journal.lineage
-
-    @property
-    def left(self) -> dict[str, int]:
-        """The lineages that were written here before, each with how many records its owner had acknowledged.
-
-        Of a copy that has not written, too: nobody else may be there, and its first command may be to exchange.
-        """
-        own = self._journal.own
-        if own is None and self._journal.copied_from:
-            return left_behind(self.layout, self._journal.copied_from)
-        return own.left if own is not None else {}
-
-    def head(self, lineage: str) -> SignedHead | None:
-        if not lineage or lineage != self._journal.lineage:
-            known = super().head(lineage)
-            if lineage not in self.left or (known is not None and known.head.size >= self.left[lineage]):
-                return known or self._head_seen(lineage)
-            from periplus.journal.exchange import sign_left
-
-            signed = sign_left(self._journal, lineage, self.left[lineage], remembers=self._remembers)
-            return signed or known or self._head_seen(lineage)
-        if self._signed is None:
-            from periplus.journal.exchange import sign_head
-
-            self._signed = sign_head(self._journal, remembers=self._remembers)
-        return self._signed
-
-    def was_written(self, lineage: str) -> bool:
-        """Whether this store, or the one that it was restored from, wrote the lineage before."""
-        peer = self._peer(lineage)
-        return lineage != self._journal.lineage and peer is not None and peer.own
-
-    def _head_seen(self, lineage: str) -> SignedHead | None:
-        """What was signed of a lineage that was written before, where the key is gone: nobody else may be there to sign it."""
-        from periplus.journal.heads import TreeHead
-
-        peer = self._peer(lineage)
-        if peer is None or not peer.own or peer.seen is None or not peer.seen.signature:
-            return None
-        head = TreeHead(peer.store, lineage, peer.seen.size, peer.seen.root)
-        return SignedHead(1, head, peer.key, peer.seen.signature)
-
-    def _peer(self, lineage: str) -> Peer | None:
-        from periplus.journal.heads import read_peer
-
-        try:
-            return read_peer(self.layout, lineage)
-        except (DamageError, EnvironmentFailure):
-            return None  # `periplus doctor` names it
-
-    def durable_seq(self, lineage: str) -> int | None:
-        known = super().durable_seq(lineage)
-        if known is None or lineage != self._journal.lineage:
-            return known
-        return max(known, self._journal.durable_end())
 
 
 def is_folder_carrier(path: str) -> bool:

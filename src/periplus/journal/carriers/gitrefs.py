@@ -33,15 +33,7 @@ from periplus.base.errors import (
 )
 from periplus.base.gitfiles import git_settings
 from periplus.base.tuples import NamedTuple
-from periplus.journal.carriers.carrier import (
-    HEAD_BYTES_MAX,
-    LINEAGES_MAX,
-    SEGMENTS_MAX,
-    SignedHead,
-    decode_head,
-    encode_head,
-    is_lineage_name,
-)
+from periplus.journal.carriers.carrier import LINEAGES_MAX, SEGMENTS_MAX, is_lineage_name
 from periplus.journal.carriers.gitcalls import (
     LIST_BYTES_MAX,
     PREFIX,
@@ -54,6 +46,7 @@ from periplus.journal.carriers.gitcalls import (
 )
 from periplus.journal.lineage import SEGMENT_READ_MAX
 from periplus.journal.segment import segment_first_seq, segment_name
+from periplus.journal.tree_head import HEAD_BYTES_MAX, SignedHead, decode_head, encode_head
 from periplus.objects.store import OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -1,0 +1,149 @@
+"""The own store as a carrier: it signs the heads of what it gives away."""
+
+from __future__ import annotations
+
+__all__ = ["StoreCarrier", "sign_head", "sign_left"]
+
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import (
+    DamageError,
+    EnvironmentFailure,
+    NotFoundError,
+)
+from periplus.base.files import write_atomic
+from periplus.journal.carriers.folder import FolderCarrier
+from periplus.journal.heads import remember_head
+from periplus.journal.journal import Journal
+from periplus.journal.keys import public_key, sign, sign_as_left
+from periplus.journal.lineage_identity import left_behind
+from periplus.journal.tiles import LineageTree
+from periplus.journal.tree_head import SignedHead, TreeHead, encode_head, head_message
+from periplus.merkle import Frontier
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+    from periplus.journal.tree_head import Peer
+
+
+def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
+    """The signed head of all that is durable of our own lineage; of all there is where nothing is known to be.
+
+    What is given away is remembered, and must be extended ever after; without ``remembers`` nothing is written.
+    """
+    lineage = journal.lineage
+    size = journal.end().next_seq - 1
+    if journal.settings.journal.sync != "never":
+        known = FolderCarrier.durable_seq(StoreCarrier(journal), lineage) or 0
+        size = min(size, max(known, journal.durable_seq))
+    if remembers:
+        tiles = LineageTree(journal)
+        tiles.refresh(at_least=size)
+        root = tiles.root(size)
+    else:
+        tree = Frontier()
+        for _, entry in journal.entries(lineage):
+            if tree.size < entry.record.seq <= size:
+                tree.extend([entry.leaf])
+        root = tree.root()
+    head, key = TreeHead(journal.store_of(lineage), lineage, size, root.hex()), public_key(journal.layout, lineage)
+    signature = sign(journal.layout, lineage, head_message(head))
+    if remembers and size:
+        remember_head(journal, head, signature=signature, key=key)
+    return SignedHead(1, head, key.hex(), signature.hex())
+
+
+def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = True) -> SignedHead | None:
+    """The signed head of the first ``size`` records of a lineage that was written here and left: what had been acknowledged.
+
+    Nobody may be there any more who signs it: a container that is gone, a machine with another name. Its owner, where there is
+    one, has these records too. None where they are not held, or there is no key. A batch is signed whole, or not.
+    """
+    tree = Frontier()
+    batch: list[bytes] = []
+    try:
+        for _, entry in journal.entries(lineage):
+            record = entry.record
+            if tree.size + len(batch) < record.seq <= size:
+                batch.append(entry.leaf)
+                if record.txn is None or record.txn[0] == record.txn[1]:
+                    tree.extend(batch)
+                    batch = []
+        if not tree.size:
+            return None
+        head = TreeHead(journal.store_of(lineage), lineage, tree.size, tree.root().hex())
+        signed = SignedHead(1, head, public_key(journal.layout, lineage).hex(),
+                            sign_as_left(journal.layout, lineage, head_message(head)).hex())  # fmt: skip
+    except (NotFoundError, DamageError):
+        return None
+    if remembers:
+        write_atomic(journal.files, StoreCarrier(journal).head_path(lineage), encode_head(signed))
+    return signed
+
+
+class StoreCarrier(FolderCarrier):
+    """Our own store, whose journal is open: it signs the head of what it gives away, and ``remembers`` it."""
+
+    def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
+        packing = journal.objects.packing
+        super().__init__(
+            journal.layout.root, journal.files, store=journal.settings.store, is_store=True, packing=packing
+        )
+        self._journal = journal
+        self._remembers = remembers
+        self._signed: SignedHead | None = None
+
+    def written_lineage(self) -> str:
+        return self._journal.lineage
+
+    @property
+    def left(self) -> dict[str, int]:
+        """The lineages that were written here before, each with how many records its owner had acknowledged.
+
+        Of a copy that has not written, too: nobody else may be there, and its first command may be to exchange.
+        """
+        own = self._journal.own
+        if own is None and self._journal.copied_from:
+            return left_behind(self.layout, self._journal.copied_from)
+        return own.left if own is not None else {}
+
+    def head(self, lineage: str) -> SignedHead | None:
+        if not lineage or lineage != self._journal.lineage:
+            known = super().head(lineage)
+            if lineage not in self.left or (known is not None and known.head.size >= self.left[lineage]):
+                return known or self._head_seen(lineage)
+
+            signed = sign_left(self._journal, lineage, self.left[lineage], remembers=self._remembers)
+            return signed or known or self._head_seen(lineage)
+        if self._signed is None:
+            self._signed = sign_head(self._journal, remembers=self._remembers)
+        return self._signed
+
+    def was_written(self, lineage: str) -> bool:
+        """Whether this store, or the one that it was restored from, wrote the lineage before."""
+        peer = self._peer(lineage)
+        return lineage != self._journal.lineage and peer is not None and peer.own
+
+    def _head_seen(self, lineage: str) -> SignedHead | None:
+        """What was signed of a lineage that was written before, where the key is gone: nobody else may be there to sign it."""
+        from periplus.journal.tree_head import TreeHead
+
+        peer = self._peer(lineage)
+        if peer is None or not peer.own or peer.seen is None or not peer.seen.signature:
+            return None
+        head = TreeHead(peer.store, lineage, peer.seen.size, peer.seen.root)
+        return SignedHead(1, head, peer.key, peer.seen.signature)
+
+    def _peer(self, lineage: str) -> Peer | None:
+        from periplus.journal.tree_head import read_peer
+
+        try:
+            return read_peer(self.layout, lineage)
+        except (DamageError, EnvironmentFailure):
+            return None  # `periplus doctor` names it
+
+    def durable_seq(self, lineage: str) -> int | None:
+        known = super().durable_seq(lineage)
+        if known is None or lineage != self._journal.lineage:
+            return known
+        return max(known, self._journal.durable_end())
