@@ -18,7 +18,8 @@ else:
         __name__,
         {
             **dict.fromkeys(("Created", "create_store"), "creation"),
-            **dict.fromkeys(("Index", "IndexedRecord"), "index"),
+            "Index": "index",
+            "IndexedRecord": "index_record",
             **dict.fromkeys(("Indexer", "discard_indexes"), "index_file"),
             "Journal": "journal",
             **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
