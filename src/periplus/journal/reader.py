@@ -30,6 +30,7 @@ from periplus.journal.index_record import HistoryNeededError, IndexedRecord, Vie
 from periplus.journal.layout import Layout
 from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
 from periplus.journal.overlay import Added, Overlay, UnmergedError, may_say
+from periplus.journal.own_lineage import OwnLineage
 from periplus.journal.progress import Progress, no_progress
 from periplus.journal.reading import (
     REPLAY_BYTES_PER_S,
@@ -42,7 +43,7 @@ from periplus.journal.reading import (
 )
 from periplus.journal.resting import Resting
 from periplus.journal.segment import Entry, Tail, read_block
-from periplus.journal.settings import LineageFile, Settings, StoreIds, is_written_here, read_lineage, read_settings
+from periplus.journal.settings import Settings, StoreIds, read_settings
 from periplus.journal.standing import Standing, place_of
 from periplus.journal.state import Entity, EntityType, Head, packing_of
 from periplus.objects.store import ObjectStore
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from periplus.journal.writing import SegmentWriter
 
 
-class JournalReader(Resting):
+class JournalReader(OwnLineage, Resting):
     """What ``Journal`` is but for writing: opening, reading, and keeping up what is derived."""
 
     def __init__(
@@ -167,35 +168,6 @@ class JournalReader(Resting):
     def unwritten(self) -> dict[str, str]:
         """The entity files that could not be written when that was tried last, and why."""
         return self._projector.unwritten
-
-    @property
-    def own(self) -> LineageFile | None:
-        """Who writes here; None before this clone's first write."""
-        return self._own
-
-    @property
-    def lineage(self) -> str:
-        """Our own lineage's id; empty before this clone's first write."""
-        return self._own.lineage if self._own is not None else ""
-
-    @property
-    def syncs(self) -> bool:
-        """Whether a mutation is on the disk when it is acknowledged; under the policy ``never`` nothing is known to be."""
-        return self.settings.journal.sync == "mutation"
-
-    @property
-    def store_id(self) -> str:
-        return self.settings.store.id
-
-    def store_of(self, lineage: str) -> str:
-        """The id that the records of ``lineage`` name: another than ``store_id`` where its store was joined to this one."""
-        if self._own is not None and lineage == self._own.lineage:
-            return self._own.store
-        if not self.settings.store.joined:
-            return self.store_id
-        from periplus.journal.joining import stated_store
-
-        return stated_store(self.layout, lineage) or self.store_id
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -733,17 +705,3 @@ class JournalReader(Resting):
             self._sizes[lineage] = (chunk.segment, chunk.size, inode)
         if lineage == self.lineage:
             self._tail = chunk.tail
-
-    def _find_own(self) -> LineageFile | None:
-        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own.
-
-        Also where it cannot be read who does: that is kept in ``damage``.
-        """
-        try:
-            found = read_lineage(self.layout)
-        except DamageError as error:  # what else there is can be read all the same; writes are refused
-            self.damage = self.damage or error
-            found = None
-        is_own = found is None or is_written_here(self.layout, found)
-        self.copied_from = "" if found is None or is_own else found.lineage
-        return found if is_own else None
