@@ -7,14 +7,14 @@ __all__ = ["hand_over"]
 import asyncio
 import json
 import queue
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from periplus.server.mcp.front import Front
 from periplus.server.mcp.lines import MESSAGE_BYTES_MAX, Line, LineReader, error_line, write_all
 from periplus.server.mcp.sdk import Answers, DeskThread, make_server
-from periplus.server.mcp.stdio import stop_signals
 
 _T = TypeVar("_T")
 _PARSE_ERROR: Final = -32700
@@ -23,9 +23,11 @@ _LAST_ANSWERS_S: Final = 30.0
 _TOO_LONG: Final = f"a message has over {MESSAGE_BYTES_MAX:,} bytes; nothing of it was read"
 
 
-def hand_over(thread: DeskThread, connection: str, lines: LineReader, sink: int, front: Front, first: Line) -> None:
+def hand_over(
+    thread: DeskThread, connection: str, lines: LineReader, sink: int, front: Front, first: Line, stop_signals: Sequence[signal.Signals]
+) -> None:  # fmt: skip
     """Go on with a connection of which the SDK is told what ``front`` heard, then ``first``, then what comes. Raises OSError."""
-    asyncio.run(_Handed(thread, connection, lines, sink, front, first).run())
+    asyncio.run(_Handed(thread, connection, lines, sink, front, first).run(stop_signals))
 
 
 def _has_id(data: bytes) -> bool:
@@ -92,7 +94,7 @@ class _Handed:
         self._settled = asyncio.Event()
         self._reading, self._writing = _Daemon("read"), _Daemon("write")
 
-    async def run(self) -> None:
+    async def run(self, stop_signals: Sequence[signal.Signals]) -> None:
         import anyio
 
         server = make_server(Answers(self._thread, self._connection))
@@ -104,7 +106,7 @@ class _Handed:
         feeding = asyncio.ensure_future(self._feed(to_sdk))
         draining = asyncio.ensure_future(self._drain(from_sdk))
         loop = asyncio.get_running_loop()
-        for number in stop_signals():
+        for number in stop_signals:
             loop.add_signal_handler(number, serving.cancel)
         try:
             # The one that ends first ends the others: the input is over, the output is gone, or somebody said stop.

@@ -9,7 +9,7 @@ The end of the input ends the server, once what was asked is answered; so do SIG
 
 from __future__ import annotations
 
-__all__ = ["Stopped", "claimed_streams", "connection_name", "serve_stdio", "stop_signals"]
+__all__ = ["Stopped", "claimed_streams", "connection_name", "serve_stdio"]
 
 import os
 import signal
@@ -51,7 +51,7 @@ def connection_name() -> str:
 
 def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: int, sink: int) -> None:
     """Serve until the client is gone. Raises OSError where its descriptors fail otherwise than by being closed."""
-    before = {number: signal.signal(number, _stop) for number in stop_signals()}
+    before = {number: signal.signal(number, _stop) for number in _stop_signals()}
     lines, front = LineReader(source), Front()
     loading: threading.Thread | None = None
     thread: DeskThread | None = None
@@ -72,7 +72,7 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
         from periplus.server.mcp.handed import hand_over
 
         thread = make_thread()
-        hand_over(thread, connection, lines, sink, front, line)
+        hand_over(thread, connection, lines, sink, front, line, _stop_signals())
     except (Stopped, BrokenPipeError, ConnectionResetError):
         return
     finally:
@@ -85,7 +85,7 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
             signal.signal(number, handler)
 
 
-def stop_signals() -> tuple[signal.Signals, ...]:
+def _stop_signals() -> tuple[signal.Signals, ...]:
     """Those that say that the server is to end; SIGHUP is none where whoever started it wants it to outlive the terminal."""
     is_hup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if is_hup else ()))
