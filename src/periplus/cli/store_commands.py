@@ -336,10 +336,9 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
     face.clear_progress()
     if arguments.repair:
         found = found._replace(problems=[unrepaired(problem) for problem in found.problems])
+    notes = [*notes, *_hook_notes(face, os.path.dirname(root))]
     problems = [ProblemOut(p.severity, p.what, p.path, p.offset, p.seq, p.mend) for p in found.problems]
-    problems += [
-        ProblemOut("note", what, path, -1, 0, "") for what, path in (*notes, *_hook_notes(face, os.path.dirname(root)))
-    ]
+    problems += [ProblemOut("note", what, path, -1, 0, "") for what, path in notes]
     mended = [MendedOut(one.what, one.path, one.seq) for one in [*rescued, *repaired]]
     checkpoint = None if made is None else CheckpointOut(made.seq, made.path, made.size_bytes, made.archived)
     result = DoctorOut(root, found.exit_code == 0, found.counts, problems, mended, checkpoint, native=IS_NATIVE)
