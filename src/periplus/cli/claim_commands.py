@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from periplus.base.errors import UsageError
+from periplus.cli.changes import add_insist, changed, check_typed
 from periplus.cli.face import Face, number, visible
-from periplus.cli.work_text import add_insist, changed, check_typed, claim_line, claim_out
+from periplus.cli.work_text import claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.claim_schemas import RuleOut

@@ -8,8 +8,9 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from periplus.cli.changes import add_insist, changed, check_typed
 from periplus.cli.face import Face, visible
-from periplus.cli.work_text import add_insist, changed, check_typed, tell_who_is_meant
+from periplus.cli.work_text import tell_who_is_meant
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import HandoffOut

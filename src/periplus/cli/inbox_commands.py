@@ -1,4 +1,4 @@
-"""``inbox``: agents' mail, and what other projects know, which is ``sync_commands``'."""
+"""``inbox``: mail of agents and people, and memory of other projects to accept or refuse."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ __all__ = ["configure", "execute"]
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, visible
+from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import MessageOut
     from periplus.journal import Entity
 
-_KEY = "repeat a write whose outcome is unknown: it is never written twice"
+_LISTED: Final = 50
+_KEY: Final = "repeat a write whose outcome is unknown: it is never written twice"
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
-    from periplus.cli import sync_commands
-    from periplus.cli.work_text import add_insist
+    from periplus.cli.changes import add_insist
 
-    actions = sync_commands.configure_inbox(parser, command)
+    assert command == "inbox"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
+    listing.add_argument(
+        "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
+    )
+    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
+    for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
+        sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
 
     def action(name: str, what: str) -> argparse.ArgumentParser:
-        found: argparse.ArgumentParser = actions.add_parser(
-            name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False
-        )
-        return found
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
     mail = action("mail", "your mail that is not read, or waits for your answer")
     mail.add_argument("--all", action="store_true", help="also what was read and answered")
@@ -49,10 +55,11 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.action not in ("mail", "send", "read", "answer"):
-        from periplus.cli import sync_commands
-
-        return sync_commands.execute(face, arguments)
-    from periplus.cli.work_text import check_typed, tell_who_is_meant
+        if arguments.action == "list":
+            return _list(face, with_decided=arguments.all, limit=arguments.limit)
+        return _decide(face, arguments.action, arguments.id)
+    from periplus.cli.changes import check_typed
+    from periplus.cli.work_text import tell_who_is_meant
 
     check_typed(arguments)
     with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
@@ -98,3 +105,53 @@ def _out(entity: Entity) -> MessageOut:
         entity.item_id, text["state"], text["sender"], text["recipient"], text["text"], text["thread"], text["ref"],
         value.get("needs_answer") is True, text["created"],
     )  # fmt: skip
+
+
+def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
+    from periplus.cli.candidate_text import between, candidate_out
+    from periplus.cli.inbox_schemas import InboxOut
+
+    with face.open() as project:
+        found = project.inbox(with_decided=with_decided)
+    count = len(found)
+    if limit or not face.as_json:
+        found = found[: limit or _LISTED]
+    result = InboxOut([candidate_out(one) for one in found])
+
+    def lines() -> Iterator[str]:
+        for one in result.candidates:
+            state = "" if one.state == "pending" else f" ({one.state})"
+            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}{between(one)}"
+            yield f"  {visible(one.text, face.width and face.width - 2)}"
+        if len(found) < count:
+            every = " --all" if with_decided else ""
+            yield f"… and {count - len(found):,} more: periplus inbox list{every} --limit {count}, or --json"
+        if not result.candidates:
+            yield "Nothing waits."
+        elif not with_decided:
+            yield "Next: periplus inbox accept ID, or refuse ID"
+
+    return face.emit(result, lines, 0 if result.candidates else 1)
+
+
+def _decide(face: Face, action: str, reference: str) -> int:
+    from periplus.cli.inbox_schemas import DecidedOut
+
+    with face.open() as project:
+        if action == "accept":
+            done = project.accept(reference)
+            result = DecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
+        else:
+            entity = project.refuse(reference)
+            result = DecidedOut("rejected", entity.item_type, entity.item_id, new=False)
+
+    def lines() -> Iterator[str]:
+        if action == "refuse":
+            yield f"Refused {result.id}"
+        elif result.new:
+            yield f"Accepted: it is {visible(result.type)} {result.id} now"
+        else:
+            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
+
+    face.emit(result, lines)
+    return 0

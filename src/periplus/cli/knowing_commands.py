@@ -8,8 +8,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from periplus.cli.changes import check_typed
 from periplus.cli.face import Face, cut_short, number, visible
-from periplus.cli.work_text import check_typed
 
 if TYPE_CHECKING:
     from periplus.cli.knowing_schemas import ChangedItemOut, LikelyFileOut

@@ -7,8 +7,8 @@ __all__ = ["configure", "execute"]
 import argparse
 from typing import TYPE_CHECKING, Final
 
+from periplus.cli.changes import add_insist, changed, check_typed
 from periplus.cli.face import Face
-from periplus.cli.work_text import add_insist, changed, check_typed
 
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue

@@ -43,7 +43,7 @@ COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
 
 
 class Command(NamedTuple):
-    """A row of the table: ``module`` of this package has ``configure(parser)`` and ``execute(face, arguments)``."""
+    """A row of the table: ``module`` has ``configure(parser, command)`` and ``execute(face, arguments)``."""
 
     name: str
     help: str
@@ -51,60 +51,60 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command("init", "make this project's store", "store"),
-    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "connect"),
-    Command("disconnect", "take out of agents' files what connect put there", "connect"),
-    Command("tour", "the whole story on this repository, in seconds, offline", "tour"),
-    Command("status", "what is in the store, and whether it is sound", "store"),
-    Command("doctor", "check the whole store: find, explain, and with --repair mend", "store"),
-    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "completion"),
-    Command("remember", "write down a decision, constraint, trap, lesson or note", "memory"),
-    Command("recall", "find what is known about something", "memory"),
-    Command("brief", "what an agent should know before a task, within a budget", "memory"),
-    Command("related", "files likely to change, memory and work related to files or a task", "knowing"),
-    Command("show", "one entity, whole, with its history", "memory"),
-    Command("review", "what of memory is stale, expired, or fails its check", "review"),
-    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "review"),
-    Command("probe", "run the check commands of constraints and traps, with your consent", "review"),
-    Command("set", "set fields of an entity", "lifecycle"),
-    Command("state", "bring entities into a state, with what that entails", "lifecycle"),
-    Command("evolve", "say something anew in place of an entity, which it supersedes", "lifecycle"),
-    Command("merge", "say one thing in place of several entities", "lifecycle"),
-    Command("split", "say several things in place of one entity", "lifecycle"),
-    Command("link", "say how an entity is related to another", "lifecycle"),
-    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "reflect"),
-    Command("candidates", "proposed memory, to accept or refuse", "reflect"),
-    Command("changed", "what others changed since your last session, a record or a time", "knowing"),
-    Command("who", "who works here now, on what", "session"),
-    Command("session", "begin or end a session of work", "session"),
-    Command("check", "whose claim paths are now, and which rules and traps are about them", "claim"),
-    Command("claim", "say which paths you work on now; see who holds what; let go", "claim"),
-    Command("plan", "work in steps: make plans, take the next step that is ready", "plan"),
-    Command("handoff", "pass on the state of work, and take it over", "handoff"),
-    Command("inbox", "your mail; what other projects know, to accept or refuse", "inbox"),
-    Command("trail", "import, list, show and verify the records of agent runs", "trail"),
-    Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "context"),
-    Command("log", "the records of the journal: the newest, the new ones, or as they come", "history"),
-    Command("blame", "which record set each field of an entity, when and by whom", "history"),
-    Command("undo", "take back what records or a session changed, by new records", "history"),
-    Command("prove", "write a proof of a record that needs no store to check", "proof"),
-    Command("head", "sign and print the tree head: one hash over every record", "proof"),
-    Command("verify", "check a proof", "proof"),
-    Command("redact", "take a secret out of the store for good; proofs still hold", "redact"),
-    Command("sync", "exchange records with another clone, through a folder or a git remote", "sync"),
-    Command("export", "write the whole store to one file, verified", "package"),
-    Command("import", "make a project's store from such a file", "package"),
-    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "migrate"),
-    Command("run", "let the agent do a task here; every run is a trail", "run"),
-    Command("setup", "choose a provider and a model for the agent, once", "setup"),
-    Command("models", "which models can answer, and the keys of their providers", "run"),
-    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "servers"),
-    Command("trust", "which folders may say how the agent works in them", "run"),
-    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "skill"),
-    Command("plugins", "programs of others that the agent may run: list them, trust them", "skill"),
-    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "mcp"),
-    Command("hook", "what agents call at their events: take note, and say what is known", "hook"),
-)
+    Command("init", "make this project's store", "periplus.cli.store_commands"),
+    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "periplus.cli.connect_commands"),
+    Command("disconnect", "take out of agents' files what connect put there", "periplus.cli.connect_commands"),
+    Command("tour", "the whole story on this repository, in seconds, offline", "periplus.cli.tour_commands"),
+    Command("status", "what is in the store, and whether it is sound", "periplus.cli.store_commands"),
+    Command("doctor", "check the whole store: find, explain, and with --repair mend", "periplus.cli.store_commands"),
+    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "periplus.cli.completion_commands"),
+    Command("remember", "write down a decision, constraint, trap, lesson or note", "periplus.cli.memory_commands"),
+    Command("recall", "find what is known about something", "periplus.cli.memory_commands"),
+    Command("brief", "what an agent should know before a task, within a budget", "periplus.cli.memory_commands"),
+    Command("related", "files likely to change, memory and work related to files or a task", "periplus.cli.knowing_commands"),
+    Command("show", "one entity, whole, with its history", "periplus.cli.memory_commands"),
+    Command("review", "what of memory is stale, expired, or fails its check", "periplus.cli.review_commands"),
+    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "periplus.cli.review_commands"),
+    Command("probe", "run the check commands of constraints and traps, with your consent", "periplus.cli.review_commands"),
+    Command("set", "set fields of an entity", "periplus.cli.lifecycle_commands"),
+    Command("state", "bring entities into a state, with what that entails", "periplus.cli.lifecycle_commands"),
+    Command("evolve", "say something anew in place of an entity, which it supersedes", "periplus.cli.lifecycle_commands"),
+    Command("merge", "say one thing in place of several entities", "periplus.cli.lifecycle_commands"),
+    Command("split", "say several things in place of one entity", "periplus.cli.lifecycle_commands"),
+    Command("link", "say how an entity is related to another", "periplus.cli.lifecycle_commands"),
+    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "periplus.cli.reflect_commands"),
+    Command("candidates", "proposed memory, to accept or refuse", "periplus.cli.reflect_commands"),
+    Command("changed", "what others changed since your last session, a record or a time", "periplus.cli.knowing_commands"),
+    Command("who", "who works here now, on what", "periplus.cli.session_commands"),
+    Command("session", "begin or end a session of work", "periplus.cli.session_commands"),
+    Command("check", "whose claim paths are now, and which rules and traps are about them", "periplus.cli.claim_commands"),
+    Command("claim", "say which paths you work on now; see who holds what; let go", "periplus.cli.claim_commands"),
+    Command("plan", "work in steps: make plans, take the next step that is ready", "periplus.cli.plan_commands"),
+    Command("handoff", "pass on the state of work, and take it over", "periplus.cli.handoff_commands"),
+    Command("inbox", "your mail; what other projects know, to accept or refuse", "periplus.cli.inbox_commands"),
+    Command("trail", "import, list, show and verify the records of agent runs", "periplus.cli.trail_commands"),
+    Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "periplus.cli.context_commands"),
+    Command("log", "the records of the journal: the newest, the new ones, or as they come", "periplus.cli.history_commands"),
+    Command("blame", "which record set each field of an entity, when and by whom", "periplus.cli.history_commands"),
+    Command("undo", "take back what records or a session changed, by new records", "periplus.cli.history_commands"),
+    Command("prove", "write a proof of a record that needs no store to check", "periplus.cli.proof_commands"),
+    Command("head", "sign and print the tree head: one hash over every record", "periplus.cli.proof_commands"),
+    Command("verify", "check a proof", "periplus.cli.proof_commands"),
+    Command("redact", "take a secret out of the store for good; proofs still hold", "periplus.cli.redact_commands"),
+    Command("sync", "exchange records with another clone, through a folder or a git remote", "periplus.cli.sync_commands"),
+    Command("export", "write the whole store to one file, verified", "periplus.cli.package_commands"),
+    Command("import", "make a project's store from such a file", "periplus.cli.package_commands"),
+    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "periplus.cli.migrate_commands"),
+    Command("run", "let the agent do a task here; every run is a trail", "periplus.cli.run_commands"),
+    Command("setup", "choose a provider and a model for the agent, once", "periplus.cli.setup_commands"),
+    Command("models", "which models can answer, and the keys of their providers", "periplus.cli.models_commands"),
+    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "periplus.cli.servers_commands"),
+    Command("trust", "which folders may say how the agent works in them", "periplus.cli.trust_commands"),
+    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "periplus.cli.skill_commands"),
+    Command("plugins", "programs of others that the agent may run: list them, trust them", "periplus.cli.skill_commands"),
+    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "periplus.cli.mcp_commands"),
+    Command("hook", "what agents call at their events: take note, and say what is known", "periplus.cli.hook_commands"),
+)  # fmt: skip
 # What the help says above the first command of each part.
 PARTS: Final[dict[str, str]] = {
     "init": "begin",
@@ -473,7 +473,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 def _module(command: Command) -> _CommandModule:
     import importlib
 
-    module = importlib.import_module(f"periplus.cli.{command.module}_commands")
+    module = importlib.import_module(command.module)
     return _CommandModule(module.configure, module.execute)
 
 

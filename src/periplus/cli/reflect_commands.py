@@ -8,8 +8,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from periplus.cli.changes import add_insist
 from periplus.cli.face import Face, plain, visible
-from periplus.cli.work_text import add_insist
 
 if TYPE_CHECKING:
     from periplus.cli.inbox_schemas import CandidateOut, ReflectOut
@@ -133,7 +133,7 @@ def _told(face: Face, result: ReflectOut) -> Iterator[str]:
 
 
 def _list(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import candidate_out
+    from periplus.cli.candidate_text import candidate_out
     from periplus.cli.inbox_schemas import CandidatesOut
 
     with face.open() as project:
@@ -155,18 +155,15 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _from(one: CandidateOut) -> str:
+    from periplus.cli.candidate_text import between
+
     if one.origin == "reflection":
         return f"confidence {one.confidence}, by the rule {visible(one.rule)}"
     return f"of {visible(one.store)}{between(one)}"
 
 
-def between(one: CandidateOut) -> str:
-    """From whom and to whom it is, of another project's message."""
-    return f", from {visible(one.sender)} to {visible(one.recipient)}" if one.type == "message" else ""
-
-
 def _show(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import candidate_out
+    from periplus.cli.candidate_text import candidate_out
     from periplus.cli.inbox_schemas import CandidateShownOut
 
     with face.open() as project:

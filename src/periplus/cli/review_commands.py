@@ -8,8 +8,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from periplus.cli.changes import changed, check_typed
 from periplus.cli.face import Face, number, visible
-from periplus.cli.work_text import changed, check_typed
 
 if TYPE_CHECKING:
     from periplus.project.reviewing import CheckRun

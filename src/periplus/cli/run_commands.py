@@ -1,8 +1,8 @@
-"""``run``: the agent without a screen of its own; ``models``: what can answer, and the keys; ``trust``: which folders may speak to it."""
+"""``run``: the agent, with lines of text in place of a screen of its own."""
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute", "leave_out_relative_folders", "user_folder"]
+__all__ = ["configure", "execute"]
 
 import argparse
 import os
@@ -10,6 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from periplus.cli.agent_environment import leave_out_relative_folders, user_folder
 from periplus.cli.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
@@ -33,31 +34,7 @@ _TASK_MAX: Final = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
-    if command == "run":
-        _configure_run(parser)
-        return
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-
-    def action(name: str, what: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
-
-    if command == "models":
-        listing = action("list", "what is known of models, and which providers have a key")
-        listing.add_argument("--ask", metavar="PROVIDER", help="ask this provider what it has")
-        key = action("key", "keep the key of a provider, read from standard input; none takes it away")
-        key.add_argument("provider", metavar="PROVIDER", help="anthropic, openai, or one of your own")
-        return
-    action("list", "the folders that are trusted")
-    for name, what in (
-        ("give", "let a folder's own files say how the agent works there"),
-        ("withdraw", "trust a folder no more"),
-    ):
-        action(name, what).add_argument(
-            "folder", nargs="?", default=".", metavar="FOLDER", help="which (default: this one)"
-        )
-
-
-def _configure_run(parser: argparse.ArgumentParser) -> None:
+    assert command == "run"
     add = parser.add_argument
     add("task", nargs="?", default=None, metavar="TASK", help="what is to be done; - reads it from standard input")
     add("--model", metavar="PROVIDER/MODEL", help="which model answers")
@@ -107,28 +84,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     leave_out_relative_folders()
-    if arguments.command == "models":
-        return _models(face, arguments)
-    if arguments.command == "trust":
-        return _trust(face, arguments)
     return _run(face, arguments)
-
-
-def leave_out_relative_folders() -> None:
-    """A PATH with ``.`` in it would find programs in the folder that is worked in, which may be anybody's: libraries run some
-    by name (an SDK runs ``uname``).
-    """
-    folders = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
-    os.environ["PATH"] = os.pathsep.join(folders) or os.defpath
-
-
-def user_folder(face: Face) -> str:
-    """The user's configuration of Periplus (XDG base directory specification)."""
-    base = face.environment.get("XDG_CONFIG_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.join(face.home, ".config"), "periplus")
-
-
-# -- run -------------------------------------------------------------------------------------------------------------------
 
 
 def _run(face: Face, arguments: argparse.Namespace) -> int:
@@ -541,128 +497,3 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
         return [f"{name.replace('_', ' ')}: {visible(in_words(told[name]))}" for name in said]
 
     return face.emit(out, lines, 5 if refused else 0)
-
-
-# -- models and trust ------------------------------------------------------------------------------------------------------
-
-
-def _models(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.agent.models.keys import Keys
-
-    keys = Keys(user_folder(face), face.environment)
-    if arguments.action == "key":
-        return _key(face, keys, arguments.provider)
-    from periplus.agent.models.catalogue import as_of, known_models
-    from periplus.agent.models.opening import provider_models
-    from periplus.agent.settings import load_settings
-    from periplus.base.errors import UsageError
-    from periplus.cli.run_schemas import ModelOut, ModelsOut
-
-    settings = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={})
-    held = keys.providers()
-    if arguments.ask:
-        provider = settings.providers.get(arguments.ask)
-        if provider is None:
-            raise UsageError(
-                f"there is no provider {arguments.ask!r}", mend=f"Known are {', '.join(sorted(settings.providers))}."
-            )
-        names = [
-            f"{arguments.ask}/{name}" for name in provider_models(arguments.ask, provider, keys.key(arguments.ask))
-        ]
-    else:
-        names = list(known_models())
-    known = known_models()
-    models = [
-        ModelOut(name, known[name].window if name in known else 0, known[name].output if name in known else 0,
-                 known[name].price_in if name in known else None, known[name].price_out if name in known else None)
-        for name in names
-    ]  # fmt: skip
-    providers = {
-        name: held.get(name, "" if provider.asks_for_key else "none needed")
-        for name, provider in settings.providers.items()
-    }
-
-    def lines() -> Iterator[str]:
-        for name, key in providers.items():
-            none = f"no key; give one: periplus models key {visible(name)}"
-            yield f"{visible(name)}: {none if not key else key if key == 'none needed' else 'a key from the ' + key}"
-        for model in models:
-            price = (
-                f", ${model.price_in / 1000:g} in, ${model.price_out / 1000:g} out for a million tokens"
-                if model.price_in and model.price_out
-                else ""
-            )
-            yield f"  {visible(model.name)}" + (f": {model.window:,} tokens{price}" if model.window else "")
-        if not arguments.ask:
-            yield f"(prices and windows of {as_of()}; a model that is not in this list works as well)"
-
-    face.emit(ModelsOut(as_of(), providers, models), lines)
-    return 0
-
-
-def _key(face: Face, keys: Any, provider: str) -> int:
-    from periplus.agent.models.keys import check_provider
-    from periplus.agent.settings import load_settings
-    from periplus.agent.tools.websearch import SEARCH_KEY
-    from periplus.base.errors import NotFoundError
-    from periplus.cli.run_schemas import ModelKeyOut
-
-    check_provider(provider)
-    held = keys.held(provider)
-    known = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={}).providers
-    if sys.stdin.isatty():
-        import getpass
-
-        key = getpass.getpass(f"Key of {provider} (not shown; empty takes it away): ")
-    else:
-        key = sys.stdin.read(8_192)
-    if not key.strip() and not held:
-        raise NotFoundError(f"no key of {provider} is kept in {keys.path}", safe="Nothing was changed.",
-                            mend="Give one on standard input, or at the question on a terminal.")  # fmt: skip
-    keys.set(provider, key.strip())
-    out = ModelKeyOut(provider, keys.path, bool(key.strip()))
-    face.emit(
-        out,
-        lambda: [f"The key of {visible(provider)} is {'kept in' if out.kept else 'gone from'} {visible(keys.path)}."],
-    )
-    if out.kept and provider not in known and provider != SEARCH_KEY:
-        face.stderr.write(
-            f"No provider is called {visible(provider)}: its key goes where your agent.toml says ${{key:{visible(provider)}}}. "
-            f"Providers are {', '.join(sorted(known))}.\n"
-        )
-    return 0
-
-
-def _trust(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.agent.trust import SPEAKING, Trust
-    from periplus.base.errors import NotFoundError
-    from periplus.cli.run_schemas import TrustOut
-
-    trust = Trust(user_folder(face))
-    changed = ""
-    if arguments.action != "list":
-        folder = os.path.realpath(os.path.join(face.cwd, arguments.folder))
-        if not os.path.isdir(folder) and arguments.action == "give":
-            raise NotFoundError(f"there is no folder {folder}", safe="Nothing was changed.", mend="Check the name.")
-        if arguments.action == "give":
-            trust.give(folder)
-        elif not trust.take(folder):
-            raise NotFoundError(
-                f"{folder} is not trusted", safe="Nothing was changed.", mend="See `periplus trust list`."
-            )
-        changed = folder
-    folders = trust.folders()
-
-    def lines() -> Iterator[str]:
-        if changed:
-            yield f"{visible(changed)} is {'trusted with what it says now' if changed in folders else 'not trusted any more'}."
-            if changed in folders:
-                speaks = [name for name in SPEAKING if os.path.lexists(os.path.join(changed, name))]
-                yield f"It speaks by {', '.join(speaks) or 'nothing yet'}." + (
-                    " Look: periplus run --dry-run x, periplus servers list, periplus skills list." if speaks else ""
-                )
-        else:
-            yield from map(visible, folders or ["No folder is trusted."])
-
-    face.emit(TrustOut(folders), lines)
-    return 0 if folders or changed else 1

@@ -204,6 +204,17 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
     notes: list[str] = []
 
 
+class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
+    """The entities as they are now: what was asked for first, then what it took with it. ``key`` is empty where nothing had to
+    change. ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
+    """
+
+    entities: list[EntityOut]
+    key: str
+    near: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
 class HitOut(msgspec.Struct):
     """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
     in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it

@@ -8,6 +8,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from periplus.cli.agent_environment import leave_out_relative_folders, user_folder
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: A
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.assembly import STATE
     from periplus.base.errors import NotAStoreError
-    from periplus.cli.run_commands import user_folder
 
     state = ""
     try:
@@ -96,7 +96,6 @@ def _started(
 ) -> int:
     from periplus.agent.mcpclient.pins import Pins
     from periplus.agent.mcpclient.servers import Servers
-    from periplus.cli.run_commands import leave_out_relative_folders
 
     leave_out_relative_folders()
     servers = Servers(

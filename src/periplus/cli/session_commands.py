@@ -8,8 +8,9 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from periplus.cli.changes import add_insist, check_typed
 from periplus.cli.face import Face, visible
-from periplus.cli.work_text import add_insist, check_typed, claim_line, claim_out
+from periplus.cli.work_text import claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.work_schemas import SessionOut

@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from periplus.cli.agent_environment import user_folder
 from periplus.cli.face import Face, visible
-from periplus.cli.run_commands import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from periplus.cli.agent_environment import user_folder
 from periplus.cli.face import Face, plain, visible
-from periplus.cli.run_commands import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,14 +1,14 @@
-"""``sync`` and ``inbox``: what other clones and other projects have."""
+"""``sync``: exchange records with other clones and other projects."""
 
 from __future__ import annotations
 
-__all__ = ["configure", "configure_inbox", "execute"]
+__all__ = ["configure", "execute"]
 
 import argparse
 from collections.abc import Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from periplus.cli.face import Face, number, visible
+from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import RefusalOut, SyncOut
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _SEQS_TOLD_MAX: Final = 20
 _TOLD_MAX: Final = 20  # of each kind that a sync tells; of more a person reads no line
-_LISTED: Final = 50
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -39,30 +38,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         "write what only this clone has again in a lineage of its own")  # fmt: skip
 
 
-def configure_inbox(parser: argparse.ArgumentParser, command: str) -> argparse._SubParsersAction[Any]:
-    """The part of ``inbox`` that is about other projects; gives where its other actions go."""
-    assert command == "inbox"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
-    listing.add_argument(
-        "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
-    )
-    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
-    for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
-        sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
-        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
-    return actions
-
-
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    if arguments.command == "sync":
-        return _sync(face, arguments)
-    if arguments.action in ("accept", "refuse"):
-        return _decide(face, arguments.action, arguments.id)
-    return _list(face, with_decided=arguments.all, limit=arguments.limit)
-
-
-def _sync(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
 
     if not arguments.where or arguments.where.startswith("-"):
@@ -260,54 +236,3 @@ def _told(one: Transfer, place: str, would: str) -> str:
         missing += f", {gone:,} taken out {where} that {'it says was' if gone == 1 else 'it says were'} redacted"
     record = f"record{'s' if one.records != 1 else ''} {numbers}"
     return f"{visible(one.lineage)}: {record} {way} {visible(place)} ({one.size:,} bytes{objects}{missing})"
-
-
-def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
-    from periplus.cli.convert import candidate_out
-    from periplus.cli.inbox_schemas import InboxOut
-    from periplus.cli.reflect_commands import between
-
-    with face.open() as project:
-        found = project.inbox(with_decided=with_decided)
-    count = len(found)
-    if limit or not face.as_json:
-        found = found[: limit or _LISTED]
-    result = InboxOut([candidate_out(one) for one in found])
-
-    def lines() -> Iterator[str]:
-        for one in result.candidates:
-            state = "" if one.state == "pending" else f" ({one.state})"
-            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}{between(one)}"
-            yield f"  {visible(one.text, face.width and face.width - 2)}"
-        if len(found) < count:
-            every = " --all" if with_decided else ""
-            yield f"… and {count - len(found):,} more: periplus inbox list{every} --limit {count}, or --json"
-        if not result.candidates:
-            yield "Nothing waits."
-        elif not with_decided:
-            yield "Next: periplus inbox accept ID, or refuse ID"
-
-    return face.emit(result, lines, 0 if result.candidates else 1)
-
-
-def _decide(face: Face, action: str, reference: str) -> int:
-    from periplus.cli.inbox_schemas import DecidedOut
-
-    with face.open() as project:
-        if action == "accept":
-            done = project.accept(reference)
-            result = DecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
-        else:
-            entity = project.refuse(reference)
-            result = DecidedOut("rejected", entity.item_type, entity.item_id, new=False)
-
-    def lines() -> Iterator[str]:
-        if action == "refuse":
-            yield f"Refused {result.id}"
-        elif result.new:
-            yield f"Accepted: it is {visible(result.type)} {result.id} now"
-        else:
-            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
-
-    face.emit(result, lines)
-    return 0

@@ -63,8 +63,8 @@ def _found(face: Face, project: Project) -> list[str]:
 
 def _import(face: Face, project: Project, arguments: argparse.Namespace, named: list[str], found: list[str]) -> int:
     from periplus.base.errors import PeriplusError
-    from periplus.cli.convert import trail_out
     from periplus.cli.inputs import check_file
+    from periplus.cli.trail_documents import trail_out
     from periplus.cli.trail_schemas import TrailImportOut
 
     done: list[tuple[str, list[ImportedTrail]]] = []
@@ -108,8 +108,8 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
 
 
 def _follow(face: Face, project: Project, arguments: argparse.Namespace, named: list[str]) -> int:
-    from periplus.cli.convert import trail_out
     from periplus.cli.inputs import check_file
+    from periplus.cli.trail_documents import trail_out
     from periplus.cli.trail_schemas import TrailImportOut
 
     for path in named:

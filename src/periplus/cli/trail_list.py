@@ -18,7 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import entity_out, run_out
+    from periplus.cli.convert import entity_out
+    from periplus.cli.trail_documents import run_out
     from periplus.cli.trail_schemas import TrailListOut
 
     del arguments

@@ -61,7 +61,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             run.seal("cancelled")
             raise
-        from periplus.cli.convert import sealed_out
+        from periplus.cli.trail_documents import sealed_out
 
         result = sealed_out(sealed)
     face.emit(result, lambda: [_final(result)])

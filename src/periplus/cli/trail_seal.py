@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.convert import sealed_out
+    from periplus.cli.trail_documents import sealed_out
     from periplus.cli.trail_schemas import TrailSealOut
 
     still_open: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = [
     "WORK_SCHEMAS",
-    "ChangedOut",
     "HandoffListOut",
     "HandoffOneOut",
     "HandoffOut",
@@ -28,18 +27,7 @@ from typing import Final
 import msgspec
 
 from periplus.cli.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
-from periplus.cli.schemas import EntityOut, StuckOut
-
-
-class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
-    """The entities as they are now: what was asked for first, then what it took with it. ``key`` is empty where nothing had to
-    change. ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
-    """
-
-    entities: list[EntityOut]
-    key: str
-    near: list[str] = msgspec.field(default_factory=list)
-    notes: list[str] = msgspec.field(default_factory=list)
+from periplus.cli.schemas import ChangedOut, StuckOut
 
 
 class PlanOut(msgspec.Struct):
