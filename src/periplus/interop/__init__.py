@@ -14,8 +14,8 @@ else:
         __name__,
         {
             "import_git": "git",
-            **dict.fromkeys(("FoundSession", "Imported", "SourceFormat", "Tokens"), "model"),
             "find_sessions": "sessions",
+            **dict.fromkeys(("FoundSession", "Imported", "SourceFormat", "Tokens"), "model"),
             **dict.fromkeys(("import_transcript", "import_transcripts"), "transcripts"),
         },
     )
