@@ -9,8 +9,8 @@ __all__ = [
     "Packing",
     "damaged",
     "digits_of",
+    "encode_object",
     "form_at",
-    "formed",
     "is_packed",
     "unzipped",
 ]
@@ -43,7 +43,7 @@ class Packing(NamedTuple):
     bytes_max: int
 
 
-def formed(data: bytes, packing: Packing | None) -> tuple[str, bytes]:
+def encode_object(data: bytes, packing: Packing | None) -> tuple[str, bytes]:
     """The suffix of the file in which ``data`` is best kept, and what is to stand in it."""
     if packing is not None and len(data) <= packing.bytes_max:
         packed = packing.pack(data)

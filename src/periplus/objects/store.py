@@ -42,8 +42,8 @@ from periplus.objects.packing import (
     Packing,
     damaged,
     digits_of,
+    encode_object,
     form_at,
-    formed,
     unzipped,
 )
 
@@ -103,7 +103,7 @@ class ObjectStore:
         sound, broken = self._sorted_forms(digest)
         healed = {path: kept for path in broken if (kept := form_at(path, data, self.packing)) is not None}
         if not sound and not healed:
-            suffix, kept = formed(data, self.packing)
+            suffix, kept = encode_object(data, self.packing)
             self._write(self._plain_path(digest) + suffix, kept, durable=durable)
         for path, kept in healed.items():
             self._write(path, kept, durable=durable)
@@ -146,7 +146,7 @@ class ObjectStore:
         path = self.path_of(digest)
         kept = form_at(path, data, self.packing)
         if kept is None:
-            suffix, kept = formed(data, self.packing)
+            suffix, kept = encode_object(data, self.packing)
             path = self._plain_path(digest) + suffix
         self._write(path, kept, durable=True)
 
