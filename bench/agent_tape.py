@@ -36,7 +36,7 @@ from periplus.agent.tools.local import HostParts, open_host
 from periplus.agent.transcript import TranscriptContext
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.journal import Writer
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 from periplus.project import Project
 
 _FILES: Final = 8

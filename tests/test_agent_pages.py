@@ -21,7 +21,7 @@ from periplus.agent.tools.pages import Pages, PageSource
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.journal import Writer
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 from periplus.project import Project
 from support import Stop, StoppingFiles
 

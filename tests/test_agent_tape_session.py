@@ -23,7 +23,7 @@ from periplus.agent.tape.prefix import PrefixMeter, common_length, serialised
 from periplus.agent.tools import LocalToolHost, Pages, Workspace, edit_tool, list_tool, read_tool
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.journal import Writer
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 from periplus.project import Project
 
 

@@ -18,7 +18,8 @@ from periplus.base.ids import new_id
 from periplus.base.processes import process_mark
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.claims import TTL_S, Asked, acquire, live_claims, renew, scopes_of, session_id
+from periplus.memory.claim_status import live_claims, scopes_of, session_id
+from periplus.memory.claims import TTL_S, Asked, acquire, renew
 from periplus.memory.waiting import wait_for
 from periplus.project import Project
 from support import Stop, StoppingFiles

@@ -14,7 +14,7 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, DamageError, SecretFoundError, UsageError
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.reflect import Proposal, Seen
+from periplus.memory.proposal import Proposal, Seen
 from periplus.memory.types import MEMORY_TYPES
 from periplus.project import Project
 from reflect_support import session

@@ -23,7 +23,7 @@ from periplus.base.spool import Spool
 from periplus.interop.hook_events import HookEvent
 from periplus.journal.index_check import check_file
 from periplus.memory import Memory
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 from periplus.project import Project
 from periplus.project.hook_doubles import Doubles
 from support import WRITER

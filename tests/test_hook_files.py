@@ -258,7 +258,7 @@ def test_a_claim_that_ran_out_or_is_ones_own_is_none_at_a_glance(place):
     def claimed(holder, session, now):
         return glance(root, [], holder, session, os.fspath(place), now).claimed
 
-    from periplus.memory.claims import session_id
+    from periplus.memory.claim_status import session_id
 
     assert claimed("who_x", "", "2099-01-01T00:00:00.000Z") == ()
     assert claimed(BOB.id, session_id("bobs"), "2020-01-01T00:00:00.000Z") == ()

@@ -17,7 +17,7 @@ from periplus.base.ids import derived_id
 from periplus.interop.v1 import parse_file, part_ids, read_entity, render_file
 from periplus.journal import Writer
 from periplus.memory import MEMORY_TYPES, memory_types
-from periplus.memory.claims import holds
+from periplus.memory.claim_status import holds
 from periplus.memory.plans import NewStep
 from periplus.project import Project
 from periplus.project.migrate import migrate, migration_status

@@ -13,6 +13,7 @@ from interop_support import KEY, SHARED, Objects
 from periplus.base.errors import UsageError
 from periplus.base.secrets import find_secrets
 from periplus.interop import import_transcripts
+from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 from periplus.memory.reflect import (
     ABOUT_MAX,
     CONFIDENCE_MIN,
@@ -21,10 +22,6 @@ from periplus.memory.reflect import (
     SEEN_MAX,
     TEXT_CHARACTERS_MAX,
     WHY_CHARACTERS_MAX,
-    Act,
-    Proposal,
-    Seen,
-    SessionActs,
     acts_of_trail,
     bounded,
     reflect,

@@ -50,7 +50,7 @@ def test_the_senses_of_a_document_are_those_of_its_terms(body, context):
     """Where the terms that the index took in serve again, and where they do not."""
     from periplus.base.analysis import STOP_WORDS, expand
     from periplus.memory.documents import Document
-    from periplus.memory.index import _senses
+    from periplus.memory.index_rows import _senses
 
     for times in (1, 60):
         document = Document("note", -1, "2026-01-01T00:00:00.000Z", "", body * times, (), context)

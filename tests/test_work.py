@@ -13,7 +13,8 @@ from periplus.base.clock import FixedClock, parse_ms
 from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, RefusedError, SecretFoundError, UsageError
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.claims import TTL_S, Asked, session_id
+from periplus.memory.claim_status import session_id
+from periplus.memory.claims import TTL_S, Asked
 from periplus.memory.handoffs import NewHandoff
 from periplus.memory.inbox import mail, send
 from periplus.memory.plans import NewStep

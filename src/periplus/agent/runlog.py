@@ -27,7 +27,7 @@ from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.journal.remaining import fill_if_here
 from periplus.journal.standing import ReplacedError
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 from periplus.memory.sessions import seen
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from periplus.base.errors import DamageError
 from periplus.journal.lineage import START
 from periplus.journal.record import Record, record_of
 from periplus.journal.remaining import fill_if_here, need_records
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 
 if TYPE_CHECKING:
     from periplus.project import Project

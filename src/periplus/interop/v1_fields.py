@@ -42,7 +42,8 @@ from periplus.base.ids import derived_id, is_id
 from periplus.interop.v1_text import ONE_LINE, Number, dump, parse_text
 from periplus.interop.v1_words import BY_NAME, PRIORITIES, STATES, reference, state_of_word, state_word, type_name
 from periplus.memory import MEMORY_TYPES
-from periplus.memory.claims import TTL_S, TTL_S_MAX, TTL_S_MIN, taken_in_from
+from periplus.memory.claim_status import taken_in_from
+from periplus.memory.claims import TTL_S, TTL_S_MAX, TTL_S_MIN
 from periplus.memory.scopes import SCOPES_MAX, escaped, parse_scopes
 from periplus.memory.types import LIST_LENGTHS
 

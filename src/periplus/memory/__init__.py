@@ -6,7 +6,8 @@ from periplus.base.lazy import lazily
 
 if TYPE_CHECKING:
     from periplus.memory.anchors import Anchor, Ground, Standing, evidence_of, stale_paths
-    from periplus.memory.brief import Brief, BriefLine, BriefSection
+    from periplus.memory.brief import Brief
+    from periplus.memory.brief_lines import BriefLine, BriefSection
     from periplus.memory.files import FileVote, likely_files
     from periplus.memory.index import MemoryIndexer
     from periplus.memory.recall import Hit, Recall
@@ -18,7 +19,8 @@ else:
         __name__,
         {
             **dict.fromkeys(("Anchor", "Ground", "Standing", "evidence_of", "stale_paths"), "anchors"),
-            **dict.fromkeys(("Brief", "BriefLine", "BriefSection"), "brief"),
+            "Brief": "brief",
+            **dict.fromkeys(("BriefLine", "BriefSection"), "brief_lines"),
             **dict.fromkeys(("FileVote", "likely_files"), "files"),
             "MemoryIndexer": "index",
             **dict.fromkeys(("Hit", "Recall"), "recall"),

@@ -7,7 +7,7 @@ with the call that shows it. The same store, task and budget give the same text.
 
 from __future__ import annotations
 
-__all__ = ["Brief", "BriefLine", "BriefSection", "brief"]
+__all__ = ["Brief", "brief"]
 
 import os
 import re
@@ -20,6 +20,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
 from periplus.journal.reading import one_question
 from periplus.memory.anchors import Ground
+from periplus.memory.brief_lines import BriefLine, BriefSection
 from periplus.memory.files import likely_files
 from periplus.memory.holding import holds, standing
 from periplus.memory.named_paths import NamedPath, about_named, named_paths
@@ -51,18 +52,6 @@ _SECTIONS: Final = (
 _WORD: Final = re.compile(r"\w+")
 _WORK: Final = Filters(kinds=("commit", "prompt", "session"), with_rewritten=False)
 _JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and what joins an emoji
-
-
-class BriefLine(NamedTuple):
-    text: str
-    source: str
-
-
-class BriefSection(NamedTuple):
-    title: str
-    lines: tuple[BriefLine, ...]
-    left_out: int
-    more: str
 
 
 class Brief(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 __all__ = ["work_sections"]
 
 from periplus.journal import Entity, Journal, Writer
-from periplus.memory.brief import BriefLine, BriefSection
-from periplus.memory.claims import claimed_words, holds, live_claims, scopes_of, waiting_claims
+from periplus.memory.brief_lines import BriefLine, BriefSection
+from periplus.memory.claim_status import holds, live_claims, scopes_of, waiting_claims
+from periplus.memory.claims import claimed_words
 from periplus.memory.handoffs import handoffs
 from periplus.memory.inbox import mail
 from periplus.memory.plans import ready_steps

@@ -32,7 +32,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.inbox import taken_over, waits, writes_here
-from periplus.memory.index import text_digest
+from periplus.memory.index_rows import text_digest
 from periplus.memory.types import CANDIDATE, MEMORY_TYPES, state_of
 
 _TYPES: Final = frozenset({"constraint", "decision", "lesson", "note", "trap"})

@@ -125,7 +125,7 @@ def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
 
 def _last_session(journal: Journal, writer: Writer) -> Origin:
     """The end of the last session in which the writer wrote anything, but for the one that goes on."""
-    from periplus.memory.claims import session_id
+    from periplus.memory.claim_status import session_id
     from periplus.memory.links import linked
 
     own = {writer.session, session_id(writer.session)} - {""}
@@ -142,7 +142,7 @@ def _last_session(journal: Journal, writer: Writer) -> Origin:
 
 
 def _session_named(journal: Journal, text: str) -> Origin:
-    from periplus.memory.claims import session_id
+    from periplus.memory.claim_status import session_id
 
     entity = None
     if typed_id(text).startswith("ses_"):

@@ -18,7 +18,7 @@ from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Writer
-from periplus.memory.claims import holds, live_claims, scopes_of
+from periplus.memory.claim_status import holds, live_claims, scopes_of
 from periplus.memory.glance import names_above, written_scope
 from periplus.memory.scopes import Scope, literal_scope, overlap
 from periplus.memory.types import MEMORY_TYPES

@@ -11,11 +11,13 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from periplus.memory.index import TABLES, document_row, links_of, touched_rows, words_row
+from periplus.memory.index_rows import TABLES, document_row, links_of, touched_rows, words_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from periplus.journal import Entity
-    from periplus.memory.index import MemoryIndexer
+    from periplus.memory.index_rows import Rows
 
 _NAMED_MAX: Final = 3
 _BESIDE: Final = ("texts", "touched", "replaced", "links", "search_faults")
@@ -25,7 +27,10 @@ Row: TypeAlias = tuple[object, ...]
 
 
 def check_rows(
-    indexer: MemoryIndexer, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+    rows_of: Callable[[Entity], Rows],
+    db: sqlite3.Connection,
+    live: Iterable[Entity],
+    left_out: Container[tuple[str, str]],
 ) -> Iterator[str]:
     """See ``journal.index.Indexer``; ``live`` is sorted by type and id. The words of a table are SQLite's to compare with its texts."""
     known: set[tuple[str, str]] = set()
@@ -36,7 +41,7 @@ def check_rows(
             key = (entity.item_type, entity.item_id)
             known.add(key)
             if key not in left_out:
-                for table in _differing(indexer, db, entity, beside):
+                for table in _differing(rows_of, db, entity, beside):
                     wrong.setdefault(table, []).append(entity.item_id)
         for table, ids in sorted(wrong.items()):
             yield f"{table} of {_named(item_type, ids)} are not what the journal says"
@@ -82,11 +87,11 @@ class _Rows:
 
 
 def _differing(
-    indexer: MemoryIndexer, db: sqlite3.Connection, entity: Entity, beside: dict[str, _Rows]
+    rows_of: Callable[[Entity], Rows], db: sqlite3.Connection, entity: Entity, beside: dict[str, _Rows]
 ) -> Iterator[str]:
     """The tables in which the entity's rows are others than those it should have."""
     key = (entity.item_type, entity.item_id)
-    rows = indexer.rows_of(entity)
+    rows = rows_of(entity)
     held = db.execute(
         "SELECT item_type, item_id, kind, part, ts, state, confidence, anchored, label, text, id FROM documents LEFT JOIN passages USING (id)"
         " WHERE item_type = ? AND item_id = ?", key,

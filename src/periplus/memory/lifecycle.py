@@ -14,8 +14,18 @@ they were, so that it is told to be stale, and a note says so.
 from __future__ import annotations
 
 __all__ = [
-    "Changed", "about_anchored", "bring", "change_state", "evolve", "link", "merge", "split", "supersede", "update",
-]  # fmt: skip
+    "Changed",
+    "about_anchored",
+    "bring",
+    "change_state",
+    "evolve",
+    "link",
+    "merge",
+    "split",
+    "supersede",
+    "typed_fields",
+    "update",
+]
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -27,7 +37,7 @@ from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.holding import told_past_end
-from periplus.memory.index import text_digest
+from periplus.memory.index_rows import text_digest
 from periplus.memory.links import linked
 from periplus.memory.repeated import Written, check_repeated, has_fields
 from periplus.memory.settling import is_settled_by_state, said_apart, settles_state, states_apart, with_group_of_state
@@ -40,7 +50,6 @@ from periplus.memory.types import (
     check_tags,
     row_of,
     state_of,
-    typed_fields,
 )
 
 if TYPE_CHECKING:
@@ -352,7 +361,7 @@ def _replaced(
     ground: Ground | None,
     key: str,
 ) -> Changed:
-    from periplus.memory.remember import duplicate_of, near_memories
+    from periplus.memory.duplicates import duplicate_of, near_memories
 
     olds = list({one.item_id: one for one in (_known(journal, item_id) for item_id in item_ids)}.values())
     row = _row(journal, olds[0].item_type)
@@ -569,7 +578,7 @@ def _changed_late(journal: Journal, asked: Sequence[Entity], state: str) -> froz
 
 def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str) -> None:
     """Raises ConflictError where another live entity says ``text``."""
-    from periplus.memory.remember import duplicate_of
+    from periplus.memory.duplicates import duplicate_of
 
     held = duplicate_of(journal, item_type, text)
     if held is not None and held.item_id != item_id:
@@ -583,7 +592,7 @@ def _refuse_others_work(
     """Raises RefusedError where one of ``asked`` is a claim of somebody else, or a step, or a plan that would end with
     steps, under such a claim. Of a step that two took apart each may say that it is done.
     """
-    from periplus.memory.claims import holds, is_live
+    from periplus.memory.claim_status import holds, is_live
 
     now_ms = journal.clock.now_ms()
     for one in asked:
@@ -686,3 +695,12 @@ def _list(value: JSONValue) -> list[JSONValue]:
 
 def _time(journal: Journal) -> str:
     return format_ms(journal.clock.now_ms())
+
+
+def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    """``fields`` as a type of the project's own has them, where they are given as texts; those of ours as they are."""
+    if not row.own:
+        return dict(fields)
+    from periplus.memory.declared import coerced
+
+    return coerced(row, fields)

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["linked", "open_entities"]
 
 from periplus.journal import Entity, Journal
-from periplus.memory.index import links_of
+from periplus.memory.index_rows import links_of
 from periplus.memory.types import MEMORY_TYPES
 
 

@@ -31,17 +31,8 @@ from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.memory.claims import (
-    TTL_S,
-    Asked,
-    Blocked,
-    claimed_error,
-    expire,
-    in_the_way,
-    is_live,
-    put_claim,
-    renew,
-)
+from periplus.memory.claim_status import is_live
+from periplus.memory.claims import TTL_S, Asked, Blocked, claimed_error, expire, in_the_way, put_claim, renew
 from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked, open_entities
 from periplus.memory.repeated import Written, check_repeated, texts_of

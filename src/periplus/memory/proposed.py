@@ -19,8 +19,8 @@ from periplus.base.ids import derived_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.candidates import Skipped
-from periplus.memory.reflect import Proposal
-from periplus.memory.remember import near_memories, says_nearly_the_same
+from periplus.memory.duplicates import near_memories, says_nearly_the_same
+from periplus.memory.proposal import Proposal
 from periplus.memory.types import CANDIDATE, MEMORY_TYPES, state_of
 
 _COMPARED: Final = ("constraint", "decision", "lesson", "trap")

@@ -34,7 +34,7 @@ from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import words_of_last
 from periplus.memory.holding import expired, is_over, replacements, standing, told_expired
-from periplus.memory.index import EXPIRES, REWRITTEN
+from periplus.memory.index_rows import EXPIRES, REWRITTEN
 from periplus.memory.named_paths import about_named, named_paths
 from periplus.memory.search import TRAIL_KINDS, Candidate, Filters, joined_by, search, telling
 from periplus.memory.successors import rivals_of

@@ -14,30 +14,18 @@ caller, and is held to the same bounds.
 
 from __future__ import annotations
 
-__all__ = [
-    "CONFIDENCE_MIN",
-    "Act",
-    "ActKind",
-    "Proposal",
-    "Proposer",
-    "Seen",
-    "SessionActs",
-    "acts_of_trail",
-    "bounded",
-    "reflect",
-]
+__all__ = ["CONFIDENCE_MIN", "acts_of_trail", "bounded", "reflect"]
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.memory.proposal import Act, ActKind, Proposal, SessionActs
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
 
-ActKind = Literal["prompt", "say", "command", "test", "change", "other"]
 
 CONFIDENCE_MIN: Final = 30
 TEXT_CHARACTERS_MAX: Final = 600
@@ -54,55 +42,6 @@ _KINDS: Final[dict[str, ActKind]] = {
     "PROMPT": "prompt", "SAY": "say", "COMMAND_RUN": "command", "TEST_RUN": "test", "FILE_WRITE": "change",
     "FILE_EDIT": "change", "FILE_DELETE": "change", "FILE_MOVE": "change",
 }  # fmt: skip
-
-
-class Act(NamedTuple):
-    """A step as reflection sees it. ``text`` is what was said, the command, or the path that was changed."""
-
-    step: int
-    kind: ActKind
-    text: str
-    outcome: str = "ok"
-    error: str = ""
-
-
-class SessionActs(NamedTuple):
-    """A trail as reflection sees it; ``by_person`` is False where its prompts are another agent's."""
-
-    trail: str
-    acts: tuple[Act, ...]
-    by_person: bool = True
-
-
-class Seen(NamedTuple):
-    """A step that a proposal rests on, by trail and index, with its words."""
-
-    trail: str
-    step: int
-    quote: str = ""
-
-
-class Proposal(NamedTuple):
-    """What may be worth keeping. ``subject`` is what it is about, whatever its words: two with one subject are one.
-
-    ``about`` are paths of the project; ``remedy`` is a trap's alone.
-    """
-
-    rule: str
-    item_type: str
-    subject: tuple[str, ...]
-    text: str
-    why: str
-    seen: tuple[Seen, ...]
-    confidence: int
-    about: tuple[str, ...] = ()
-    remedy: str = ""
-
-
-class Proposer(Protocol):
-    """Finds what the rules do not; a model, for one. ``found`` is what the rules propose for ``sessions``."""
-
-    def propose(self, sessions: Sequence[SessionActs], found: Sequence[Proposal]) -> Iterable[Proposal]: ...
 
 
 def reflect(sessions: Sequence[SessionActs], beside: Sequence[SessionActs] = ()) -> list[Proposal]:

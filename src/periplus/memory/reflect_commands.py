@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from periplus.base.tuples import NamedTuple
-from periplus.memory.reflect import Act, Proposal, Seen, SessionActs
+from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 
 _ATTEMPTS_OF_A_TRAP: Final = 4
 _SESSIONS_OF_A_ROUTINE: Final = 3

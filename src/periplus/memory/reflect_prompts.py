@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from periplus.base.tuples import NamedTuple
-from periplus.memory.reflect import Act, Proposal, Seen, SessionActs
+from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 
 _PROMPT_CHARACTERS_MAX: Final = 2_000
 _SENTENCE_CHARACTERS_MIN: Final = 12

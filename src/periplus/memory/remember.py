@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "Memory",
-    "Remembered",
-    "duplicate_of",
-    "near_memories",
-    "remember",
-    "remembered_row",
-    "says_nearly_the_same",
-]
+__all__ = ["Memory", "Remembered", "remember", "remembered_row"]
 
-import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from periplus.base.analysis import STOP_WORDS, rough_stem, terms
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
 from periplus.base.errors import ConflictError, EnvironmentFailure, LockTimeoutError, UsageError, refuse_text
@@ -25,23 +15,14 @@ from periplus.base.ids import new_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
-from periplus.memory.holding import is_over, told_past_end
-from periplus.memory.index import text_digest
-from periplus.memory.lifecycle import supersede
-from periplus.memory.recall import recall
+from periplus.memory.duplicates import duplicate_of, near_memories
+from periplus.memory.holding import told_past_end
+from periplus.memory.lifecycle import supersede, typed_fields
 from periplus.memory.repeated import as_written, check_repeated, texts_of
 from periplus.memory.schemas import Common
-from periplus.memory.search import Filters
 from periplus.memory.successors import in_place_of
-from periplus.memory.types import NOT_REMEMBERED, MemoryType, check_tags, initial_states, row_of, rows_of, typed_fields
+from periplus.memory.types import NOT_REMEMBERED, MemoryType, check_tags, initial_states, row_of, rows_of
 
-_NEAR_SHARE: Final = 0.6
-_NEAR_SHARE_OF_LONGER: Final = 0.35
-_NEAR_MAX: Final = 3
-_NEAR_HITS: Final = 11  # one of them is the memory itself, where it is written already
-_ASKED_CHARACTERS: Final = 500
-_ASCII_WORDS: Final = re.compile(r"[A-Za-z0-9]+")
-_WORDS_MAX: Final = 16
 _BESIDE: Final = frozenset(
     {"v", "text", "author", "created", "updated", "provenance", "confidence", "state", "session"}
 )
@@ -221,43 +202,3 @@ def _refuse_state(row: MemoryType, payload: Mapping[str, JSONValue]) -> None:
             mend=f"Write what holds now: periplus remember 'TEXT' --type {row.name} --supersedes ID. "
             f"Or remember this as one of: {', '.join(sorted(known))}.",
         )  # fmt: skip
-
-
-def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
-    """The live entity of the same type and text, in the index or behind it."""
-    digest = text_digest(item_type, text)
-    rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
-    now_ms = journal.clock.now_ms()
-    words = sorted(set(_ASCII_WORDS.findall(text)), key=len)[-_WORDS_MAX:]
-    keys = [(str(row[0]), str(row[1])) for row in rows] + journal.unindexed_saying(
-        item_type, [word.encode() for word in reversed(words)]
-    )
-    for key in keys:
-        entity = journal.get(*key)
-        if entity is None or is_over(journal.types, entity, now_ms):
-            continue
-        if text_digest(key[0], str(entity.value.get("text", ""))) == digest:
-            return entity
-    return None
-
-
-def near_memories(
-    journal: Journal, text: str, types: tuple[str, ...], replaced: Container[str] = frozenset()
-) -> tuple[str, ...]:
-    """The live memories of these types that say nearly what ``text`` says, but those in ``replaced``; at most three."""
-    asked = text[:_ASKED_CHARACTERS]
-    found = recall(journal, asked, now_ms=journal.clock.now_ms(), limit=_NEAR_HITS, filters=Filters(types=types))
-    near = [hit.item_id for hit in found.hits if says_nearly_the_same(text, hit.text)]
-    return tuple(item_id for item_id in near if item_id not in replaced)[:_NEAR_MAX]
-
-
-def says_nearly_the_same(text: str, other: str) -> bool:
-    """Whether two texts share most of their words, either way round."""
-    mine, theirs = _content(text), _content(other)
-    shared = len(mine & theirs)
-    small, large = sorted((len(mine), len(theirs)))
-    return shared >= _NEAR_SHARE * max(1, small) and shared >= _NEAR_SHARE_OF_LONGER * large
-
-
-def _content(text: str) -> set[str]:
-    return {rough_stem(term) for term in terms(text) if term not in STOP_WORDS}

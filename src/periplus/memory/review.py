@@ -21,7 +21,7 @@ from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, FAILED, Check, CheckResult, command_of, last_check
 from periplus.memory.holding import expired, told_past_end
-from periplus.memory.index import EXPIRES
+from periplus.memory.index_rows import EXPIRES
 from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.lifecycle import Changed
 from periplus.memory.reanchoring import anchored_anew

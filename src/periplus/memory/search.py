@@ -21,7 +21,7 @@ from typing import Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal.connection import Connection
-from periplus.memory.index import REWRITTEN, kind_token
+from periplus.memory.index_rows import REWRITTEN, kind_token
 from periplus.memory.senses import SENSE_MARK
 
 _ENOUGH: Final = 10

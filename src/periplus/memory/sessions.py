@@ -17,7 +17,8 @@ from periplus.base.ids import PASTED, typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.remaining import fill_if_here
-from periplus.memory.claims import expire, is_live, live_claims, renew, session_id
+from periplus.memory.claim_status import is_live, live_claims, session_id
+from periplus.memory.claims import expire, renew
 from periplus.memory.lifecycle import bring
 from periplus.memory.links import linked
 from periplus.memory.repeated import check_repeated

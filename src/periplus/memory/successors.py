@@ -18,7 +18,7 @@ from typing import Final
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.remaining import fill_if_here
-from periplus.memory.index import SUPERSEDES, supersedes_of
+from periplus.memory.index_rows import SUPERSEDES, supersedes_of
 from periplus.memory.types import is_ended
 
 _FROM_FILES: Final = "import"

@@ -33,7 +33,6 @@ __all__ = [
     "row_of",
     "rows_of",
     "state_of",
-    "typed_fields",
 ]
 
 from collections.abc import Callable, Mapping
@@ -311,15 +310,6 @@ def check_tags(tags: JSONValue | tuple[str, ...]) -> None:
         raise UsageError(
             wrong, safe="Nothing was written.", mend="A tag is a word or a few, by which it is found again."
         )
-
-
-def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-    """``fields`` as a type of the project's own has them, where they are given as texts; those of ours as they are."""
-    if not row.own:
-        return dict(fields)
-    from periplus.memory.declared import coerced
-
-    return coerced(row, fields)
 
 
 def is_ended(item_type: str, state: object, types: Mapping[str, EntityType] | None = None) -> bool:

@@ -20,7 +20,8 @@ from periplus.base.errors import ClaimedError, PeriplusError
 from periplus.base.ids import new_id
 from periplus.base.processes import process_mark
 from periplus.journal import ABSENT, Journal, Transaction, Writer
-from periplus.memory.claims import Acquired, Asked, acquire, checked_scopes, session_id, waiting_claims
+from periplus.memory.claim_status import session_id, waiting_claims
+from periplus.memory.claims import Acquired, Asked, acquire, checked_scopes
 from periplus.memory.lifecycle import bring
 
 PLACE_S: Final = 60

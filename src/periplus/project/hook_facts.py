@@ -184,7 +184,7 @@ def _inside(project: Project, paths: Sequence[str], cwd: str) -> list[str]:
 def _writes(project: Project, command: str, folder: str, home: str) -> list[str]:
     """What of the project a command would write. Looked at only where somebody else claims something."""
     from periplus.memory.check import WRITTEN_MAX
-    from periplus.memory.claims import holds, live_claims
+    from periplus.memory.claim_status import holds, live_claims
 
     project.journal.refresh()
     claims = live_claims(project.journal, project.journal.clock.now_ms())

@@ -197,7 +197,7 @@ class ProjectHooks:
             return []
 
     def _keep_session(self, events: list[HookEvent]) -> None:
-        from periplus.memory.claims import session_id
+        from periplus.memory.claim_status import session_id
         from periplus.memory.sessions import NewSession
 
         project, last = self._project, events[-1]

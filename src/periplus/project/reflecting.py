@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.errors import DamageError, FormatError, refuse_text
 from periplus.base.tuples import NamedTuple
 from periplus.memory.candidates import Accepted, accept, find_candidate, inbox, refuse
+from periplus.memory.proposal import Proposal, Proposer, SessionActs
 from periplus.memory.proposed import Near, ProposedCandidate, record_proposals
-from periplus.memory.reflect import CONFIDENCE_MIN, Proposal, Proposer, SessionActs, acts_of_trail, bounded, reflect
+from periplus.memory.reflect import CONFIDENCE_MIN, acts_of_trail, bounded, reflect
 
 if TYPE_CHECKING:
     from periplus.base.errors import PeriplusError

@@ -104,7 +104,7 @@ class ProjectWork:
 
     def claims(self) -> list[Entity]:
         """The claims that hold now, the oldest first."""
-        from periplus.memory.claims import live_claims
+        from periplus.memory.claim_status import live_claims
 
         self._journal.refresh()
         found = live_claims(self._journal, self._journal.clock.now_ms())
@@ -112,14 +112,14 @@ class ProjectWork:
 
     def waiting(self) -> list[Entity]:
         """The claims that somebody waits for now, in their line."""
-        from periplus.memory.claims import waiting_claims
+        from periplus.memory.claim_status import waiting_claims
 
         self._journal.refresh()
         return waiting_claims(self._journal, self._journal.clock.now_ms())
 
     def is_own(self, claim: Entity) -> bool:
         """Whether a claim is this writer's."""
-        from periplus.memory.claims import holds
+        from periplus.memory.claim_status import holds
 
         return holds(self._project.writer, claim)
 

@@ -25,7 +25,7 @@ from periplus.journal import Transaction
 from periplus.journal.index_record import IndexedRecord
 from periplus.journal.record import record_of
 from periplus.journal.remaining import fill_if_here
-from periplus.memory.claims import session_id
+from periplus.memory.claim_status import session_id
 
 if TYPE_CHECKING:
     from periplus.agent.skills.consolidating import Learned

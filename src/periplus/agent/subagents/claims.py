@@ -28,7 +28,7 @@ class ChildClaims:
     def __init__(
         self, project: Project, *, reads: bool, paths: Sequence[str], above: Sequence[str], about: str, ttl_s: int
     ) -> None:
-        from periplus.memory.claims import session_id
+        from periplus.memory.claim_status import session_id
 
         self._project, self._reads, self._paths = project, reads, tuple(paths)
         self._above = frozenset(session_id(name) for name in above)

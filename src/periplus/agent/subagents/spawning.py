@@ -269,7 +269,7 @@ class _Crew:
     def _result(
         self, task: _Task, episodes: Sequence[Episode], outcome: str, spawned: Spawned, note: str = ""
     ) -> ToolResult:
-        from periplus.memory.claims import session_id
+        from periplus.memory.claim_status import session_id
 
         who = task.who[0].upper() + task.who[1:]
         outputs = self._room.session.host.outputs

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.journal import Entity
     from periplus.memory import Hit
-    from periplus.memory.brief import BriefSection
+    from periplus.memory.brief_lines import BriefSection
     from periplus.memory.check import Applying, Checked
     from periplus.project import Project
 

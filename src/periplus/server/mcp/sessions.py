@@ -80,7 +80,7 @@ def take_in_hooks(project: Project) -> None:
 
 
 def _is_open(name: str, project: Project) -> bool:
-    from periplus.memory.claims import session_id
+    from periplus.memory.claim_status import session_id
 
     held = project.journal.get("session", session_id(name))
     return held is not None and not held.deleted and held.value.get("state") == "open"

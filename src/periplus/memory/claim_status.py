@@ -1,0 +1,121 @@
+"""Which claims hold now, who holds each, and which scopes it covers."""
+
+from __future__ import annotations
+
+__all__ = [
+    "holds",
+    "is_held",
+    "is_let_go_in",
+    "is_live",
+    "is_needless",
+    "is_waiting",
+    "live_claims",
+    "place_in_line",
+    "scopes_in",
+    "scopes_of",
+    "session_id",
+    "taken_in_from",
+    "waiting_claims",
+]
+
+from collections.abc import Mapping
+from typing import Final
+
+from periplus.base.canonical import JSONValue
+from periplus.base.clock import format_ms
+from periplus.base.errors import UsageError
+from periplus.base.files import Files
+from periplus.base.ids import derived_id, is_id
+from periplus.journal import Entity, Journal, Writer
+from periplus.memory.links import linked
+from periplus.memory.scopes import Scope, parse_scope
+from periplus.memory.types import MEMORY_TYPES, state_of
+
+_EVERYTHING: Final = parse_scope(".")
+
+
+def session_id(name: str) -> str:
+    """The id of the entity of a session, from the name that its agent gave it; empty where there is none."""
+    return name if not name or (is_id(name) and name.startswith("ses_")) else derived_id("ses", name)
+
+
+def is_held(claim: Entity, now_ms: int) -> bool:
+    """Whether a claim holds now as far as it says itself: nobody let it go, and its time is not over."""
+    return claim.value.get("state") == "held" and str(claim.value.get("expires", "")) > format_ms(now_ms)
+
+
+def is_let_go_in(state: str) -> bool:
+    """Whether a step that is in ``state`` needs its claim no more."""
+    return any(state in one.into for one in MEMORY_TYPES["step"].cascades if one.item_type == "claim")
+
+
+def is_live(journal: Journal, claim: Entity, now_ms: int) -> bool:
+    """Whether a claim holds now, as the journal was last read."""
+    return is_held(claim, now_ms) and not is_needless(journal, claim)
+
+
+def is_needless(journal: Journal, claim: Entity) -> bool:
+    """Whether the step that a claim is for is over. One that is not here may be being done."""
+    step_id = claim.value.get("step")
+    step = journal.as_read("step", step_id) if isinstance(step_id, str) and step_id else None
+    return step is not None and is_let_go_in(state_of("step", step.value))
+
+
+def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
+    """The claims that hold now, by id."""
+    return [claim for claim in linked(journal, "claim", "state", "held") if is_live(journal, claim, now_ms)]
+
+
+def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
+    """Whether somebody stands in line for a claim now: his last sign is not old, and his process has not surely ended."""
+    from periplus.base.processes import ProcessMark, is_gone
+
+    if claim.value.get("state") != "waiting" or str(claim.value.get("expires", "")) <= format_ms(now_ms):
+        return False
+    process = claim.value.get("process")
+    if not isinstance(process, dict):
+        return True
+    pid = process.get("pid")
+    texts = [str(process.get(name, "")) for name in ("started", "boot", "host", "space")]
+    return not (isinstance(pid, int) and is_gone(ProcessMark(pid, *texts), files))
+
+
+def waiting_claims(journal: Journal, now_ms: int) -> list[Entity]:
+    """The claims that somebody waits for now, in their line."""
+    found = [
+        claim for claim in linked(journal, "claim", "state", "waiting") if is_waiting(claim, now_ms, journal.files)
+    ]
+    return sorted(found, key=place_in_line)
+
+
+def place_in_line(claim: Entity) -> tuple[int, str]:
+    place = claim.value.get("place", 0)
+    return (place if isinstance(place, int) else 0, claim.item_id)
+
+
+def holds(writer: Writer, claim: Entity) -> bool:
+    """Whether ``claim`` is the writer's own."""
+    theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
+    is_his = claim.value.get("holder_id") in (writer.id, taken_in_from(writer.name))
+    return is_his and (not theirs or not mine or theirs == mine)
+
+
+def taken_in_from(name: str) -> str:
+    """The id of who holds a claim that was taken in from elsewhere, where only names are known."""
+    return derived_id("who", "v1", name)
+
+
+def scopes_of(claim: Entity) -> tuple[Scope, ...]:
+    """The scopes of a claim. One that cannot be read, of a later version perhaps, takes in everything."""
+    return scopes_in(claim.value)
+
+
+def scopes_in(value: Mapping[str, JSONValue]) -> tuple[Scope, ...]:
+    held = value.get("scopes")
+    found: list[Scope] = []
+    for text in held if isinstance(held, list) else []:
+        try:
+            found.append(parse_scope(str(text)))
+        except UsageError:
+            found.append(_EVERYTHING._replace(text=str(text)))
+    return tuple(found)
