@@ -29,7 +29,7 @@ from independent_reader.store import Store
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.cli.main import main
-from periplus.project import project as project_module
+from periplus.project import store as store_module
 from periplus.project import syncing as syncing_module
 from support import Stop
 
@@ -324,7 +324,7 @@ class Team:
 
         before = os.getcwd()
         environment = dict(os.environ)
-        kept = (SystemClock.now_ms, os.urandom, project_module.Files, syncing_module.Files)
+        kept = (SystemClock.now_ms, os.urandom, store_module.Files, syncing_module.Files)
         for name in [name for name in os.environ if name.startswith(("PERIPLUS_", "GIT_"))]:
             del os.environ[name]
         os.environ.update(
@@ -334,11 +334,11 @@ class Team:
         SystemClock.now_ms = now  # type: ignore[method-assign]  # put back below
         os.urandom = self.chance.randbytes
         if files is not None:
-            project_module.Files = syncing_module.Files = lambda: files  # type: ignore[misc,assignment]  # put back below
+            store_module.Files = syncing_module.Files = lambda: files  # type: ignore[misc,assignment]  # put back below
         try:
             yield
         finally:
-            SystemClock.now_ms, os.urandom, project_module.Files, syncing_module.Files = kept  # type: ignore[method-assign,misc]  # as it was
+            SystemClock.now_ms, os.urandom, store_module.Files, syncing_module.Files = kept  # type: ignore[method-assign,misc]  # as it was
             os.environ.clear()
             os.environ.update(environment)
             os.chdir(before)

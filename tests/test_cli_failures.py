@@ -23,7 +23,7 @@ from cli_support import PERIPLUS, Done, Shell, claude_session, decoded, fill
 from periplus.cli.main import main
 from periplus.journal.record import RECORD_VERSION
 from periplus.journal.segment import Header, encode_header
-from periplus.project import project as project_module
+from periplus.project import store as store_module
 from support import PEAK, FailingFiles
 
 NOBODY = 65534
@@ -743,7 +743,7 @@ def test_who_takes_no_key_is_not_told_to_repeat_with_one(tmp_path, monkeypatch, 
     main(["init", "--no-connect"])
     main(["plan", "make", "Oil the wheels", "--json"])
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])["plan"]["id"]
-    monkeypatch.setattr(project_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
+    monkeypatch.setattr(store_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
     for words, next_step in ((["remember", "They squeak"], r"Repeat the command with --key \w+: "),
                              (["plan", "done", plan], "`periplus log` says whether it was written"),
                              (["doctor", "--compact"], "`periplus log` says whether it was written")):  # fmt: skip
@@ -759,7 +759,7 @@ def test_what_may_not_have_reached_the_disk_is_told_by_who_is_asked_whether_it_w
     main(["init", "--no-connect"])
     main(["remember", "They roll"])
     with monkeypatch.context() as patch:
-        patch.setattr(project_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
+        patch.setattr(store_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
         assert main(["remember", "They squeak", "--key", "k1"]) == 6
     capsys.readouterr()
 
@@ -822,7 +822,7 @@ def test_the_same_command_with_the_key_finds_out(tmp_path, monkeypatch, capsys, 
         files = FailingFiles("sync_data", errno.EIO)
         fails = files._fails
         files._fails = lambda name: fails(name) and (lasts or files.after == -1)
-        patch.setattr(project_module, "Files", lambda: files)
+        patch.setattr(store_module, "Files", lambda: files)
         assert main(given) == 6
     (key,) = re.findall(r"--key (\w+)", capsys.readouterr().err)
     assert main([*given, "--key", key]) == 0, capsys.readouterr().err

@@ -49,7 +49,7 @@ def _lines() -> Iterator[str]:
             yield f"`{how}`"
             yield ""
         yield _first(part)
-        for method, value in sorted(vars(part).items()):
+        for method, value in sorted(_members(part).items()):
             if not method.startswith("_"):
                 yield from _member(name, method, value)
     yield ""
@@ -70,6 +70,11 @@ def _lines() -> Iterator[str]:
             yield f"{field}: {getattr(hint, '__forward_arg__', hint)}{default}"
         yield "```"
     yield ""
+
+
+def _members(part: type) -> dict[str, object]:
+    """The members of a class, with those of the classes that it is made from."""
+    return {name: value for base in reversed(part.__mro__[:-1]) for name, value in vars(base).items()}
 
 
 def _member(owner: str, name: str, value: object) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Calls", "card_of", "card_of_run", "is_later"]
+__all__ = ["Calls", "ImportedTrail", "card_of", "card_of_run", "is_later"]
 
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
 from periplus.base.tuples import NamedTuple
+from periplus.journal import Entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,3 +139,19 @@ def card_of_run(ended: Ended) -> dict[str, JSONValue]:
         "counts": counts,
         "files": [*list(files)[:_FILES_LISTED_MAX]],
     }
+
+
+class ImportedTrail(NamedTuple):
+    """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
+    redaction took out and that were left out again. ``digest`` is that of what was imported, another than the entity's where the one that is held goes
+    further; ``before`` is what gave way to it. ``left_out`` counts the older commits of a history that were not imported. Where it ``is_settled`` another import of the same would change nothing and say the same but ``changed``.
+    """
+
+    entity: Entity
+    changed: bool
+    children: tuple[ImportedTrail, ...]
+    withheld: int = 0
+    digest: str = ""
+    before: Entity | None = None
+    is_settled: bool = False
+    left_out: int = 0

@@ -35,7 +35,7 @@ from periplus.project.instructions import USE
 
 if TYPE_CHECKING:
     from periplus.interop.agents.probe import Probed
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 KEEPING_FOLDER: Final = "connections"
 _ORDER: Final = ("server", "hooks", "instructions", "skill")
@@ -117,7 +117,7 @@ class Connecting:
 class ProjectConnecting:
     """What connects agents to one project."""
 
-    def __init__(self, project: Project, opened_in: Sequence[str]) -> None:
+    def __init__(self, project: ProjectStore, opened_in: Sequence[str]) -> None:
         self._project = project
         self._opened_in = opened_in
 

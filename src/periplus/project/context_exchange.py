@@ -87,6 +87,8 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
     """The store at an address (``unix:PATH``, ``tcp://HOST:PORT``, ``tls://HOST:PORT``), or in a folder: a project's, or one of its
     own that has had a ref. Raises UsageError, NotAStoreError; connecting waits for the first use.
     """
+    from periplus.project.contexts import contexts_of
+
     if where.startswith(_SCHEMES):
         from periplus.context.remote import RemoteStore
 
@@ -114,10 +116,10 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
         raise NotAStoreError(
             f"there is no store in {where}", safe="Nothing was changed.", mend="Name a folder that has one."
         )
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
-    with Project(root, writer) as project:
-        library = project.contexts.library
+    with ProjectStore(root, writer) as project:
+        library = contexts_of(project).library
         yield Other(where, LocalPeer(library), library)
 
 

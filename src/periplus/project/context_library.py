@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ProjectLibrary", "mark_redaction", "redaction_mark"]
+__all__ = ["ProjectLibrary"]
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import environment_failure
-from periplus.base.files import write_atomic
 from periplus.base.locks import Lock
 from periplus.context.ancestry import is_ancestor
 from periplus.context.library import ContextLibrary
@@ -19,41 +18,17 @@ from periplus.context.snapshots import FolderCache
 from periplus.journal.layout import PARKED_FOLDER, Layout
 from periplus.objects.store import ObjectStore
 from periplus.project.context_refs import JournalRefs
+from periplus.project.redaction_mark import file_mark, redaction_mark
 
 if TYPE_CHECKING:
     from periplus.context.gc import GcReport
-    from periplus.project.project import Project
-
-_REDACTED: Final = os.path.join("cache", "redacted")
-
-
-def redaction_mark(root: str) -> tuple[int, int]:
-    """What differs after a redaction in the store: the file that each leaves anew, as a number and a time."""
-    return _mark(os.path.join(root, _REDACTED))
-
-
-def _mark(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0  # there was none, or somebody cleared it away
-    return status.st_ino, status.st_mtime_ns
-
-
-def mark_redaction(project: Project) -> None:
-    """Let every process that serves the store see that something was taken out of it. Raises EnvironmentFailure."""
-    path = os.path.join(project.root, _REDACTED)
-    try:
-        project.journal.files.make_folder(os.path.dirname(path))
-        write_atomic(project.journal.files, path, os.urandom(16))
-    except OSError as error:
-        raise environment_failure(error, "write", path) from error
+    from periplus.project.store import ProjectStore
 
 
 class ProjectLibrary(ContextLibrary):
     """The store of ``project``'s contexts. With ``owns`` the project ends with it, for servers, each of whose threads has its own."""
 
-    def __init__(self, project: Project, *, owns: bool = False) -> None:
+    def __init__(self, project: ProjectStore, *, owns: bool = False) -> None:
         journal = project.journal
         parked = ObjectStore(os.path.join(project.root, PARKED_FOLDER, "contexts"), journal.files)
         from periplus.project.withholding import Withholding
@@ -66,7 +41,7 @@ class ProjectLibrary(ContextLibrary):
         self._project = project
         self._owns = owns
         self._redacted = redaction_mark(project.root)
-        self._settings = _mark(Layout(project.root).config)
+        self._settings = file_mark(Layout(project.root).config)
 
     def descends(self, new: bytes, old: bytes) -> bool:
         """Whether context ``new`` is ``old`` or stands on it."""
@@ -96,7 +71,7 @@ class ProjectLibrary(ContextLibrary):
 
     def _needed(self) -> Iterator[bytes]:
         """What else of the store names objects: payloads of records, trails, and places where clones left a ref."""
-        from periplus.project.syncing import trail_objects
+        from periplus.project.trail_objects import trail_objects
 
         journal = self._project.journal
         journal.refresh()
@@ -120,7 +95,7 @@ class ProjectLibrary(ContextLibrary):
 
     def is_in_place(self) -> bool:
         """By the settings: no store is without them, and another one has others."""
-        return _mark(Layout(self._project.root).config) == self._settings
+        return file_mark(Layout(self._project.root).config) == self._settings
 
     def forget_cache(self) -> None:
         """Remove what is derived: it is made anew when it is wanted."""

@@ -18,7 +18,7 @@ from periplus.memory.types import CONTEXT_REF
 if TYPE_CHECKING:
     from periplus.journal import Entity, Journal
     from periplus.journal.doctor import Problem
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 Lend = Callable[[bytes], bytes]
 
@@ -79,7 +79,7 @@ class RefObjects:
         return found
 
 
-def context_problems(project: Project) -> Iterator[Problem]:
+def context_problems(project: ProjectStore) -> Iterator[Problem]:
     """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
     from periplus.context.library import ContextLibrary
     from periplus.context.refs import MemoryRefs

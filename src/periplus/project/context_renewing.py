@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from periplus.journal import Journal, Transaction
     from periplus.journal.state import Head
     from periplus.project.context_library import ProjectLibrary
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def renew_refs(project: Project) -> list[str]:
+def renew_refs(project: ProjectStore) -> list[str]:
     """Move the refs whose contexts stand on redacted ones, here or in what came by a sync, to contexts without them; gives their names.
 
     A ref is left where it is if what would take the place of its context is not here whole. Where clones left a ref at several places and one of the
     new ones stands on all others, it ends there. Raises what a mutation raises.
     """
+    from periplus.project.contexts import contexts_of
+
     journal = project.journal
     journal.project()
     if next(journal.entities(CONTEXT_REF), None) is None or not _has_redactions(journal):
@@ -41,7 +43,7 @@ def renew_refs(project: Project) -> list[str]:
     ways = taken_out(journal).renewed
     if not ways:
         return []
-    library = project.contexts.library
+    library = contexts_of(project).library
     library.forget_held()
     moved = []
     for entity in list(journal.entities(CONTEXT_REF)):
@@ -106,7 +108,7 @@ def _end_of(digest: bytes, ways: Mapping[bytes, bytes]) -> bytes | None:
 
 
 def _move(
-    project: Project,
+    project: ProjectStore,
     library: ProjectLibrary,
     item_id: str,
     name: str,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.interop.exports.source import ExportSource, Moment
     from periplus.journal import Entity, Journal
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 MEMORY_TAG: Final = "from:memory"
 # How much an atom of a trail counts, by its type: what was asked and answered more than what was tried on the way.
@@ -86,7 +86,7 @@ def _atom_of_entity(entity: Entity) -> Atom:
     )  # fmt: skip
 
 
-def is_outdated(project: Project, atom: Atom) -> bool:
+def is_outdated(project: ProjectStore, atom: Atom) -> bool:
     """Whether ``atom``, which memory does not say now, was taken from memory that is known here, so that it is said no more.
 
     Not so for one that somebody else's memory said: of an entity that this journal does not have, or of a later change of it.
@@ -98,7 +98,7 @@ def is_outdated(project: Project, atom: Atom) -> bool:
     return bool(known) and None not in known and atom.time_ms <= max(one for one in known if one is not None)
 
 
-def _changed_last(project: Project, atom: Atom, item_id: str) -> int | None:
+def _changed_last(project: ProjectStore, atom: Atom, item_id: str) -> int | None:
     """When the entity was changed last, as far as is known here; None where it is not known at all."""
     journal = project.journal
     item_type = atom.type.lower()
@@ -136,13 +136,18 @@ def _texts(value: JSONValue) -> list[str]:
 
 
 def atoms_of_trail(
-    project: Project, reference: str, *, allow_secrets: bool = False, progress: Callable[[int, int], None] | None = None
+    project: ProjectStore,
+    reference: str,
+    *,
+    allow_secrets: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[GivenAtom]:
     """Prompts, answers, commands and results; of equal ones the last. Raises NotFoundError, DamageError, SecretFoundError."""
     from periplus.interop.exports.source import ExportSource
+    from periplus.project.trail_files import trail_bytes
     from periplus.trail import open_parts
 
-    file = project.trail_bytes(reference)
+    file = trail_bytes(project, reference, remains=False)
     readers = open_parts(file.data)
     source = ExportSource(file.name, file.data, readers, readers[0].digest, project.journal.objects.get)
     name = file.name if file.name.startswith("trl_") else f"trail:{source.digest.hex()}"

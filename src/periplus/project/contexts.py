@@ -9,7 +9,7 @@ Rules kept here:
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT_REF", "Committed", "Merged", "ProjectContexts", "RefState"]
+__all__ = ["DEFAULT_REF", "Committed", "Merged", "ProjectContexts", "RefState", "contexts_of"]
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from periplus.context.model import Expansion
     from periplus.context.select import Selection
     from periplus.project.context_lines import GivenAtom
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 DEFAULT_REF: Final = "main"
 MESSAGE_CHARACTERS_MAX: Final = 2_000
@@ -82,10 +82,18 @@ class RefState(NamedTuple):
     is_ended_apart: bool = False
 
 
+def contexts_of(project: ProjectStore) -> ProjectContexts:
+    """Return the contexts of the project, which are opened when they are first used."""
+    if project.opened_contexts is None:
+        project.opened_contexts = ProjectContexts(project)
+    assert isinstance(project.opened_contexts, ProjectContexts)
+    return project.opened_contexts
+
+
 class ProjectContexts:
     """The contexts of ``project``. ``library`` is the store of them, and satisfies ``context.Store``."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectStore) -> None:
         self._project = project
         self.library = ProjectLibrary(project)
         self.table = self.library.table

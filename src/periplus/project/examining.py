@@ -11,16 +11,25 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.journal.doctor import Examination
     from periplus.journal.progress import Progress
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def examine(project: Project, progress: Progress, *, derived: bool, tell: Callable[[str], None]) -> Examination:
-    """One look at everything; as ``Project.examine`` says."""
+def examine(
+    project: ProjectStore, progress: Progress, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
+) -> Examination:
+    """Check the whole store, trails included; see ``Project.examine``."""
+    from periplus.journal.at_rest import examined_at_rest
+
+    return examined_at_rest(project.journal, lambda: _examined(project, progress, derived=derived, tell=tell))
+
+
+def _examined(project: ProjectStore, progress: Progress, *, derived: bool, tell: Callable[[str], None]) -> Examination:
     from periplus.journal import doctor
     from periplus.project.archive import check_backups
     from periplus.project.context_objects import RefObjects, context_problems
+    from periplus.project.hooks import ProjectHooks
     from periplus.project.meanings import meaning_problems
-    from periplus.project.trails import TrailReadings, trail_problems
+    from periplus.project.trail_examination import TrailReadings, trail_problems
     from periplus.project.types import declared_problems
     from periplus.project.waiting import astray_problems, waiting_problems
 
@@ -33,7 +42,7 @@ def examine(project: Project, progress: Progress, *, derived: bool, tell: Callab
         project.journal, references=references, read=trails.read, derived=derived, tell=tell, progress=progress
     )
     for more in (
-        trail_problems(project, trails.reports), context_problems(project), check_backups(project.root), project.hooks.problems(),
+        trail_problems(project, trails.reports), context_problems(project), check_backups(project.root), ProjectHooks(project).problems(),
         declared_problems(project), meaning_problems(project), waiting_problems(project), astray_problems(project),
     ):  # fmt: skip
         found.problems.extend(more)

@@ -20,7 +20,7 @@ from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from periplus.project.trails import ImportedTrail
+    from periplus.project.cards import ImportedTrail
 
 INTERVAL_MIN_S: Final = 0.1
 INTERVAL_MAX_S: Final = 1.0

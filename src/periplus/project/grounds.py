@@ -10,18 +10,20 @@ from periplus.memory.anchors import QUICK, TOLD_MAX, Ground
 
 if TYPE_CHECKING:
     from periplus.memory.anchors import Anchor, Reach
-    from periplus.project.project import Project
-    from periplus.project.reviewing import CommitsOfGit
+    from periplus.project.commits import CommitsOfGit
+    from periplus.project.store import ProjectStore
 
 
-def ground_of(project: Project, *, reach: Reach = QUICK, told_max: int = TOLD_MAX, with_commits: bool = True) -> Ground:
+def ground_of(
+    project: ProjectStore, *, reach: Reach = QUICK, told_max: int = TOLD_MAX, with_commits: bool = True
+) -> Ground:
     """What is stale where ``project`` was opened for work; ``with_commits`` those that made it so: git is asked once something is."""
-    top = project.work.top
+    top = project.top
     made: list[CommitsOfGit] = []
 
     def changed_in(anchor: Anchor) -> str | None:
         if not made:
-            from periplus.project.reviewing import CommitsOfGit
+            from periplus.project.commits import CommitsOfGit
 
             made.append(CommitsOfGit(top))
         return made[0].changed_in(anchor)

@@ -19,7 +19,7 @@ from periplus.base.errors import PeriplusError
 if TYPE_CHECKING:
     from periplus.interop import Imported
     from periplus.journal import Entity, Transaction
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _TEXT_CHARACTERS_MAX: Final = 500
 _PATHS_MAX: Final = 20
@@ -35,7 +35,7 @@ class Rewriting(NamedTuple):
     gives_way: str
     ended: tuple[str, ...]
 
-    def settle(self, project: Project, item_id: str) -> bool:
+    def settle(self, project: ProjectStore, item_id: str) -> bool:
         """Write what the trail ``item_id`` does not say yet, and delete the others. False where there was nothing to do."""
         done: list[str] = []
 
@@ -58,7 +58,7 @@ class Rewriting(NamedTuple):
         return bool(done)
 
 
-def rewriting(project: Project, repository: str, imported: Imported, item_id: str) -> Rewriting:
+def rewriting(project: ProjectStore, repository: str, imported: Imported, item_id: str) -> Rewriting:
     """What the import of ``repository`` as the trail ``item_id`` finds rewritten. Raises FormatError where git cannot be asked."""
     from periplus.interop.git import reached_by_refs
     from periplus.memory.documents import REWRITTEN_MAX
@@ -131,7 +131,7 @@ def _steps_of(data: bytes) -> dict[str, int]:
     return found
 
 
-def _held_steps(project: Project, trail: Entity) -> dict[str, int]:
+def _held_steps(project: ProjectStore, trail: Entity) -> dict[str, int]:
     """``_steps_of`` a trail that is held; none of one that cannot be read."""
     from periplus.memory.documents import object_of_card
 
@@ -141,7 +141,7 @@ def _held_steps(project: Project, trail: Entity) -> dict[str, int]:
         return {}
 
 
-def _rows(project: Project, trail: Entity, commits: AbstractSet[str], steps: dict[str, int]) -> dict[str, _Row]:
+def _rows(project: ProjectStore, trail: Entity, commits: AbstractSet[str], steps: dict[str, int]) -> dict[str, _Row]:
     """What a card says of ``commits`` of a trail."""
     from periplus.memory.documents import documents_of_trail
 

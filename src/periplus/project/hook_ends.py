@@ -22,7 +22,7 @@ from periplus.trail.model import Status
 from periplus.trail.recorder import RUN_TYPE, Run, run_of
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 Note: TypeAlias = Callable[[str, str], object]
 _FILES_MAX: Final = 50
@@ -34,8 +34,10 @@ _CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOV
 _DONE: Final = frozenset({"completed", "done", "cancelled", "canceled"})
 
 
-def settle_session(project: Project, event: HookEvent, *, is_over: bool, again_ms: int, note: Note) -> list[str]:
+def settle_session(project: ProjectStore, event: HookEvent, *, is_over: bool, again_ms: int, note: Note) -> list[str]:
     """Do what ``event``, the last one of its session, entails; gives the ids of trails. Raises what stops all of it."""
+    from periplus.project.work import ProjectWork
+
     if not is_over and not _is_due(project, event, again_ms):
         return []
     trails = []
@@ -50,31 +52,36 @@ def settle_session(project: Project, event: HookEvent, *, is_over: bool, again_m
         own = derived_id("trl", AGENTS[event.agent].format, event.session, "")
         if project.journal.get("trail", own) is not None:  # also where whoever sealed it was stopped then
             _learn(project, own, event.session, event.cwd, note)
-        project.work.seal_session(event.session)
+        ProjectWork(project).seal_session(event.session)
         _refresh_instructions(project, event, note)
     return trails
 
 
-def _refresh_instructions(project: Project, event: HookEvent, note: Note) -> None:
+def _refresh_instructions(project: ProjectStore, event: HookEvent, note: Note) -> None:
     """AGENTS.md says what holds now, where an agent was connected."""
+    from periplus.project.connecting import ProjectConnecting
+
     try:
-        project.connecting.refresh(start=event.cwd)
+        ProjectConnecting(project, project.beside).refresh(start=event.cwd)
     except PeriplusError as error:
         note(event.name, f"the instructions were not brought up to date: {error}")
 
 
-def seal_left(project: Project, note: Note) -> None:
+def seal_left(project: ProjectStore, note: Note) -> None:
     """Make trails of the runs that were left without an end, learn from them, and end their sessions."""
-    for one in project.seal_abandoned():
+    from periplus.project.recording import seal_abandoned
+    from periplus.project.work import ProjectWork
+
+    for one in seal_abandoned(project):
         if one.sealed is not None and one.run.format and not one.run.agent_id:
             _learn(project, one.sealed.entity.item_id, one.run.session, one.run.facts.cwd, note)
             try:
-                project.work.seal_session(one.run.session)
+                ProjectWork(project).seal_session(one.run.session)
             except NotFoundError:
                 pass  # it was never begun
 
 
-def _is_due(project: Project, event: HookEvent, again_ms: int) -> bool:
+def _is_due(project: ProjectStore, event: HookEvent, again_ms: int) -> bool:
     """Whether the session's trail is old enough to be made anew; one that there is none of yet always is."""
     from periplus.base.clock import parse_ms
 
@@ -84,7 +91,7 @@ def _is_due(project: Project, event: HookEvent, again_ms: int) -> bool:
     return event.at_ms - (parse_ms(held.ts) or 0) >= again_ms
 
 
-def _runs(project: Project, event: HookEvent) -> list[Run]:
+def _runs(project: ProjectStore, event: HookEvent) -> list[Run]:
     """The open run of the session, after those of its subagents that were heard of since."""
     journal = project.journal
     journal.refresh()
@@ -102,10 +109,12 @@ def _is_of(entity: Entity, kind: str, session: str) -> bool:
     return value.get("format") == kind and value.get("session") == session and value.get("state") != "sealed"
 
 
-def _learn(project: Project, trail: str, session: str, cwd: str, note: Note) -> None:
+def _learn(project: ProjectStore, trail: str, session: str, cwd: str, note: Note) -> None:
     """Reflect on a session that is over, and hand off what it changed. What fails is noted: its trail is there all the same."""
+    from periplus.project.reflecting import ProjectReflection
+
     try:
-        project.reflection.reflect([trail])
+        ProjectReflection(project).reflect([trail])
     except PeriplusError as error:
         note("session end", f"{trail} was not reflected on: {error}")
     try:
@@ -114,10 +123,11 @@ def _learn(project: Project, trail: str, session: str, cwd: str, note: Note) -> 
         note("session end", f"{trail} was not handed off: {error}")
 
 
-def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
+def _hand_off(project: ProjectStore, trail: str, session: str, cwd: str) -> None:
     """Pass on what the session changed, unless it did so itself."""
     from periplus.base.clock import parse_ms
     from periplus.memory.handoffs import NewHandoff
+    from periplus.project.work import ProjectWork
 
     entity = project.journal.get("trail", trail)
     if entity is None:
@@ -125,7 +135,7 @@ def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     told, tests, unfinished = _stands(project, entity, cwd)
     shell = _changed_since(project, cwd, str(entity.value.get("started", "")))
     files = tuple(dict.fromkeys([*told, *shell]))[:_FILES_MAX]
-    known = project.work.handoffs(with_closed=True)
+    known = ProjectWork(project).handoffs(with_closed=True)
     if not files or any(one.value.get("session") == session and not _is_ours(one) for one in known):
         return
     if any(one.value.get("trail") == trail and one.value.get("files") == [*files] for one in known if _is_ours(one)):
@@ -140,14 +150,14 @@ def _hand_off(project: Project, trail: str, session: str, cwd: str) -> None:
     new = NewHandoff(text, "", files, tests, unfinished, "", trail)
     key = f"hooks.{trail}.{str(entity.value.get('digest', ''))[:24]}"
     begun_ms = parse_ms(str(entity.value.get("started", "")))
-    project.work.hand_off(new, corrects=before[0].item_id if before else "", key=key, key_ms=begun_ms)
+    ProjectWork(project).hand_off(new, corrects=before[0].item_id if before else "", key=key, key_ms=begun_ms)
 
 
 def _is_ours(handoff: Entity) -> bool:
     return str(handoff.value.get("text", "")).startswith(_HANDED_OFF)
 
 
-def _stands(project: Project, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+def _stands(project: ProjectStore, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """The files of the project that the trail changed, its last tests, and what its last plan leaves open."""
     from periplus.memory.documents import object_of_card
     from periplus.trail.opcodes import BY_CODE
@@ -174,7 +184,7 @@ def _stands(project: Project, entity: Entity, cwd: str) -> tuple[tuple[str, ...]
     return tuple(files)[:_FILES_MAX], tests, _unfinished(plan)
 
 
-def _changed_since(project: Project, cwd: str, started: str) -> list[str]:
+def _changed_since(project: ProjectStore, cwd: str, started: str) -> list[str]:
     """The files that git says differ from the last commit and that were written since: commands of a shell change them, too."""
     from periplus.base.clock import parse_ms
     from periplus.project.worktree import base_entries, standing_of, worktree_of
@@ -203,9 +213,9 @@ def _changed_since(project: Project, cwd: str, started: str) -> list[str]:
     return found
 
 
-def _inside(project: Project, path: str, cwd: str) -> str:
+def _inside(project: ProjectStore, path: str, cwd: str) -> str:
     try:
-        found = project.work.path(path, cwd=cwd)
+        found = project.path(path, cwd=cwd)
     except PeriplusError:
         return ""
     return "" if found == os.curdir else found

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from periplus.memory.check import Applying
     from periplus.project.hook_told import Told
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _BRIEF_TOKENS: Final = 1_800
 _HITS_MAX: Final = 5
@@ -45,7 +45,7 @@ _OF_MCP: Final = "mcp"  # the tool of a session that a connection of MCP began: 
 _MORE: Final = "\n(more: periplus brief)"
 
 
-def answer_to(project: Project, event: HookEvent, home: str = "", told: Told | None = None) -> Answer:
+def answer_to(project: ProjectStore, event: HookEvent, home: str = "", told: Told | None = None) -> Answer:
     """What the agent is to be told of ``event``, but for the lines about files that it was ``told``; ``home`` is where ``~`` leads in commands."""
     if event.kind == "session-start":
         return Answer(_at_start(project))
@@ -56,7 +56,7 @@ def answer_to(project: Project, event: HookEvent, home: str = "", told: Told | N
     return Answer()
 
 
-def _at_start(project: Project) -> str:
+def _at_start(project: ProjectStore) -> str:
     """The brief without a task: rules, traps and decisions, what others do and did since this agent's last session."""
     from periplus.memory.brief import brief as brief_of
     from periplus.project.grounds import ground_of
@@ -70,9 +70,9 @@ def _at_start(project: Project) -> str:
     return _cut("\n\n".join(filter(None, (_of_damage(project), known))))
 
 
-def _of_damage(project: Project) -> str:
+def _of_damage(project: ProjectStore) -> str:
     """For the agent to pass on: copies that have what was damaged may be here today and gone tomorrow."""
-    from periplus.project.checkup import told_of_damage
+    from periplus.project.checkup_report import told_of_damage
 
     found = told_of_damage(project.root)
     return (
@@ -82,7 +82,7 @@ def _of_damage(project: Project) -> str:
     )
 
 
-def _for_prompt(project: Project, prompt: str) -> str:
+def _for_prompt(project: ProjectStore, prompt: str) -> str:
     """Memories that share enough words with the prompt, or that it names; most prompts get none."""
     from periplus.base.analysis import query_terms
     from periplus.memory.recall import recall
@@ -112,18 +112,20 @@ def _for_prompt(project: Project, prompt: str) -> str:
     return _cut("\n".join(["What this project's memory says of this:", *lines[:_HITS_MAX]])) if lines else ""
 
 
-def _of_tool(project: Project, event: HookEvent, home: str, told: Told | None) -> Answer:
+def _of_tool(project: ProjectStore, event: HookEvent, home: str, told: Told | None) -> Answer:
     """What is known of the files that a tool reads or changes, and whether it may change them."""
+    from periplus.project.work import ProjectWork
+
     paths, changes = touched_paths(event)
     command, folder = command_of(event)
     if command:
         paths = named_files(command, folder)
     inside = _inside(project, paths, folder or event.cwd)
-    found = project.work.check(inside) if inside else None
+    found = ProjectWork(project).check(inside) if inside else None
     claims = list(found.claims) if found is not None else []
     blocked = list(found.blocked) if found is not None and changes else []
     if command and (writes := _writes(project, command, folder, home)):
-        written = project.work.check_written(writes)
+        written = ProjectWork(project).check_written(writes)
         blocked = list(written.blocked)
         claims += [one for one in written.claims if one not in claims]
     others = [(one, _why_perhaps_own(project, one)) for one in claims if not one.is_own]
@@ -151,7 +153,7 @@ def _key(one: Applying) -> str:
     )
 
 
-def _decided(project: Project, blocked: Sequence[Applying]) -> Answer:
+def _decided(project: ProjectStore, blocked: Sequence[Applying]) -> Answer:
     """What becomes of a change that claims of others stand against, by the setting of the project."""
     from periplus.journal.settings import read_settings
 
@@ -169,19 +171,19 @@ def _decided(project: Project, blocked: Sequence[Applying]) -> Answer:
     return Answer("", "deny" if policy == "refuse" else "ask", f"{claimed[:_CLAIMED_CHARACTERS_MAX]}. {mend}")
 
 
-def _inside(project: Project, paths: Sequence[str], cwd: str) -> list[str]:
+def _inside(project: ProjectStore, paths: Sequence[str], cwd: str) -> list[str]:
     """``paths`` as the project names them, each once, and what those that are links lead to; without those that lie elsewhere."""
     found: dict[str, None] = {}
     for path in paths:
         for one in (path, os.path.realpath(os.path.join(cwd or project.folder, path))):
             try:
-                found[project.work.path(one, cwd=cwd)] = None
+                found[project.path(one, cwd=cwd)] = None
             except (PeriplusError, ValueError):
                 continue  # outside of the project: none of its affairs
     return list(found)[:_PATHS_MAX]
 
 
-def _writes(project: Project, command: str, folder: str, home: str) -> list[str]:
+def _writes(project: ProjectStore, command: str, folder: str, home: str) -> list[str]:
     """What of the project a command would write. Looked at only where somebody else claims something."""
     from periplus.memory.check import WRITTEN_MAX
     from periplus.memory.claim_status import holds, live_claims
@@ -193,11 +195,11 @@ def _writes(project: Project, command: str, folder: str, home: str) -> list[str]
     from periplus.shell.judgement import judge
 
     start = folder or project.folder
-    found = judge(command, home=home or "/nonexistent", workspace=project.work.top, folder=start)
+    found = judge(command, home=home or "/nonexistent", workspace=project.top, folder=start)
     return _inside(project, [*found.writes, *found.rewrites, *patched_paths(command, start)][:WRITTEN_MAX], start)
 
 
-def _why_perhaps_own(project: Project, one: Applying) -> str:
+def _why_perhaps_own(project: ProjectStore, one: Applying) -> str:
     """Why a claim that is not known to be this session's may be it all the same, in words for the agent, which knows what it claimed."""
     value = one.entity.value
     if not value.get("session"):

@@ -33,7 +33,7 @@ from periplus.trail.model import STATUSES, TOOL_VERSION, Header, Status
 from periplus.trail.recorder import RUN_TYPE, Ended, Recorder, Run
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
 class RunOfSession(NamedTuple):
@@ -65,7 +65,7 @@ def is_told_by_another(journal: Journal, event: HookEvent) -> bool:
 
 
 def take_steps(
-    project: Project,
+    project: ProjectStore,
     writer: Writer,
     runs: Sequence[tuple[RunOfSession, Sequence[LiveStep]]],
     *,
@@ -103,7 +103,7 @@ def take_steps(
     journal.mutate(write, writer, key=key, key_ms=key_ms, project=False, patience_s=patience_s)
 
 
-def _opened(project: Project, about: RunOfSession, started_ms: int) -> dict[str, JSONValue]:
+def _opened(project: ProjectStore, about: RunOfSession, started_ms: int) -> dict[str, JSONValue]:
     journal = project.journal
     texts: dict[str, JSONValue] = {
         name: mask_secrets(value)[0] for name, value in about._asdict().items() if isinstance(value, str) and value
@@ -122,7 +122,7 @@ def _opened(project: Project, about: RunOfSession, started_ms: int) -> dict[str,
 
 
 def seal_session_run(
-    project: Project, run: Run, *, is_over: bool, status: Status = "success"
+    project: ProjectStore, run: Run, *, is_over: bool, status: Status = "success"
 ) -> tuple[Entity | None, PeriplusError | None]:
     """Bring the trail of a session up to date, and where it ``is_over`` close its run; with what stood in the way of
     importing the agent's own record, if anything did. None where there is nothing to make a trail of: a run that is over is taken
@@ -163,7 +163,7 @@ def _status_of(entity: Entity, status: Status) -> Status:
     return next((one for one in STATUSES if one == found), status)
 
 
-def _forget(project: Project, run: Run) -> None:
+def _forget(project: ProjectStore, run: Run) -> None:
     """A session was begun and ended, and nothing was done in it."""
 
     def write(transaction: Transaction) -> None:
@@ -174,7 +174,7 @@ def _forget(project: Project, run: Run) -> None:
     project.journal.mutate(write, project.writer, project=False)
 
 
-def _told(project: Project, run: Run) -> Calls:
+def _told(project: ProjectStore, run: Run) -> Calls:
     """The calls that hooks told of."""
     steps = Recorder(
         project.journal, project.writer, StepMaker(mask_secrets, project.journal.objects.put), _never
@@ -182,7 +182,7 @@ def _told(project: Project, run: Run) -> Calls:
     return Calls.of((live.step.code, live.at_ms) for live in steps)
 
 
-def _from_transcript(project: Project, run: Run, told: Calls) -> tuple[Entity | None, PeriplusError | None]:
+def _from_transcript(project: ProjectStore, run: Run, told: Calls) -> tuple[Entity | None, PeriplusError | None]:
     """The trail of the agent's own record, where that is a plain file of the agent's format and of this very session, and says no less than ``told``."""
     from periplus.interop.formats import format_names
     from periplus.project.trails import import_sessions
@@ -208,10 +208,10 @@ def _is_plain(path: str) -> bool:
         return False
 
 
-def _from_steps(project: Project, run: Run, status: Status, told: Calls) -> Entity | None:
+def _from_steps(project: ProjectStore, run: Run, status: Status, told: Calls) -> Entity | None:
     """The trail that the steps of the run make, announced as an import of the session would be."""
     from periplus.project.cards import card_of_run, is_later
-    from periplus.project.trails import calls_of
+    from periplus.project.trail_files import calls_of
     from periplus.project.withholding import Withholding
     from periplus.trail.builder import TrailBuilder
 

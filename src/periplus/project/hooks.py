@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from periplus.project.hook_doubles import Doubles
     from periplus.project.hook_told import Told
     from periplus.project.hook_trails import RunOfSession
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
     from periplus.trail.livestep import LiveStep
 
 _GROUP_FILES_MAX: Final = 200
@@ -53,7 +53,7 @@ class TakenIn(NamedTuple):
 
 
 class ProjectHooks:
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectStore) -> None:
         self._project = project
         self._folder = project.journal.layout.hooks
         self.spool = Spool(os.path.join(self._folder, "spool"), project.journal.files)
@@ -199,15 +199,16 @@ class ProjectHooks:
     def _keep_session(self, events: list[HookEvent]) -> None:
         from periplus.memory.claim_status import session_id
         from periplus.memory.sessions import NewSession
+        from periplus.project.work import ProjectWork
 
         project, last = self._project, events[-1]
         project.journal.refresh()
         held = project.journal.get("session", session_id(last.session))
         if held is None or (held.value.get("state") != "open" and last.kind != "session-end"):
             model = next((event.model for event in events if event.model), "")
-            project.work.begin_session(NewSession(last.session, model, last.agent, _title(events)))
+            ProjectWork(project).begin_session(NewSession(last.session, model, last.agent, _title(events)))
         else:
-            project.work.seen()
+            ProjectWork(project).seen()
 
     # -- the end of a turn, of a session -------------------------------------------------------------------------------
 

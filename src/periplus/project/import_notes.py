@@ -31,16 +31,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from periplus import base
 from periplus.base.clock import STARTED_MS
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, read_plain, write_atomic
-from periplus.project.context_library import redaction_mark
+from periplus.project.redaction_mark import redaction_mark
 
 if TYPE_CHECKING:
     from periplus.base.files import Files
-    from periplus.project.project import Project
-    from periplus.project.trails import ImportedTrail
+    from periplus.project.cards import ImportedTrail
+    from periplus.project.store import ProjectStore
     from periplus.project.withholding import Withholding
 
 _VERSION: Final = 1
@@ -49,7 +50,8 @@ _NOTES_MAX: Final = 8192
 _NOTE_BYTES_MAX: Final = 32 << 20
 _CODE_DIGITS: Final = 64
 _CODE: Final = ("base", "objects", "trail", "interop")  # packages whose code makes a trail of a file
-_CODE_HERE: Final = ("cards.py", "import_notes.py", "trails.py", "withholding.py")
+_CODE_HERE: Final = ("project/cards.py", "project/import_notes.py", "project/trail_files.py", "project/trail_keys.py",
+                     "project/trails.py", "project/withholding.py")  # fmt: skip
 
 
 class _Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +75,7 @@ class _Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ImportNotes:
     """The note of the import of one file, with sessions of ``folders`` only where any are given."""
 
-    def __init__(self, project: Project, path: str, folders: tuple[str, ...], trail_key: bytes) -> None:
+    def __init__(self, project: ProjectStore, path: str, folders: tuple[str, ...], trail_key: bytes) -> None:
         self._project = project
         self._path = path
         self._folders = folders
@@ -144,7 +146,7 @@ class ImportNotes:
 
     def _standing(self, session: _Session) -> ImportedTrail | None:
         """The trail as an import that changes nothing gives it; None where it is another by now."""
-        from periplus.project.trails import ImportedTrail
+        from periplus.project.cards import ImportedTrail
 
         entity = self._project.journal.get("trail", session.id)
         if entity is None or (entity.version, entity.heads) != (session.version, session.heads):
@@ -188,7 +190,7 @@ class ImportNotes:
         write_atomic(files, self._place, self._mac(body).encode() + body, durable=False)
 
 
-def forget_notes(project: Project) -> None:
+def forget_notes(project: ProjectStore) -> None:
     """Remove all notes: each file is read anew when it is imported next. Raises EnvironmentFailure."""
     folder = os.path.join(project.root, _FOLDER)
     for name in os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
@@ -199,7 +201,7 @@ def forget_notes(project: Project) -> None:
 def importing_code() -> str:
     """A digest of the program that makes a trail of a file: our modules for it, and the Python that runs them; empty where they are no files."""
     state = hashlib.sha256(sys.version.encode())
-    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    above = _package()
     try:
         for path in _modules():
             with open(path, "rb") as file:
@@ -218,9 +220,14 @@ def _is_code_that_runs() -> bool:
 
 @cache
 def _modules() -> tuple[str, ...]:
-    here = os.path.dirname(os.path.abspath(__file__))
-    own = [os.path.join(here, name) for name in _CODE_HERE]
-    return (*own, *(path for name in _CODE for path in _modules_below(os.path.join(os.path.dirname(here), name))))
+    package = _package()
+    own = [os.path.join(package, name) for name in _CODE_HERE]
+    return (*own, *(path for name in _CODE for path in _modules_below(os.path.join(package, name))))
+
+
+def _package() -> str:
+    """The folder of the package ``periplus``."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(base.__file__ or "")))
 
 
 def _modules_below(folder: str) -> Iterator[str]:

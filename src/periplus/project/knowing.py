@@ -9,19 +9,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import refuse_text
+from periplus.project.grounds import ground_of
 from periplus.project.types import check_type
 
 if TYPE_CHECKING:
     from periplus.memory.brief import Brief
     from periplus.memory.related import Related
     from periplus.memory.search import Filters
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _NAMES_MAX: Final = 4_000
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
-def filters_in(project: Project, filters: Filters) -> Filters:
+def filters_in(project: ProjectStore, filters: Filters) -> Filters:
     """``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project names it.
 
     Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project, and for a type that there is not.
@@ -31,18 +32,18 @@ def filters_in(project: Project, filters: Filters) -> Filters:
         check_type(project, name)
     if not filters.path or filters.path.partition("/")[0] not in ("", ".", ".."):
         return filters
-    named = project.work.path(filters.path)
+    named = project.path(filters.path)
     return filters._replace(path="" if named == "." else named)
 
 
-def brief_for(project: Project, task: str, *, budget_tokens: int) -> Brief:
+def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
     """See ``memory.brief``."""
     from periplus.memory.brief import brief
 
     project.look_to_answer()
     return brief(
-        project.journal, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), budget_tokens=budget_tokens,
-        writer=project.writer, names=names_in(project.work.top),
+        project.journal, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), budget_tokens=budget_tokens,
+        writer=project.writer, names=names_in(project.top),
     )  # fmt: skip
 
 
@@ -73,16 +74,16 @@ def names_in(folder: str) -> list[str]:
 
 
 def related_to(
-    project: Project, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
+    project: ProjectStore, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
 ) -> Related:
     """See ``memory.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
     from periplus.memory.related import related
 
     refuse_text(paths=paths)
     project.look_to_answer()
-    top = project.work.top
+    top = project.top
     return related(
-        project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=project.ground(), limit=limit,
-        budget_tokens=budget_tokens, names=names_in(project.work.top),
+        project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), limit=limit,
+        budget_tokens=budget_tokens, names=names_in(project.top),
         is_there=lambda path: os.path.lexists(os.path.join(top, path.replace("\0", ""))),
     )  # fmt: skip

@@ -22,7 +22,7 @@ from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.memory.book import Page
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 MANIFEST: Final = "periplus-export.json"
 _FORMAT: Final = 1
@@ -42,7 +42,7 @@ class MarkdownExport(NamedTuple):
 
 
 def export_markdown(
-    project: Project, folder: str, *, force: bool = False, progress: Callable[[int, int], None] = lambda _done, _total: None
+    project: ProjectStore, folder: str, *, force: bool = False, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> MarkdownExport:  # fmt: skip
     """Write what the project knows into ``folder``, which is made where it is not there. ``force``: over files of ours that somebody
     changed, too. Raises RefusedError for what is not ours to replace, UsageError for what is no folder.
@@ -85,14 +85,15 @@ def export_markdown(
     return MarkdownExport(folder, len(pages), len(write), len(files) - len(write), len(gone))
 
 
-def _pages(project: Project, progress: Callable[[int, int], None]) -> list[Page]:
+def _pages(project: ProjectStore, progress: Callable[[int, int], None]) -> list[Page]:
     from periplus.memory.book import BOOK_TYPES, Page
     from periplus.memory.holding import told_expired
     from periplus.memory.plans import steps_of
     from periplus.memory.types import MEMORY_TYPES, rows_of
+    from periplus.project.grounds import ground_of
 
     project.look()
-    journal, ground = project.journal, project.ground()
+    journal, ground = project.journal, ground_of(project)
     journal.refresh()
     types = [*BOOK_TYPES, *sorted(set(rows_of(project.types)) - set(MEMORY_TYPES))]
     entities = [one for name in types for one in journal.entities(name)]

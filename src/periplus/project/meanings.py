@@ -11,10 +11,10 @@ from periplus.base.errors import PeriplusError
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
     from periplus.memory.meaning import Meaning
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def meaning_of(project: Project) -> Meaning | None:
+def meaning_of(project: ProjectStore) -> Meaning | None:
     """None where the user named none, or it is none: then words find what they find."""
     if not project.embeddings:
         return None
@@ -29,7 +29,7 @@ def meaning_of(project: Project) -> Meaning | None:
     return None if isinstance(opened, PeriplusError) else opened
 
 
-def meaning_problems(project: Project) -> list[Problem]:
+def meaning_problems(project: ProjectStore) -> list[Problem]:
     """For ``doctor``: why nothing is found by its meaning though a model was named."""
     from periplus.journal.doctor import Problem
 

@@ -26,7 +26,7 @@ from periplus.project.archive import back_up, park_logs, restore_logs
 from periplus.project.keeper import Keeper, Kept, MigrationPlaces, Mode, ModeFile, Take, read_mode, write_mode
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 Progress = Callable[[int, int], None]
 _DONE: Final = frozenset({"imported", "taken_in", "written", "parked", "history"})
@@ -50,7 +50,7 @@ class Migration(NamedTuple):
         return any(one.kind in _PROBLEMS for one in self.findings)
 
 
-def migration_status(project: Project) -> Migration:
+def migration_status(project: ProjectStore) -> Migration:
     """The mode, and how folder and journal compare; nothing is changed."""
     mode = read_mode(project.root)
     if not mode.source or (mode.mode == "off" and not os.path.isdir(mode.source)):
@@ -60,7 +60,7 @@ def migration_status(project: Project) -> Migration:
 
 
 def migrate(
-    project: Project,
+    project: ProjectStore,
     to: Mode | Literal[""] = "",
     *,
     source: str = "",
@@ -102,7 +102,14 @@ def migrate(
 
 
 def _step(
-    project: Project, before: ModeFile, mode: ModeFile, keeper: Keeper, *, take: Take, heal: bool, progress: Progress
+    project: ProjectStore,
+    before: ModeFile,
+    mode: ModeFile,
+    keeper: Keeper,
+    *,
+    take: Take,
+    heal: bool,
+    progress: Progress,
 ) -> tuple[str, Kept]:
     """Backup, one pass over folder and journal, and last the mode."""
     target, backup = keeper.mode.mode, ""
@@ -117,7 +124,7 @@ def _step(
     return backup, kept
 
 
-def _finish(project: Project, before: Mode, keeper: Keeper, kept: Kept, backup: str) -> None:
+def _finish(project: ProjectStore, before: Mode, keeper: Keeper, kept: Kept, backup: str) -> None:
     files, mode = project.journal.files, keeper.mode
     target = mode.mode
     if target == "primary":
@@ -145,7 +152,7 @@ def _finish(project: Project, before: Mode, keeper: Keeper, kept: Kept, backup: 
         write_mode(project.root, files, mode)
 
 
-def _note(project: Project, source: str, backup: str, counts: dict[str, int]) -> None:
+def _note(project: ProjectStore, source: str, backup: str, counts: dict[str, int]) -> None:
     folder = os.fsencode(os.path.basename(source)).decode("utf-8", "backslashreplace")
     payload: dict[str, JSONValue] = {"migration": "v1", "folder": folder, "backup": backup, "counts": dict(counts)}
 
@@ -155,7 +162,7 @@ def _note(project: Project, source: str, backup: str, counts: dict[str, int]) ->
     project.journal.mutate(write, project.writer, key=f"migrate-{os.path.basename(backup)}")
 
 
-def _with_source(project: Project, mode: ModeFile, source: str, target: Mode) -> ModeFile:
+def _with_source(project: ProjectStore, mode: ModeFile, source: str, target: Mode) -> ModeFile:
     """The mode with the folder to work on, which is there and apart from the store."""
     if not source and not mode.source:
         raise UsageError("which folder is to be migrated?", safe="Nothing was changed.",
@@ -189,7 +196,7 @@ def _with_source(project: Project, mode: ModeFile, source: str, target: Mode) ->
     return msgspec.structs.replace(mode, source=found, place=(status.st_dev, status.st_ino), genesis=genesis)
 
 
-def _keeper(project: Project, mode: ModeFile, *, allow_secrets: bool) -> Keeper:
+def _keeper(project: ProjectStore, mode: ModeFile, *, allow_secrets: bool) -> Keeper:
     MigrationPlaces(project.root).refuse_links()
     return Keeper(project.journal, project.types, mode, project.writer, allow_secrets=allow_secrets)
 
@@ -207,14 +214,14 @@ def _log_of(source: str, folder: V1Folder) -> tuple[LogCounts, list[Finding]]:
     return read_log(source, list_folder(source).logs, folder)
 
 
-def _result(project: Project, mode: Mode, source: str, backup: str, kept: Kept, *, is_dry: bool) -> Migration:
+def _result(project: ProjectStore, mode: Mode, source: str, backup: str, kept: Kept, *, is_dry: bool) -> Migration:
     log, findings = _log_of(source, kept.folder)
     keys = {file.path: key for key, file in kept.folder.files.items()}
     findings = [one for one in findings if one.kind != "unnamed_file" or not _is_of_here(project, keys[one.path])]
     return Migration(mode, source, backup, is_dry, _counts(kept, log), kept.findings + findings)
 
 
-def _is_of_here(project: Project, key: tuple[str, str]) -> bool:
+def _is_of_here(project: ProjectStore, key: tuple[str, str]) -> bool:
     """Whether an entity's file is of our own making: we do not write to the log, so it cannot be named there."""
     entity = project.journal.get(*key)
     return entity is not None and not entity.deleted and not isinstance(entity.value.get("v1"), dict)

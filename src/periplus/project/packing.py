@@ -11,25 +11,27 @@ from periplus.base.clock import SystemClock
 from periplus.base.files import Files, PassingFiles
 from periplus.journal.package import Flaw, export_store, limit_of
 from periplus.journal.progress import no_progress
-from periplus.journal.transaction import Writer
 from periplus.journal.unpacking import import_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from periplus.base.clock import Clock
+    from periplus.journal.doctor import Examination
     from periplus.journal.package import Packed
     from periplus.journal.problem import Problem
     from periplus.journal.progress import Progress
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def export(project: Project, path: str, *, damaged: bool, progress: Progress | None) -> Packed:
-    """See ``Project.export``. What keeps a store from being whole are errors; of a rest also what of its files is not sound."""
+def export(
+    project: ProjectStore, path: str, *, examine: Callable[[], Examination], damaged: bool, progress: Progress | None
+) -> Packed:
+    """See ``Project.export``; ``examine`` checks the store. What keeps a store from being whole are errors; of a rest also what of its files is not sound."""
     doubts: list[Flaw] = []
 
     def check() -> list[Flaw]:
-        problems = project.examine(progress, derived=False).problems
+        problems = examine().problems
         found = _doubts(problems, project.root)
         if not damaged:
             doubts.extend(found)
@@ -52,24 +54,23 @@ def _doubts(problems: Iterable[Problem], root: str) -> list[Flaw]:
 
 
 def import_from(
-    kind: type[Project],
     path: str,
     folder: str,
     *,
+    examine: Callable[[str, Files], Examination],
     dry_run: bool,
     damaged: bool,
     clock: Clock | None,
     progress: Progress | None,
 ) -> Packed:
-    """See ``Project.import_from``: what was unpacked is opened as a project and examined before it takes the name of a store. For a dry
+    """See ``Project.import_from``: ``examine`` opens and checks what was unpacked before it takes the name of a store. For a dry
     run no files of entities are made: all of it is removed again.
     """
     doubts: list[Flaw] = []
 
     def check(root: str) -> list[str]:
         files = PassingFiles() if dry_run else Files()
-        with kind(root, Writer("import", ""), clock=clock, files=files, has_files=not dry_run) as project:
-            found = project.examine(progress, derived=False)
+        found = examine(root, files)
         doubts.extend(_doubts(found.problems, root))
         return [f"{one.path}: {one.what}" for one in found.problems if one.severity == "error"]
 

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Final, Self
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
-from periplus.journal import STORE_FOLDER, Journal, Layout, Writer, find_root, project_root
+from periplus.journal import STORE_FOLDER, Layout, Writer, find_root, project_root
 from periplus.journal.progress import no_progress
-from periplus.memory.index import MemoryIndexer
-from periplus.memory.rested import TRAILS_AT_REST
-from periplus.memory.types import check_said, memory_types
-from periplus.project.types import check_declared, declared_by
+from periplus.project.store import ProjectStore
+from periplus.project.types import check_declared
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from periplus.journal.package import Packed
     from periplus.journal.proof import Prover
     from periplus.journal.redaction import Redaction
-    from periplus.journal.removed import TakenOut
-    from periplus.journal.takein import TakenIn
     from periplus.journal.undo import Undoing
     from periplus.journal.versions import Blamed
     from periplus.journal.yard import Repair
@@ -43,23 +39,22 @@ if TYPE_CHECKING:
     from periplus.memory.brief import Brief
     from periplus.memory.candidates import Accepted
     from periplus.memory.changed import ChangesSince
-    from periplus.memory.meaning import Meaning
     from periplus.memory.recall import Recall
     from periplus.memory.related import Related
     from periplus.memory.remember import Memory, Remembered
     from periplus.memory.search import Filters
+    from periplus.project.cards import ImportedTrail
     from periplus.project.connecting import ProjectConnecting
     from periplus.project.contexts import ProjectContexts
     from periplus.project.following import FollowedFile
     from periplus.project.hooks import ProjectHooks
-    from periplus.project.keeper import Keeper, ModeFile
     from periplus.project.markdown import MarkdownExport
     from periplus.project.recording import Abandoned, Recording, Sealed
     from periplus.project.reflecting import ProjectReflection
     from periplus.project.reviewing import ProjectReview
     from periplus.project.status import Status
     from periplus.project.syncing import Synced
-    from periplus.project.trails import ImportedTrail, TrailFile
+    from periplus.project.trail_files import TrailFile
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
     from periplus.trail.recorder import Run
@@ -68,63 +63,8 @@ Progress = Callable[[int, int], None]
 _HOOKS_PATIENCE_S: Final = 5.0
 
 
-class Project:
+class Project(ProjectStore):
     """A project's store, open. Close it, or use it as a context manager."""
-
-    def __init__(
-        self,
-        root: str,
-        writer: Writer,
-        *,
-        clock: Clock | None = None,
-        files: Files | None = None,
-        allow_secrets: bool = False,
-        progress: Progress | None = None,
-        embeddings: str = "",
-        has_files: bool = True,
-    ) -> None:
-        """``root`` is the ``.periplus`` folder, ``embeddings`` one with word vectors, if the user has any; without ``has_files`` entities
-        get no files. Raises what opening a journal raises.
-        """
-        from periplus.objects.store import ObjectStore
-
-        self.root = root
-        self.folder = os.path.dirname(root)
-        self.beside: tuple[str, ...] = ()
-        self._look_due_ns = 0
-        self._contexts: ProjectContexts | None = None
-        self._taken_out: TakenOut | None = None
-        self.embeddings = embeddings
-        self.opened_meaning: list[Meaning | PeriplusError] = []
-        self.writer = writer
-        files = files or Files()
-        self.declared = declared_by(Layout(root).config)
-        self.types = memory_types(allow_secrets=allow_secrets)
-        objects = ObjectStore(os.path.join(root, "objects"), files, packing=TRAILS_AT_REST)
-        hidden: frozenset[str] = frozenset()
-        if self.declared is not None:
-            self.types |= self.declared.entity_types(allow_secrets=allow_secrets)
-            hidden = frozenset(row.name for row in self.declared.rows.values() if not row.is_recalled)
-        if not has_files:
-            self.types = {name: one._replace(is_projected=False) for name, one in self.types.items()}
-        mode: ModeFile | None = None
-        if os.path.lexists(os.path.join(root, "migration", "mode.json")):
-            from periplus.project.keeper import read_mode
-
-            mode = read_mode(root)  # what raises comes before what has to be closed
-        self.keeper: Keeper | None = None
-        self.journal = Journal(
-            root,
-            self.types,
-            indexer=MemoryIndexer(objects.get, hidden),
-            files=files,
-            clock=clock,
-            progress=progress or no_progress,
-        )
-        if not allow_secrets:
-            self.journal.check_said = check_said
-        if mode is not None:
-            self.keep(mode)
 
     @classmethod
     def open(
@@ -195,36 +135,12 @@ class Project:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.root!r}, written by {self.writer.name!r}>"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the store; what was acknowledged is kept. Raises UsageError within a call that writes, as in a signal's handler."""
-        self.journal.check_idle()
-        if self._contexts is not None:
-            self._contexts.close()
-        self.journal.close()
-
-    @property
-    def taken_out(self) -> TakenOut:
-        """What redactions took out of the store: one look for all that ask, which reads what was written since."""
-        if self._taken_out is None:
-            from periplus.journal.removed import TakenOut
-
-            self._taken_out = TakenOut(self.journal)
-        return self._taken_out
-
     @property
     def contexts(self) -> ProjectContexts:
         """The contexts of this project; see ``periplus.project.contexts``."""
-        if self._contexts is None:
-            from periplus.project.contexts import ProjectContexts
+        from periplus.project.contexts import contexts_of
 
-            self._contexts = ProjectContexts(self)
-        return self._contexts
+        return contexts_of(self)
 
     @property
     def work(self) -> ProjectWork:
@@ -260,47 +176,6 @@ class Project:
         from periplus.project.reviewing import ProjectReview
 
         return ProjectReview(self)
-
-    def look(self, *, everywhere: bool = False) -> TakenIn:
-        """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.
-
-        Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
-        each, and may take a twentieth of the time.
-        """
-        from periplus.journal.looking import LOOK_SHARE
-        from periplus.journal.takein import take_in
-
-        begun = time.monotonic_ns()
-        found = take_in(self.journal, beside=self.beside, everywhere=everywhere)
-        ended = time.monotonic_ns()
-        self._look_due_ns = ended + (ended - begun) * LOOK_SHARE
-        return found
-
-    def look_if_due(self) -> None:
-        """Look, where the last look is not so short a while ago that another would cost more than it may."""
-        if time.monotonic_ns() >= self._look_due_ns:
-            self.look()
-
-    def look_to_answer(self) -> None:
-        """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
-        from periplus.journal.looking import is_due
-
-        if self._look_due_ns or is_due(self.journal):
-            self.look_if_due()
-
-    # -- the folder of the notification log, where one was migrated ----------------------------------------------------
-
-    def keep(self, mode: ModeFile) -> None:
-        """Keep the v1 folder as its mode says: now, and after each mutation."""
-        from periplus.project.keeper import Keeper
-
-        self.keeper = Keeper(self.journal, self.types, mode, self.writer)
-        self.journal.after_mutation = self.keeper.after_change
-        self.keeper.after_change()
-
-    def hold(self) -> None:
-        """Leave the v1 folder to who asks, until ``keep`` is called again."""
-        self.journal.after_mutation = None
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -400,12 +275,6 @@ class Project:
 
         return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run,
                                progress=progress)  # fmt: skip
-
-    def history(self, entity: Entity) -> list[IndexedRecord]:
-        """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""
-        from periplus.journal.history import of_entity
-
-        return of_entity(self.journal, entity.item_type, entity.item_id)
 
     def log(
         self,
@@ -567,23 +436,12 @@ class Project:
             raise NotFoundError(f"there is no run {reference!r}", mend="See `periplus trail list`.")
         return entity.item_id
 
-    def trails(self) -> Iterator[Entity]:
-        """Every trail's entity, the newest run first."""
-        self.journal.refresh()
-        return iter(
-            sorted(
-                self.journal.entities("trail"),
-                key=lambda trail: (str(trail.value.get("started")), trail.item_id),
-                reverse=True,
-            )
-        )
-
     def trail_bytes(self, reference: str, *, remains: bool = False) -> TrailFile:
         """A trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError.
 
         ``remains``: where its object is damaged, the bytes that can still be had of it, for ``salvage``.
         """
-        from periplus.project.trails import trail_bytes
+        from periplus.project.trail_files import trail_bytes
 
         return trail_bytes(self, reference, remains=remains)
 
@@ -597,7 +455,7 @@ class Project:
 
     def trail_secret(self, source_sha256: bytes) -> bytes:
         """The secret of a trail made of a source with that SHA-256: the same source has the same bytes in this store."""
-        from periplus.project.trails import trail_secret
+        from periplus.project.trail_keys import trail_secret
 
         return trail_secret(self, source_sha256)
 
@@ -642,7 +500,10 @@ class Project:
         """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.package``."""
         from periplus.project.packing import export
 
-        return export(self, path, damaged=damaged, progress=progress)
+        def examine() -> Examination:
+            return self.examine(progress, derived=False)
+
+        return export(self, path, examine=examine, damaged=damaged, progress=progress)
 
     def export_markdown(self, folder: str, *, force: bool = False, progress: Progress | None = None) -> MarkdownExport:
         """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.markdown``."""
@@ -661,7 +522,13 @@ class Project:
         """
         from periplus.project.packing import import_from
 
-        return import_from(cls, path, folder, dry_run=dry_run, damaged=damaged, clock=clock, progress=progress)
+        def examine(root: str, files: Files) -> Examination:
+            with cls(root, Writer("import", ""), clock=clock, files=files, has_files=not dry_run) as project:
+                return project.examine(progress, derived=False)
+
+        return import_from(
+            path, folder, examine=examine, dry_run=dry_run, damaged=damaged, clock=clock, progress=progress
+        )
 
     def repair(
         self, *, sources: Sequence[str] = (), archive_lost: bool = False, progress: Progress | None = None
@@ -684,12 +551,9 @@ class Project:
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
     ) -> Examination:
         """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.doctor``."""
-        from periplus.journal.at_rest import examined_at_rest
         from periplus.project.examining import examine
 
-        return examined_at_rest(
-            self.journal, lambda: examine(self, progress or no_progress, derived=derived, tell=tell)
-        )
+        return examine(self, progress or no_progress, derived=derived, tell=tell)
 
     def redact(
         self,

@@ -39,7 +39,7 @@ from periplus.trail.recorder import RUN_TYPE, Acknowledged, Ended, Recorder, Run
 from periplus.trail.standing import encode_standing
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 IDLE_MS_MAX: Final = 24 * 3_600_000
 _KEPT_FILE_BYTES_MAX: Final = 1 << 20
@@ -70,7 +70,7 @@ class Recording:
     """
 
     def __init__(
-        self, project: Project, recorder: Recorder, run: Run, maker: StepMaker, worktree: Worktree | None
+        self, project: ProjectStore, recorder: Recorder, run: Run, maker: StepMaker, worktree: Worktree | None
     ) -> None:
         self._project = project
         self._recorder = recorder
@@ -210,7 +210,7 @@ class Recording:
 
 
 def open_recording(
-    project: Project,
+    project: ProjectStore,
     facts: RunFacts | None = None,
     *,
     run_id: str = "",
@@ -255,19 +255,19 @@ def _base(worktree: Worktree) -> Digest:
     return worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
 
 
-def seal_run(project: Project, run_id: str, status: Status) -> Sealed:
+def seal_run(project: ProjectStore, run_id: str, status: Status) -> Sealed:
     """End a run, whoever began it in this clone, and make its trail."""
     return _sealed(project, _recorder(project), run_id, status)
 
 
-def unsealed(project: Project) -> list[Run]:
+def unsealed(project: ProjectStore) -> list[Run]:
     """The runs that have no trail yet, the oldest first."""
     project.journal.refresh()
     runs = [run_of(one) for one in project.journal.entities(RUN_TYPE) if one.value.get("state") != "sealed"]
     return sorted(runs, key=lambda run: (run.started_ms, run.id))
 
 
-def seal_abandoned(project: Project) -> list[Abandoned]:
+def seal_abandoned(project: ProjectStore) -> list[Abandoned]:
     """Seal what was left: as ``partial`` the open runs whose process is gone or that had no step for a day; and those that
     ended and were never sealed. Runs of other clones are theirs.
     """
@@ -290,18 +290,18 @@ def seal_abandoned(project: Project) -> list[Abandoned]:
     return found
 
 
-def _is_left(project: Project, recorder: Recorder, run: Run) -> bool:
+def _is_left(project: ProjectStore, recorder: Recorder, run: Run) -> bool:
     if run.process is not None and is_gone(run.process, project.journal.files):
         return True
     return project.journal.clock.now_ms() - recorder.last_ms(run) > IDLE_MS_MAX
 
 
-def _recorder(project: Project, maker: StepMaker | None = None) -> Recorder:
+def _recorder(project: ProjectStore, maker: StepMaker | None = None) -> Recorder:
     maker = maker or StepMaker(mask_secrets, Withholding(project).put)
     return Recorder(project.journal, project.writer, maker, lambda ended: _announced(project, ended), fleet_observers())
 
 
-def _sealed(project: Project, recorder: Recorder, run_id: str, status: Status) -> Sealed:
+def _sealed(project: ProjectStore, recorder: Recorder, run_id: str, status: Status) -> Sealed:
     held = recorder.run(run_id)
     if held.format:
         return _sealed_of_hooks(project, held, status)
@@ -313,7 +313,7 @@ def _sealed(project: Project, recorder: Recorder, run_id: str, status: Status) -
     return Sealed(run, entity, changed)
 
 
-def _sealed_of_hooks(project: Project, run: Run, status: Status) -> Sealed:
+def _sealed_of_hooks(project: ProjectStore, run: Run, status: Status) -> Sealed:
     from periplus.project.hook_trails import seal_session_run
 
     if run.state != "sealed":
@@ -327,7 +327,7 @@ def _sealed_of_hooks(project: Project, run: Run, status: Status) -> Sealed:
     return Sealed(run, held, changed=False)
 
 
-def _announced(project: Project, ended: Ended) -> tuple[str, Callable[[Transaction], None]]:
+def _announced(project: ProjectStore, ended: Ended) -> tuple[str, Callable[[Transaction], None]]:
     """Keep the trail; gives the id of its entity and what writes that."""
     run = ended.run
     card = card_of_run(ended)

@@ -19,13 +19,13 @@ from periplus.journal.redaction import Redaction, Remaining, files_below, redact
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _PATHS_TOLD_MAX: Final = 10
 
 
 def redact_project(
-    project: Project,
+    project: ProjectStore,
     *,
     secret: str = "",
     seqs: Sequence[int] = (),
@@ -39,6 +39,8 @@ def redact_project(
     all that stands on it, is committed anew without it. Raises what
     ``periplus.journal.redaction.redact`` raises.
     """
+    from periplus.project.contexts import contexts_of
+
     ways: dict[bytes, bytes] = {}
     done = redact(
         project.journal,
@@ -54,10 +56,10 @@ def redact_project(
     if secret and not dry_run and os.path.isdir(project.journal.layout.objects):
         from periplus.project.context_redacting import forget_parked
 
-        forget_parked(project.contexts.library, Needle(secret).is_in)
+        forget_parked(contexts_of(project).library, Needle(secret).is_in)
     if not dry_run:
-        from periplus.project.context_library import mark_redaction
         from periplus.project.import_notes import forget_notes
+        from periplus.project.redaction_mark import mark_redaction
 
         forget_notes(project)
         forget_turns(project.journal.layout.turns, project.journal.files)
@@ -74,8 +76,10 @@ def _goes(root: str, path: str, *, dry_run: bool) -> bool:
 
 
 def _rewriter(
-    project: Project, secret: str, ways: dict[bytes, bytes], *, dry_run: bool
+    project: ProjectStore, secret: str, ways: dict[bytes, bytes], *, dry_run: bool
 ) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
+    from periplus.project.contexts import contexts_of
+
     of_trail = _trail_rewriter(project, secret, dry_run=dry_run)
 
     def rewrite(entity: Entity, doomed: frozenset[bytes]) -> dict[str, JSONValue] | None:
@@ -85,13 +89,13 @@ def _rewriter(
             return None
         from periplus.project.context_redacting import redacted_ref
 
-        return redacted_ref(project.contexts.library, entity, doomed, Needle(secret).is_in, ways, dry_run=dry_run)
+        return redacted_ref(contexts_of(project).library, entity, doomed, Needle(secret).is_in, ways, dry_run=dry_run)
 
     return rewrite
 
 
 def _trail_rewriter(
-    project: Project, secret: str, *, dry_run: bool
+    project: ProjectStore, secret: str, *, dry_run: bool
 ) -> Callable[[Entity, frozenset[bytes]], dict[str, JSONValue] | None]:
     from periplus.project.withholding import places_withheld
     from periplus.trail import TextObject, open_parts, withhold
@@ -124,7 +128,7 @@ def _trail_rewriter(
     return rewrite
 
 
-def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
+def _beyond_the_store(project: ProjectStore, done: Redaction) -> list[Remaining]:
     """Copies that no command of ours reaches: git's history of entity files, what agents wrote down themselves, other clones."""
     remaining = []
     layout = project.journal.layout
@@ -172,7 +176,7 @@ def _beyond_the_store(project: Project, done: Redaction) -> list[Remaining]:
     return remaining
 
 
-def _transcripts(project: Project, trails: list[tuple[str, str]]) -> Iterator[Remaining]:
+def _transcripts(project: ProjectStore, trails: list[tuple[str, str]]) -> Iterator[Remaining]:
     """The files that trails were imported from: agents keep them where they like."""
     for key in trails:
         entity = project.journal.get(*key)
@@ -184,7 +188,7 @@ def _transcripts(project: Project, trails: list[tuple[str, str]]) -> Iterator[Re
             )
 
 
-def _lost(project: Project) -> Iterator[Remaining]:
+def _lost(project: ProjectStore) -> Iterator[Remaining]:
     """Records that were lost to damage: nobody here knows whether they said it, and what has them may bring it back."""
     from periplus.journal.lost_payloads import still_lost
 
@@ -197,7 +201,7 @@ def _lost(project: Project) -> Iterator[Remaining]:
         )
 
 
-def _v1_folder(project: Project, secret: str) -> Iterator[Remaining]:
+def _v1_folder(project: ProjectStore, secret: str) -> Iterator[Remaining]:
     """A folder of the notification log that no redaction writes to: the migration is off, and nobody keeps it the same."""
     from periplus.project.keeper import read_mode
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from periplus.base.errors import PeriplusError
     from periplus.journal import Entity
     from periplus.memory.candidates import Skipped
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 Progress = Callable[[int, int], None]
 BESIDE_MAX: Final = 50
@@ -47,7 +47,7 @@ class Reflected(NamedTuple):
 class ProjectReflection:
     """``Project.reflection``."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectStore) -> None:
         self._project = project
 
     def reflect(
@@ -102,7 +102,7 @@ class ProjectReflection:
         """Make a candidate ours, perhaps in other words or of another type; see ``periplus.memory.candidates.accept``."""
         project = self._project
         return accept(
-            project.journal, reference, project.writer, text=text, item_type=item_type, root=project.work.top
+            project.journal, reference, project.writer, text=text, item_type=item_type, root=project.top
         )  # fmt: skip
 
     def refuse(self, reference: str, *, reason: str = "") -> Entity:
@@ -111,7 +111,7 @@ class ProjectReflection:
 
     def _chosen(self, trails: Sequence[str], *, every: bool, since: str) -> tuple[list[Entity], list[Entity]]:
         """The trails that are meant, the oldest first, and the newest others."""
-        from periplus.project.trails import find_trail
+        from periplus.project.trail_files import find_trail
 
         held = [one for one in self._project.trails() if one.value.get("format") != "git"]  # of those, commits alone
         held.reverse()

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 from periplus.journal import repair as of_journal
 from periplus.journal.progress import Progress
 from periplus.journal.yard import Repair
-from periplus.project.syncing import all_named_objects, named_objects
+from periplus.project.named_objects import all_named_objects, named_objects
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def repair(project: Project, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False) -> list[Repair]:
+def repair(
+    project: ProjectStore, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False
+) -> list[Repair]:
     """Mend what can be mended; see ``periplus.journal.repair``."""
     done = of_journal.repair(
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
         archive_lost=archive_lost, progress=progress,
     )  # fmt: skip
     if done:
-        from periplus.project.checkup import forget_checkup
+        from periplus.project.checkup_report import forget_checkup
 
         forget_checkup(project)
     if project.journal.damage is None:

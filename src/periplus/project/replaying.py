@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from periplus.journal import Entity, Transaction
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
-def keep_replay(project: Project, data: bytes) -> tuple[Entity, int]:
+def keep_replay(project: ProjectStore, data: bytes) -> tuple[Entity, int]:
     """Keep the bytes of a replay's trail and say so in the journal; the same bytes again change nothing.
 
     Gives the trail, and how many of its texts are withheld because they were redacted in this store.

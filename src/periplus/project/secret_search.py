@@ -26,7 +26,7 @@ from periplus.journal.needle import SECRET_BYTES_MAX, SECRET_BYTES_MIN
 from periplus.journal.redaction import files_below, segment_again
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _PIECE_BYTES: Final = 4 << 20
 _OVERLAP_BYTES: Final = 128 << 10  # of pieces of a file: no shape is longer
@@ -103,7 +103,7 @@ class _Gathered:
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:_ID_DIGITS]
 
 
-def find_in_store(project: Project, progress: Callable[[int, int], None]) -> list[FoundSecret]:
+def find_in_store(project: ProjectStore, progress: Callable[[int, int], None]) -> list[FoundSecret]:
     """Every secret that the store holds, those that records hold first. Raises EnvironmentFailure for what cannot be listed."""
     project.journal.refresh()
     gathered = _Gathered(_key_of(project))
@@ -114,7 +114,7 @@ def find_in_store(project: Project, progress: Callable[[int, int], None]) -> lis
     return gathered.found()
 
 
-def _key_of(project: Project) -> bytes:
+def _key_of(project: ProjectStore) -> bytes:
     """By the private keys of this clone: ids stay the same from call to call, and nobody else can try texts against them."""
     folder = project.journal.layout.keys
     parts = []
@@ -126,7 +126,7 @@ def _key_of(project: Project) -> bytes:
     return hashlib.sha256(b"ids of secrets\0" + b"\0".join(parts)).digest()
 
 
-def _in_records(project: Project, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
+def _in_records(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
     journal = project.journal
     lineages = journal.lineages()
     for number, lineage in enumerate(lineages):
@@ -145,7 +145,7 @@ def _in_records(project: Project, gathered: _Gathered, progress: Callable[[int, 
                 gathered.take_bytes(line, Place("record", f"record {record.seq}{whose}: {of}"), is_json=True)
 
 
-def _in_objects(project: Project, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
+def _in_objects(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
     from periplus.trail.parts import open_parts
 
     journal = project.journal
@@ -172,7 +172,7 @@ def _in_objects(project: Project, gathered: _Gathered, progress: Callable[[int, 
                 gathered.take(text, place)
 
 
-def _in_files(project: Project, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
+def _in_files(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
     """What lies in the store besides records and objects."""
     layout = project.journal.layout
     apart = (layout.objects + os.sep, layout.keys + os.sep, os.path.join(project.root, "remotes") + os.sep)
@@ -212,7 +212,7 @@ def _pieces(path: str) -> Iterator[bytes]:
         offset += _PIECE_BYTES
 
 
-def _in_git(project: Project, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
+def _in_git(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
     """The copies of git remotes that this store is exchanged through."""
     from periplus.interop.gitrun import ask
     from periplus.project.worktree import read_blobs

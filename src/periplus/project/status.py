@@ -13,7 +13,7 @@ from periplus.base.tuples import NamedTuple
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
     from periplus.journal.takein import TakenIn
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
 class Status(NamedTuple):
@@ -52,7 +52,7 @@ class Status(NamedTuple):
     found: str = ""  # what the last look at everything found wrong, where nothing that was read now is
 
 
-def status_of(project: Project) -> Status:
+def status_of(project: ProjectStore) -> Status:
     from periplus.journal.away import absent
     from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
     from periplus.journal.gitstate import sparse_checkout
@@ -60,8 +60,9 @@ def status_of(project: Project) -> Status:
     from periplus.journal.unsure import unsure_records
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
-    from periplus.project.checkup import told_of_damage
+    from periplus.project.checkup_report import told_of_damage
     from periplus.project.gitroom import in_gits_way
+    from periplus.project.work import ProjectWork
 
     journal = project.journal
     files = project.look(everywhere=True)
@@ -106,7 +107,7 @@ def status_of(project: Project) -> Status:
         not others and not said,
         tuple(in_gits_way(project.root)),
         *_waiting(journal, project.writer.name, counts),
-        len(project.work.claims()) if "claim" in counts else 0,
+        len(ProjectWork(project).claims()) if "claim" in counts else 0,
         len(unsure_records(journal)),
         told_of_damage(project.root),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Synced", "all_named_objects", "named_objects", "sync_project", "trail_objects"]
+__all__ = ["Synced", "sync_project"]
 
 import hashlib
 import os
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
-    NotFoundError,
-    PeriplusError,
     UsageError,
     environment_failure,
 )
@@ -23,7 +21,7 @@ from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.base.places import refuse_without_settings
 from periplus.base.tuples import NamedTuple
-from periplus.journal import STORE_FOLDER, Entity, Journal
+from periplus.journal import STORE_FOLDER, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
 from periplus.journal.exchange import SyncReport, Transfer, is_of_another, sync
 from periplus.journal.layout import Layout
@@ -35,10 +33,10 @@ from periplus.memory.claims import Clash, clashes
 from periplus.memory.latechanges import LateChange, late_changes
 from periplus.memory.stuck import Stuck, stuck_work
 from periplus.memory.successors import Rivalry, rivalries
-from periplus.memory.types import CONTEXT_REF
+from periplus.project.named_objects import exchanged_objects
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 Progress = Callable[[int, int], None]
 _REMOTE_PATIENCE_S: Final = 60.0  # a sync with a remote takes as long as the network does
@@ -58,7 +56,7 @@ class Synced(NamedTuple):
 
 
 def sync_project(
-    project: Project,
+    project: ProjectStore,
     where: str,
     *,
     cwd: str,
@@ -80,7 +78,7 @@ def sync_project(
             return _foreign(project, other, dry_run=dry_run, progress=tell)
 
         def exchange() -> SyncReport:
-            return sync(project.journal, other, references=_going_along, dry_run=dry_run, rebases=rebase, writer=project.writer,
+            return sync(project.journal, other, references=exchanged_objects, dry_run=dry_run, rebases=rebase, writer=project.writer,
                         arrived=lambda: _renew_refs(project), progress=tell)  # fmt: skip
 
         try:
@@ -102,7 +100,7 @@ def sync_project(
     )  # fmt: skip
 
 
-def _renew_refs(project: Project) -> None:
+def _renew_refs(project: ProjectStore) -> None:
     from periplus.project.context_renewing import renew_refs
 
     renew_refs(project)
@@ -126,90 +124,7 @@ def _connect(carrier: GitCarrier) -> None:
         carrier.connect()
 
 
-def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """The objects that an entity of a layer above the journal needs; ``lend`` reads objects."""
-    return _objects_named(entity, lend, None)
-
-
-def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """Every object that an entity of a layer above the journal names, whether it needs it or not.
-
-    Raises PeriplusError where something that may name objects cannot be read.
-    """
-    if entity.item_type == CONTEXT_REF:
-        from periplus.project.context_objects import all_objects
-
-        return all_objects(entity, lend)
-    named = trail_objects(entity, lend, holds=lambda _digest: True)
-    if entity.item_type == "trail" and not entity.deleted:
-        from periplus.trail import open_parts
-        from periplus.trail.standing import written_contents
-
-        name = str(entity.value.get("object", ""))
-        if len(named) == 0:
-            raise DamageError(f"trail {entity.item_id} names no object")
-        for reader in open_parts(lend(bytes.fromhex(name))):
-            named |= written_contents(reader)
-        if entity.value.get("format") == "recording":
-            for digest in named:
-                lend(digest)  # how files stood names what they held
-    return named
-
-
-def _going_along(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """As ``named_objects``, and what an import kept of files, where it is to be had.
-
-    Nobody has to have kept it: it is never missing, and what is broken is told where it lies.
-    """
-
-    def is_to_be_had(digest: bytes) -> bool:
-        try:
-            lend(digest)
-        except (NotFoundError, DamageError):
-            return False
-        return True
-
-    return _objects_named(entity, lend, is_to_be_had)
-
-
-def _objects_named(entity: Entity, lend: Callable[[bytes], bytes], holds: Callable[[bytes], bool] | None) -> set[bytes]:
-    if entity.item_type == CONTEXT_REF:
-        from periplus.project.context_objects import new_objects
-
-        return new_objects(entity, lend)
-    return trail_objects(entity, lend, holds=holds)
-
-
-def trail_objects(
-    entity: Entity, lend: Callable[[bytes], bytes], *, holds: Callable[[bytes], bool] | None = None
-) -> set[bytes]:
-    """The objects that a trail needs: its own bytes, the long texts that it names, and what it was recorded with; ``lend``
-    reads objects.
-
-    With ``holds`` also those that it names and does not need, where they are held: what an import kept of files.
-    """
-    if entity.item_type != "trail" or entity.deleted:
-        return set()
-    from periplus.base.digests import is_digest_text
-    from periplus.trail import open_parts
-    from periplus.trail.standing import recorded_objects, written_contents
-
-    name = str(entity.value.get("object", ""))
-    if not is_digest_text(name):
-        return set()  # doctor's check of the trails names it
-    own = bytes.fromhex(name)
-    try:
-        readers = open_parts(lend(own))
-    except PeriplusError:
-        return {own}
-    texts = {text.sha256 for reader in readers for text in reader.text_objects()}
-    if entity.value.get("format") != "recording":
-        named = (name for reader in readers if holds is not None for name in written_contents(reader))
-        return {own, *texts, *(name for name in named if holds is not None and holds(name))}
-    return {own, *texts, *(name for reader in readers for name in recorded_objects(reader, lend))}
-
-
-def _foreign(project: Project, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:
+def _foreign(project: ProjectStore, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:
     """The memory of another project, gathered in a store of its own that lasts as long as this call."""
     store = other.store_id()
     journal = project.journal
@@ -240,7 +155,7 @@ def _as_read(transfer: Transfer) -> Transfer:
 
 @contextmanager
 def _carrier(
-    project: Project, where: str, cwd: str, environment: Mapping[str, str], *, dry_run: bool
+    project: ProjectStore, where: str, cwd: str, environment: Mapping[str, str], *, dry_run: bool
 ) -> Iterator[FolderCarrier | GitCarrier]:
     path = os.path.join(cwd, where)
     is_there = os.path.isdir(path)
@@ -265,7 +180,7 @@ def _carrier(
 
 
 @contextmanager
-def _cache_of(project: Project, name: str, *, is_for_once: bool) -> Iterator[str]:
+def _cache_of(project: ProjectStore, name: str, *, is_for_once: bool) -> Iterator[str]:
     """Where git keeps its copy of a remote. One sync at a time works on it: it fetches, makes commits and pushes these, and what another
     pushed in between looks like somebody else who writes our lineage.
     """
@@ -287,7 +202,7 @@ def _cache_of(project: Project, name: str, *, is_for_once: bool) -> Iterator[str
 
 
 def _address(
-    project: Project, where: str, path: str, environment: Mapping[str, str]
+    project: ProjectStore, where: str, path: str, environment: Mapping[str, str]
 ) -> tuple[str | None, list[tuple[str, str]]]:
     """``(URL, settings)``; no URL for a path at which an exchange folder is to be made."""
     if os.path.isdir(path):

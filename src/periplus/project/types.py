@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-__all__ = ["check_declared", "check_logged_type", "check_type", "declared_by", "declared_problems"]
+__all__ = ["check_declared", "check_logged_type", "check_type", "declared_problems"]
 
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import PeriplusError, UsageError
-from periplus.base.files import read_plain
+from periplus.base.errors import UsageError
 from periplus.memory.types import row_of, rows_of
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
     from periplus.journal.journal import Journal
-    from periplus.memory.declared import DeclaredTypes
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
-_CONFIG_BYTES_MAX: Final = 1 << 20
 OBSERVED: Final = frozenset({"skill", "skill_use", "task"})  # what an agent's run observes beside entities
 _THE_JOURNALS: Final = frozenset({"conflict"})
 
 
-def declared_by(config: str) -> DeclaredTypes | None:
-    """The types that the ``config.toml`` at ``config`` declares; None where it speaks of none, as most do."""
-    try:
-        if b"types" not in read_plain(config, _CONFIG_BYTES_MAX):
-            return None
-    except (OSError, PeriplusError):
-        return None  # who opens the store says what is wrong with it
-    from periplus.memory.declared import read_declared
-
-    return read_declared(config)
-
-
-def check_declared(project: Project, name: str) -> None:
+def check_declared(project: ProjectStore, name: str) -> None:
     """Raises UsageError with what is wrong with the declaration of a type."""
     if project.declared is not None and name in project.declared.problems:
         raise project.declared.problems[name]
 
 
-def check_type(project: Project, name: str) -> None:
+def check_type(project: ProjectStore, name: str) -> None:
     """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
     check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:
@@ -52,7 +37,7 @@ def _is_in_records(journal: Journal, name: str) -> bool:
     return journal.index.db.execute(where, (name,)).fetchone() is not None
 
 
-def check_logged_type(project: Project, name: str) -> None:
+def check_logged_type(project: ProjectStore, name: str) -> None:
     """As ``check_type``, of the types that records have: observations are of some that no entity has."""
     from periplus.journal.remaining import fill_if_here
 
@@ -70,7 +55,7 @@ def check_logged_type(project: Project, name: str) -> None:
         raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
 
 
-def declared_problems(project: Project) -> list[Problem]:
+def declared_problems(project: ProjectStore) -> list[Problem]:
     """What is wrong with the declarations, with their schemas, which types are held and not known, and which tables."""
     from periplus.journal.doctor import Problem
     from periplus.journal.settings import unknown_tables

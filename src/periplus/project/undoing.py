@@ -16,13 +16,13 @@ from periplus.memory.types import CONTEXT_REF
 from periplus.memory.undoing import claims_in_the_way
 
 if TYPE_CHECKING:
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _Key = tuple[str, str]
 
 
 def undo_in_project(
-    project: Project, *, seqs: Sequence[int], session: str, lineage: str, key: str, dry_run: bool, progress: Progress | None
+    project: ProjectStore, *, seqs: Sequence[int], session: str, lineage: str, key: str, dry_run: bool, progress: Progress | None
 ) -> Undoing:  # fmt: skip
     """See ``journal.undo``. With ``dry_run`` nothing is written."""
 
@@ -37,17 +37,19 @@ def undo_in_project(
     )  # fmt: skip
 
 
-def _refs_to_nothing(project: Project, would: Mapping[_Key, Content]) -> dict[_Key, str]:
+def _refs_to_nothing(project: ProjectStore, would: Mapping[_Key, Content]) -> dict[_Key, str]:
     """The refs that would stand for a context that is not here whole, or not true, and why."""
+    from periplus.project.contexts import contexts_of
+
     found: dict[_Key, str] = {}
     for key, content in would.items():
         target = content.get("target") if key[0] == CONTEXT_REF and content is not None else None
         if not isinstance(target, str) or not is_digest_text(target):
             continue
         try:
-            project.contexts.library.admit(bytes.fromhex(target))
+            contexts_of(project).library.admit(bytes.fromhex(target))
         except PeriplusError as error:
             found[key] = f"the context {target[:12]} at which it stood cannot be had: {error}"
     if any(key[0] == CONTEXT_REF for key in would):
-        project.contexts.library.source.settle()  # before a record says that a ref stands there
+        contexts_of(project).library.source.settle()  # before a record says that a ref stands there
     return found

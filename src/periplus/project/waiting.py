@@ -21,14 +21,14 @@ from periplus.journal.settings import read_lineage
 
 if TYPE_CHECKING:
     from periplus.journal.doctor import Problem
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 _PREFIX: Final = "refs/periplus/"
 _LINEAGES_MAX: Final = 10_000
 _TIMEOUT_S: Final = 10.0
 
 
-def waiting_problems(project: Project) -> Iterator[Problem]:
+def waiting_problems(project: ProjectStore) -> Iterator[Problem]:
     """Lineages of a store that nobody has joined to this one here; nothing is fetched."""
     from periplus.journal.doctor import Problem
 
@@ -48,7 +48,7 @@ def waiting_problems(project: Project) -> Iterator[Problem]:
                 )  # fmt: skip
 
 
-def astray_problems(project: Project) -> Iterator[Problem]:
+def astray_problems(project: ProjectStore) -> Iterator[Problem]:
     """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here; and a
     store that git would remove.
     """

@@ -20,7 +20,7 @@ from periplus.journal.needle import MASK
 
 if TYPE_CHECKING:
     from periplus.journal import Entity, Receipt, Transaction
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
     from periplus.trail import OperandValue, TrailReader
 
 _COMMITMENTS_MAX: Final = 4_000_000  # computed for one trail: some seconds
@@ -33,7 +33,7 @@ class Withholding:
     ``kept`` are the objects that came, also those that were redacted.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectStore) -> None:
         self._project = project
         self._objects = project.journal.objects
         self.kept: set[bytes] = set()
@@ -108,6 +108,7 @@ class Withholding:
 
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
         """The texts of a trail that the one which is held of its session withholds, and which were in it."""
+        from periplus.project.trail_keys import trail_secret
         from periplus.trail import TrailReader
         from periplus.trail.layout import FORM_WITHHELD
         from periplus.trail.salts import entry_salt
@@ -119,7 +120,7 @@ class Withholding:
             return  # lost or damaged, or no plain trail: doctor tells
         if not old.strings.is_redacted or not source:
             return
-        secret = self._project.trail_secret(source)
+        secret = trail_secret(self._project, source)
         wanted = [at for at, form in enumerate(old.strings.forms) if form == FORM_WITHHELD]
         if any(one.salt not in (None, entry_salt(secret, at)) for at, one in enumerate(old.strings.entries())):
             last = _last_agreed(old, reader)  # another clone made it, with salts of its own

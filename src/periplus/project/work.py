@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from periplus.base.canonical import JSONValue
-from periplus.base.errors import NotAStoreError, UsageError, refuse_text
-from periplus.base.places import name_in, worktree_top
+from periplus.base.errors import refuse_text
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
@@ -24,35 +23,24 @@ if TYPE_CHECKING:
     from periplus.memory.plans import Made, NewStep, Taken
     from periplus.memory.sessions import NewSession, Present
     from periplus.memory.stuck import Idle
-    from periplus.project.project import Project
+    from periplus.project.store import ProjectStore
 
 
 class ProjectWork:
     """Reached as ``project.work``."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectStore) -> None:
         self._project = project
         self._journal = project.journal
 
     @property
     def top(self) -> str:
         """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
-        folder, beside = self._project.folder, self._project.beside
-        try:
-            return worktree_top(folder, beside[0]) if beside else folder
-        except NotAStoreError:  # of a clone that is elsewhere by now: who named a store is served from it
-            return folder
+        return self._project.top
 
     def path(self, path: str, *, cwd: str = "") -> str:
         """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
-        if not path or "\0" in path:
-            raise UsageError(f"the path {path!r} is empty or no path", safe="Nothing was changed.", mend="Name a path.")
-        whole = os.path.normpath(os.path.join(self._from(cwd), path))
-        inside = name_in(self._project.folder, whole)
-        if inside is None:
-            raise UsageError(f"{path!r} lies outside of the project", safe="Nothing was changed.",
-                             mend="Name a path within it.")  # fmt: skip
-        return inside
+        return self._project.path(path, cwd=cwd)
 
     def scope(self, word: str, *, cwd: str = "") -> str:
         """A scope as people type it in the folder ``cwd``, from the project's folder. What is there under that very name is taken
@@ -61,7 +49,7 @@ class ProjectWork:
         from periplus.memory.scopes import escaped, parse_scope
 
         head, colon, symbol = word.rpartition(":")
-        start = self._from(cwd)
+        start = self._project.folder_for(cwd)
         if not word or "\0" in word:
             return word  # refused where scopes are read
         if os.path.lexists(os.path.join(start, word)):
@@ -79,13 +67,6 @@ class ProjectWork:
         """What is written stands on what others wrote, and on what git or a person brought in the files."""
         self._project.look_if_due()
         self._journal.refresh()
-
-    def _from(self, cwd: str) -> str:
-        """Where paths are typed: ``cwd``, or the project's folder for who is not in the project at all."""
-        folder = self._project.folder
-        if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or worktree_top(folder, cwd) != folder:
-            return cwd or folder
-        return folder
 
     # -- claims -------------------------------------------------------------------------------------------------------
 
@@ -326,32 +307,38 @@ class ProjectWork:
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         """Say something anew in place of an entity, which it supersedes. See ``memory.lifecycle``."""
+        from periplus.project.grounds import ground_of
+
         self._up_to_date()
         from periplus.memory.lifecycle import evolve
 
         return evolve(
-            self._journal, self._project.writer, reference, text, fields, ground=self._project.ground(), key=key
+            self._journal, self._project.writer, reference, text, fields, ground=ground_of(self._project), key=key
         )
 
     def merge(
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
         """Say one thing in place of several entities of one type."""
+        from periplus.project.grounds import ground_of
+
         refuse_text(references=references)
         self._up_to_date()
         from periplus.memory.lifecycle import merge
 
         return merge(
-            self._journal, self._project.writer, references, text, fields, ground=self._project.ground(), key=key
+            self._journal, self._project.writer, references, text, fields, ground=ground_of(self._project), key=key
         )
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
         """Say several things in place of one entity."""
+        from periplus.project.grounds import ground_of
+
         refuse_text(texts=texts)
         self._up_to_date()
         from periplus.memory.lifecycle import split
 
-        return split(self._journal, self._project.writer, reference, texts, ground=self._project.ground(), key=key)
+        return split(self._journal, self._project.writer, reference, texts, ground=ground_of(self._project), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
         """Say how an entity is related to another."""
