@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from periplus.agent.contracts import Answer, AssistantMessage, StopReason, ToolResult, Usage
+from periplus.agent.messages import Answer, AssistantMessage, StopReason, ToolResult, Usage
 
 RUN_TOPIC: Final = "run"
 """The topic of what a process notes before its first turn: the model, the mode, the layer that confines commands."""
