@@ -5,17 +5,17 @@ from __future__ import annotations
 __all__ = ["STATE", "AgentSession", "Begun", "begin", "refuse_check_that_cannot_run"]
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
-from periplus.agent.events import Learned, Noticed, RunStarted, Sink
-from periplus.agent.extension import Extension, Opener, Room, Under
+from periplus.agent.events import Learned, Noticed, RunStarted
+from periplus.agent.extension import Begun, Extension, Room
 from periplus.agent.hooks import Composite, Hook
-from periplus.agent.loop import Limits, World
+from periplus.agent.loop import Limits
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
@@ -35,10 +35,9 @@ from periplus.agent.tasks import TaskKeeper
 from periplus.agent.tools.commands import Wish
 from periplus.agent.tools.local import HostParts, open_host
 from periplus.agent.tools.pages import Pages
-from periplus.agent.tools.talking import Asker
 from periplus.agent.tools.unread import Unread
 from periplus.agent.turn_index import StoredTurns, TurnIndex
-from periplus.base.clock import Clock, SystemClock, format_ms
+from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 if TYPE_CHECKING:
@@ -50,37 +49,6 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
-
-
-class Begun(NamedTuple):
-    """What a session begins with. ``name`` is that of the session: an old one is gone on with.
-
-    ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
-    person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
-    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none. ``another`` opens one more
-    client, of the session's model or of one that is named; ``under`` is of a subagent.
-    """
-
-    settings: Settings
-    name: str
-    title: str
-    environment: Mapping[str, str]
-    home: str
-    model: str
-    agent: str = "periplus"
-    approver: Approver | None = None
-    asker: Asker | None = None
-    emit: Sink = lambda _: None
-    sandbox: Sandbox | None = None
-    verifies: bool = False
-    hooks: Sequence[Hook] = ()
-    hidden: Sequence[str] = ()
-    clock: Clock = SystemClock()
-    config: str = ""
-    extensions: Sequence[Opener] = STANDARD
-    world: World = World()
-    another: Callable[[str], LLMClient] | None = None
-    under: Under | None = None
 
 
 class AgentSession:
@@ -107,7 +75,7 @@ class AgentSession:
             )  # fmt: skip
             state = os.path.join(project.journal.layout.root, STATE, self.log.item_id)
             brought: list[Extension] = []
-            self._extend(Room(project, client, begun, self, root, state, brought), brought, opened)
+            self._extend(Room(project, client, begun, self, begin, root, state, brought), brought, opened)
             self.brought: Sequence[Extension] = brought
             self.host = self._open_host(memory, brought, state)
             self.said = (*(line for one in brought for line in one.said), *self._idle_rules())
@@ -327,7 +295,8 @@ class AgentSession:
         begun.emit(told)
 
     def _extend(self, room: Room, brought: list[Extension], opened: ExitStack) -> None:
-        for opener in room.begun.extensions:
+        openers = room.begun.extensions
+        for opener in STANDARD if openers is None else openers:
             extension = opener(room)
             if extension is not None:
                 if extension.close is not None:

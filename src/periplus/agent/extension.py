@@ -6,24 +6,97 @@ room it works in and returns an ``Extension``. What it opens it closes with ``cl
 
 from __future__ import annotations
 
-__all__ = ["Extension", "Opener", "Room", "Under"]
+__all__ = ["Begun", "Extension", "Opener", "Room", "RunningSession", "Under"]
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from periplus.agent.loop import World
+from periplus.base.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from periplus.agent.assembly import AgentSession, Begun
-    from periplus.agent.contracts import LLMClient, ToolSchema
+    from periplus.agent.cancel import CancelToken
+    from periplus.agent.contracts import Approver, LLMClient, ToolSchema
+    from periplus.agent.episodes import Ended, Noted
+    from periplus.agent.events import Sink
     from periplus.agent.hooks import Hook
     from periplus.agent.mcpclient.rows import ServerRow
     from periplus.agent.policies.budget import Budget
     from periplus.agent.policies.permission import Permission
-    from periplus.agent.tape.notes import Fact
+    from periplus.agent.runlog import StoreLog
+    from periplus.agent.sandbox import Sandbox
+    from periplus.agent.settings import Settings
+    from periplus.agent.tape import Tape
+    from periplus.agent.tape.notes import Fact, SliceNote, TopicNote
+    from periplus.agent.tools.host import LocalToolHost
     from periplus.agent.tools.pages import PageSource
     from periplus.agent.tools.table import Tool
+    from periplus.agent.tools.talking import Asker
+    from periplus.agent.tools.unread import Unread
     from periplus.agent.tools.workspace import Guard, SharedWork
     from periplus.project import Project
+
+
+class Begun(NamedTuple):
+    """What a session begins with. ``name`` is that of the session: an old one is gone on with.
+
+    ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
+    person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
+    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none. ``another`` opens one more
+    client, of the session's model or of one that is named; ``under`` is of a subagent. ``extensions`` are the standard ones by default.
+    """
+
+    settings: Settings
+    name: str
+    title: str
+    environment: Mapping[str, str]
+    home: str
+    model: str
+    agent: str = "periplus"
+    approver: Approver | None = None
+    asker: Asker | None = None
+    emit: Sink = lambda _: None
+    sandbox: Sandbox | None = None
+    verifies: bool = False
+    hooks: Sequence[Hook] = ()
+    hidden: Sequence[str] = ()
+    clock: Clock = SystemClock()
+    config: str = ""
+    extensions: Sequence[Opener] | None = None
+    world: World = World()
+    another: Callable[[str], LLMClient] | None = None
+    under: Under | None = None
+
+
+class RunningSession(Protocol):
+    """The part of a session that its extensions use; ``assembly.AgentSession`` implements it."""
+
+    sandbox: Sandbox
+    permission: Permission
+    budget: Budget
+    host: LocalToolHost
+    tape: Tape
+    log: StoreLog
+    brought: Sequence[Extension]
+
+    @property
+    def is_interrupted(self) -> bool: ...
+
+    @property
+    def turns(self) -> int: ...
+
+    @property
+    def unread(self) -> Unread: ...
+
+    def turn(self, request: str, *, token: CancelToken | None = None) -> Ended: ...
+
+    def resume(self, *, token: CancelToken | None = None) -> Ended | None: ...
+
+    def note(self, note: SliceNote | TopicNote) -> None: ...
+
+    def witness(self, *notes: Noted) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +105,7 @@ class Under:
     a copy; the budget, of which its own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for one of it.
     """
 
-    session: AgentSession
+    session: RunningSession
     prompt: str
     tools: Sequence[ToolSchema]
     permission: Permission
@@ -53,7 +126,9 @@ class Room:
     project: Project
     client: LLMClient
     begun: Begun
-    session: AgentSession
+    session: RunningSession
+    begin: Callable[[Project, LLMClient, Begun], AbstractContextManager[RunningSession]]
+    """Begins another session: that of a subagent."""
     root: str
     state: str
     brought: Sequence[Extension] = ()

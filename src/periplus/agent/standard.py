@@ -10,7 +10,7 @@ from periplus.agent.extension import Extension, Opener, Room
 
 
 def _perception(room: Room) -> Extension | None:
-    from periplus.agent.perception import open_perception
+    from periplus.agent.perception.opening import open_perception
 
     return open_perception(room)
 
@@ -47,7 +47,7 @@ def _skills(room: Room) -> Extension | None:
 
 
 def _subagents(room: Room) -> Extension | None:
-    from periplus.agent.subagents import open_subagents
+    from periplus.agent.subagents.spawning import open_subagents
 
     return open_subagents(room)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Kind", "Perceived", "find_root", "kind_of", "open_perception", "perceived"]
+__all__ = ["Kind", "Perceived", "find_root", "kind_of", "perceived"]
 
-from periplus.agent.perception.opening import Perceived, open_perception, perceived
+from periplus.agent.perception.inspection import Perceived, perceived
 from periplus.agent.perception.root import Kind, find_root, kind_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["Perceived", "open_perception", "perceived"]
+__all__ = ["open_perception"]
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from periplus.agent.contracts import Stop
 from periplus.agent.extension import Extension
@@ -14,10 +14,9 @@ from periplus.agent.perception.git import GitView, is_without
 from periplus.agent.perception.instructions import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
 from periplus.agent.perception.mapping import MapPages, overview
 from periplus.agent.perception.ranking import Task
-from periplus.agent.perception.root import Kind, find_root, is_home, kind_of
+from periplus.agent.perception.root import is_home, kind_of
 from periplus.agent.perception.symbols import SymbolPages
-from periplus.agent.tape.instructions import Instructions
-from periplus.agent.tape.notes import Fact, InstructionFile, InstructionsNote, noted
+from periplus.agent.tape.notes import Fact, InstructionsNote, noted
 from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
 
@@ -37,23 +36,6 @@ _PROMPT: Final = """
 # Pages of the project as it is now
 `@periplus/map/index.md` ranks its files for the request, with what they define (`@periplus/map/src.md`: of a folder); `@periplus/symbols/NAME.md` has where a name is defined and used.
 """
-
-
-class Perceived(NamedTuple):
-    """What a session would be told of a folder at its first step. ``root`` is that of the project; nothing was run."""
-
-    root: str
-    kind: Kind
-    instructions: tuple[InstructionFile, ...]
-
-
-def perceived(folder: str, home: str) -> Perceived:
-    """Look, as a session in ``folder`` would."""
-    if is_home(folder, home):
-        return Perceived(folder, Kind(), ())
-    with Confined(folder) as held:
-        files = InstructionReader(held, path_of=str).due(Instructions())
-    return Perceived(find_root(folder, home) or folder, kind_of(folder), files)
 
 
 def open_perception(room: Room) -> Extension:

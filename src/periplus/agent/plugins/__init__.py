@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-__all__ = ["FoundPlugin", "Manifest", "PluginTrust", "find_plugins", "open_plugins", "read_manifest"]
+__all__ = ["FoundPlugin", "Manifest", "PluginTrust", "find_plugins", "read_manifest"]
 
 from periplus.agent.plugins.consent import PluginTrust
 from periplus.agent.plugins.finding import FoundPlugin, find_plugins
 from periplus.agent.plugins.manifest import Manifest, read_manifest
-from periplus.agent.plugins.opening import open_plugins

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FoundSkills", "Skill", "SkillPlace", "SkillProblem", "find_skills", "open_skills", "places_of"]
+__all__ = ["FoundSkills", "Skill", "SkillPlace", "SkillProblem", "find_skills", "places_of"]
 
 from periplus.agent.skills.finding import FoundSkills, SkillPlace, SkillProblem, find_skills, places_of
-from periplus.agent.skills.opening import open_skills
 from periplus.agent.skills.skill import Skill

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["lineage_of", "open_subagents", "parent_of"]
+__all__ = ["lineage_of", "parent_of"]
 
 from periplus.agent.subagents.names import lineage_of, parent_of
-from periplus.agent.subagents.spawning import open_subagents

@@ -27,7 +27,7 @@ from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Access, LLMClient, Outcome, Spawned, ToolResult
 from periplus.agent.episodes import Answered, Ended, Episode
 from periplus.agent.events import AgentEnded, AgentStarted, Event
-from periplus.agent.extension import Extension, Room, Under
+from periplus.agent.extension import Begun, Extension, Room, Under
 from periplus.agent.subagents.claims import ChildClaims
 from periplus.agent.subagents.lending import LentHook, OnlyReading, Person, lent_client
 from periplus.agent.subagents.names import child_name, lineage_of
@@ -38,7 +38,6 @@ from periplus.base.errors import ClaimedError, RefusedError, UsageError
 from periplus.base.secrets import mask_secrets
 
 if TYPE_CHECKING:
-    from periplus.agent.assembly import Begun
     from periplus.project import Project
 
 STEPS: Final = 60
@@ -209,9 +208,7 @@ class _Crew:
         self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken
     ) -> Sequence[Episode]:
         """Run it, or go on with it, and give what it wrote; its trail is sealed then."""
-        from periplus.agent.assembly import begin
-
-        with begin(project, client, self._begun(task, claims, watch)) as session:
+        with self._room.begin(project, client, self._begun(task, claims, watch)) as session:
             if session.is_interrupted:
                 session.resume(token=token)
             elif not session.turns:

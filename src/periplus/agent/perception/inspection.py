@@ -1,0 +1,30 @@
+"""Inspection of a folder without a session: its project root, its kind, its instruction files."""
+
+from __future__ import annotations
+
+__all__ = ["Perceived", "perceived"]
+
+from typing import NamedTuple
+
+from periplus.agent.perception.instructions import InstructionReader
+from periplus.agent.perception.root import Kind, find_root, is_home, kind_of
+from periplus.agent.tape.instructions import Instructions
+from periplus.agent.tape.notes import InstructionFile
+from periplus.base.confined import Confined
+
+
+class Perceived(NamedTuple):
+    """What a session would be told of a folder at its first step. ``root`` is that of the project; nothing was run."""
+
+    root: str
+    kind: Kind
+    instructions: tuple[InstructionFile, ...]
+
+
+def perceived(folder: str, home: str) -> Perceived:
+    """Look, as a session in ``folder`` would."""
+    if is_home(folder, home):
+        return Perceived(folder, Kind(), ())
+    with Confined(folder) as held:
+        files = InstructionReader(held, path_of=str).due(Instructions())
+    return Perceived(find_root(folder, home) or folder, kind_of(folder), files)
