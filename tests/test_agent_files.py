@@ -399,8 +399,8 @@ def test_wrong_calls_are_answered_and_nothing_is_done(tmp_path, name, args, said
 
 def test_accesses_name_what_a_call_touches(tmp_path):
     host = make_host(tmp_path)
-    reading = host.accesses("read", {"path": "./a/b/"})
-    assert [(one.resource, one.mode) for one in reading] == [("file:a/b", "read")]
+    accesses = host.accesses("read", {"path": "./a/b/"})
+    assert [(one.resource, one.mode) for one in accesses] == [("file:a/b", "read")]
     writing = host.accesses("edit", {"edits": [{"path": "a", "move_to": "b"}, {"path": "c", "delete": True}]})
     assert [(one.resource, one.mode) for one in writing] == [
         ("file:a", "write"),
