@@ -13,7 +13,7 @@ from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
 from periplus.agent.events import Learned, Noticed, RunStarted
-from periplus.agent.extension import Begun, Extension, Room
+from periplus.agent.extension import Begun, Extension, ExtensionContext
 from periplus.agent.hooks import Composite, Hook
 from periplus.agent.loop import Limits
 from periplus.agent.policies.budget import Budget
@@ -75,7 +75,7 @@ class AgentSession:
             )  # fmt: skip
             state = os.path.join(project.journal.layout.root, STATE, self.log.item_id)
             brought: list[Extension] = []
-            self._extend(Room(project, client, begun, self, begin, root, state, brought), brought, opened)
+            self._extend(ExtensionContext(project, client, begun, self, begin, root, state, brought), brought, opened)
             self.brought: Sequence[Extension] = brought
             self.host = self._open_host(memory, brought, state)
             self.said = (*(line for one in brought for line in one.said), *self._idle_rules())
@@ -294,7 +294,7 @@ class AgentSession:
         self._session.note(Noted(turn=turn, topic=RUN_TOPIC, data=data))
         begun.emit(told)
 
-    def _extend(self, room: Room, brought: list[Extension], opened: ExitStack) -> None:
+    def _extend(self, room: ExtensionContext, brought: list[Extension], opened: ExitStack) -> None:
         openers = room.begun.extensions
         for opener in STANDARD if openers is None else openers:
             extension = opener(room)

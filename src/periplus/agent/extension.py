@@ -6,7 +6,7 @@ room it works in and returns an ``Extension``. What it opens it closes with ``cl
 
 from __future__ import annotations
 
-__all__ = ["Begun", "Extension", "Opener", "Room", "RunningSession", "Under"]
+__all__ = ["Begun", "Extension", "ExtensionContext", "Opener", "ParentSession", "RunningSession"]
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -67,7 +67,7 @@ class Begun(NamedTuple):
     extensions: Sequence[Opener] | None = None
     world: World = World()
     another: Callable[[str], LLMClient] | None = None
-    under: Under | None = None
+    under: ParentSession | None = None
 
 
 class RunningSession(Protocol):
@@ -100,7 +100,7 @@ class RunningSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Under:
+class ParentSession:
     """What a subagent has of the session that it works for: the front of its requests, to the byte; policy, which is the same and not
     a copy; the budget, of which its own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for one of it.
     """
@@ -116,7 +116,7 @@ class Under:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ExtensionContext:
     """Where an extension works. ``session`` is whole only once it has been opened: use its host and tape in calls, not while opening.
 
     For a subagent ``begun.under`` is what it works under; it opens every extension anew, in a thread and over a store of its own.
@@ -155,4 +155,4 @@ class Extension:
     said: Sequence[str] = ()
 
 
-Opener: TypeAlias = Callable[[Room], Extension | None]
+Opener: TypeAlias = Callable[[ExtensionContext], Extension | None]

@@ -19,7 +19,7 @@ from periplus.agent.contracts import StopReason
 from periplus.agent.episode_codec import Mask, encode_episode, masked_episode
 from periplus.agent.episodes import Ended, Episode, Noted, Requested
 from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
-from periplus.agent.trailing import Trailing
+from periplus.agent.trailing import EpisodeSteps
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
 from periplus.base.files import read_plain
 from periplus.base.locks import Lock, holder_of
@@ -110,7 +110,7 @@ class StoreLog:
         self._recording: Recording | None = None
         self.trail_id = ""  # of the last run that ended
         self._stored = StoredEpisodes(project, name)
-        self._trailing = Trailing(model, self._content, self._stored.read_turn)
+        self._trailing = EpisodeSteps(model, self._content, self._stored.read_turn)
         self.item_id = self._stored.item_id
         self._refuse_second()
         self._lock: Lock | None = self._taken()

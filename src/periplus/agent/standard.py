@@ -6,16 +6,16 @@ __all__ = ["STANDARD"]
 
 from typing import Final
 
-from periplus.agent.extension import Extension, Opener, Room
+from periplus.agent.extension import Extension, ExtensionContext, Opener
 
 
-def _perception(room: Room) -> Extension | None:
+def _perception(room: ExtensionContext) -> Extension | None:
     from periplus.agent.perception.opening import open_perception
 
     return open_perception(room)
 
 
-def _web_search(room: Room) -> Extension | None:
+def _web_search(room: ExtensionContext) -> Extension | None:
     service = room.begun.settings.search
     if service is None:
         return None
@@ -27,7 +27,7 @@ def _web_search(room: Room) -> Extension | None:
     return Extension(tools=[web_search_tool(provider)], cancel=provider.cancel)
 
 
-def _plugins(room: Room) -> Extension | None:
+def _plugins(room: ExtensionContext) -> Extension | None:
     import os
 
     begun = room.begun
@@ -40,19 +40,19 @@ def _plugins(room: Room) -> Extension | None:
     return open_plugins(room)
 
 
-def _skills(room: Room) -> Extension | None:
+def _skills(room: ExtensionContext) -> Extension | None:
     from periplus.agent.skills.opening import open_skills
 
     return open_skills(room)
 
 
-def _subagents(room: Room) -> Extension | None:
+def _subagents(room: ExtensionContext) -> Extension | None:
     from periplus.agent.subagents.spawning import open_subagents
 
     return open_subagents(room)
 
 
-def _servers(room: Room) -> Extension | None:
+def _servers(room: ExtensionContext) -> Extension | None:
     from periplus.agent.mcpclient.opening import open_servers
 
     return open_servers(room)

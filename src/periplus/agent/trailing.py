@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Trailing"]
+__all__ = ["EpisodeSteps"]
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
@@ -44,7 +44,7 @@ _OPTIONAL: Final = frozenset({("SEARCH_CODE", "path"), ("COMMAND_RUN", "cwd")})
 _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
 
-class Trailing:
+class EpisodeSteps:
     """Give it every episode that is written, in order. ``content`` gives what a file holds, by path and digest, if it still does;
     ``turn`` the episodes of a turn that stand written: another process may have written the answer whose calls are carried out now.
     """

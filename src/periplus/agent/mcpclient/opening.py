@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.agent.contracts import Access, Outcome, ToolResult
-from periplus.agent.extension import Extension, Room
+from periplus.agent.extension import Extension, ExtensionContext
 from periplus.agent.mcpclient.config import Configured, configured, project_servers
 from periplus.agent.mcpclient.rows import Problem, ServerRow
 from periplus.agent.mcpclient.screening import clean
@@ -64,7 +64,7 @@ def gather(
     return configured(settings.servers, project, plugins, own_lookup=own, lent=lent)
 
 
-def open_servers(room: Room) -> Extension | None:
+def open_servers(room: ExtensionContext) -> Extension | None:
     begun = room.begun
     handed = [row for one in room.brought for row in one.servers]
     found = gather(begun.settings, room.root, begun.environment, begun.config, handed)

@@ -21,7 +21,7 @@ from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
 
 if TYPE_CHECKING:
-    from periplus.agent.extension import Room
+    from periplus.agent.extension import ExtensionContext
     from periplus.agent.tape.state import TapeState
     from periplus.agent.tools.pages import PageSource
 
@@ -38,7 +38,7 @@ _PROMPT: Final = """
 """
 
 
-def open_perception(room: Room) -> Extension:
+def open_perception(room: ExtensionContext) -> Extension:
     """All of it; in the home folder, which is no project, how git stands and nothing else."""
     if is_home(room.root, room.begun.home):
         git = GitView(room.root)
@@ -53,7 +53,7 @@ def open_perception(room: Room) -> Extension:
 
 
 class _Perception:
-    def __init__(self, room: Room, folder: Confined) -> None:
+    def __init__(self, room: ExtensionContext, folder: Confined) -> None:
         self._room, self._git = room, GitView(room.root)
         budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
         reader = InstructionReader(
@@ -113,7 +113,7 @@ class _Perception:
 class _Telling(Hook):
     """Before the model is asked: is there something that the project says, and that it was not told?"""
 
-    def __init__(self, room: Room, reader: InstructionReader) -> None:
+    def __init__(self, room: ExtensionContext, reader: InstructionReader) -> None:
         self._room, self._reader = room, reader
 
     @property

@@ -23,7 +23,7 @@ from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
 
 if TYPE_CHECKING:
-    from periplus.agent.extension import Room
+    from periplus.agent.extension import ExtensionContext
     from periplus.agent.hooks import Hook
     from periplus.agent.mcpclient.rows import ServerRow
     from periplus.agent.plugins.manifest import HookRow, Manifest, ToolRow
@@ -41,7 +41,7 @@ class PluginExtension(Extension):
     plugins: Sequence[FoundPlugin] = ()
 
 
-def open_plugins(room: Room) -> Extension | None:
+def open_plugins(room: ExtensionContext) -> Extension | None:
     """An opener of the agent's, before those that take skills and servers from it; None where there is no plugin."""
     found = _found(room)
     if not found:
@@ -73,7 +73,7 @@ def open_plugins(room: Room) -> Extension | None:
     )  # fmt: skip
 
 
-def _found(room: Room) -> list[FoundPlugin]:
+def _found(room: ExtensionContext) -> list[FoundPlugin]:
     """A subagent has the plugins of its session, as they were when that began: else whoever changes a plugin's file would be rid of its
     rules.
     """
@@ -141,7 +141,7 @@ def _servers(manifest: Manifest, copy: str, names: Collection[str]) -> list[Serv
 class _Opened:
     """A plugin that is on, in its copy."""
 
-    def __init__(self, room: Room, found: FoundPlugin, programs: Programs, files: Files) -> None:
+    def __init__(self, room: ExtensionContext, found: FoundPlugin, programs: Programs, files: Files) -> None:
         assert found.manifest is not None
         assert found.held is not None
         self.found = found

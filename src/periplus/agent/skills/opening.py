@@ -23,7 +23,7 @@ from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from periplus.agent.extension import Room
+    from periplus.agent.extension import ExtensionContext
     from periplus.agent.skills.skill import Skill
 
 LISTED_CHARACTERS_MAX: Final = 2_000
@@ -37,7 +37,7 @@ Ways of working that are written down. When one is for what you are about to do,
 """
 
 
-def open_skills(room: Room) -> Extension | None:
+def open_skills(room: ExtensionContext) -> Extension | None:
     """An opener of the agent's; None where there is no skill to offer or to tell of."""
     places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
     places += [

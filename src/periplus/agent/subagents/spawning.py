@@ -27,7 +27,7 @@ from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Access, LLMClient, Outcome, Spawned, ToolResult
 from periplus.agent.episodes import Answered, Ended, Episode
 from periplus.agent.events import AgentEnded, AgentStarted, Event
-from periplus.agent.extension import Begun, Extension, Room, Under
+from periplus.agent.extension import Begun, Extension, ExtensionContext, ParentSession
 from periplus.agent.subagents.claims import ChildClaims
 from periplus.agent.subagents.lending import LentHook, OnlyReading, Person, lent_client
 from periplus.agent.subagents.names import child_name, lineage_of
@@ -99,7 +99,7 @@ class _Task(NamedTuple):
         return _TOLD.format(mode=_MODES[self.mode].format(where=where), task=self.text)
 
 
-def open_subagents(room: Room) -> Extension | None:
+def open_subagents(room: ExtensionContext) -> Extension | None:
     """The opener; nothing where the user's settings want no subagents."""
     settings = room.begun.settings
     if not settings.number("subagent_depth"):
@@ -112,7 +112,7 @@ def open_subagents(room: Room) -> Extension | None:
 class _Crew:
     """The subagents of one session."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: ExtensionContext) -> None:
         self._room = room
         under = room.begun.under
         self._depth = under.depth if under is not None else 0
@@ -228,7 +228,7 @@ class _Crew:
             model=settings.text("subagent_model") or begun.model, approver=person if begun.approver is not None else None,
             asker=person.ask if begun.asker is not None else None, emit=self._heard(task.session, watch), verifies=False,
             hooks=[*([OnlyReading()] if task.reads else []), *hooks],
-            under=Under(
+            under=ParentSession(
                 session=session, prompt=session.tape.state.system, tools=session.tape.tools(), permission=session.permission,
                 budget=session.budget, work=session.host.work.shared(), guard=claims.guard, depth=self._depth + 1,
             ),
