@@ -336,7 +336,7 @@ def test_an_imported_session_teaches(tmp_path):
 
 
 def test_the_real_transcripts_give_few_and_good_ones():
-    """What the rules find in all transcripts beside the repository; each was read, see decision 0055."""
+    """What the rules find in all transcripts beside the repository; each was read, see docs/decisions/0049-reflection.md."""
     if not SHARED.is_dir():
         pytest.skip(f"real transcripts are not beside the repository: no folder {SHARED}")
     objects = Objects()

@@ -82,7 +82,7 @@ def _check_typed(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "--command names no program", safe="Nothing was changed.", mend="Give its name, or its whole path."
         )
-    if program is not None and "periplus" not in os.path.basename(program):  # by that a server is known as ours (0078)
+    if program is not None and "periplus" not in os.path.basename(program):  # by that a server is known as ours
         raise UsageError(
             f"--command {program[:100]!r} could not be told to be ours again, and not be disconnected",
             safe="Nothing was changed.", mend="Name a file, or a link to one, with periplus in its name.",

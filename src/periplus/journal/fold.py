@@ -7,7 +7,7 @@ whoever knows the whole graph to take in.
 
 Of an entity that grows in a line are kept its head's version and rev and where the head's line lies, packed into one
 ``bytes``: a history comes to its entities in no order, and each object more that a change has to look up, free and make
-anew somewhere in memory costs as much as hashing its line does (decision 0091). What a head says is read
+anew somewhere in memory costs as much as hashing its line does (docs/decisions/0022-index-building.md). What a head says is read
 again when all heads are known, for only the heads' contents are wanted and most records are superseded. A payload
 is known to be JSON when its line was decoded; whether everybody can read it (UTF-8, depth, no endless number) is asked of
 heads only: what is superseded shows nowhere, and whoever reads it as a single record checks it then.

@@ -3,7 +3,7 @@
 A look at the journal costs a transaction; to know that there is nothing to look at costs a stat or two for each lineage. So
 ``follow`` takes the *signature* of the journal's files (which lineages, the newest segment of each with its size and inode, the
 durable mark) and looks only when it changed. It does so every 50 ms while records come, and ever less often, down to twice
-a second, while none do. See docs/decisions/0020.
+a second, while none do. See docs/decisions/0011-long-lived-handles.md.
 
 What is there but not yet known to be durable changes no signature when it becomes so: while something like that is waiting,
 every turn looks.

@@ -1,7 +1,7 @@
 """The objects that go along with records of a lineage: which, from where, and which stay away for they were redacted.
 
 They come before the records that name them, and thousands of them without the writers' lock. So whoever redacts meanwhile is looked for
-twice: when all of them are there, and once more under the lock under which the records come (docs/decisions/0133).
+twice: when all of them are there, and once more under the lock under which the records come (docs/decisions/0026-removal-of-objects.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Two people who both run ``periplus init`` before either has the other's ``config.toml`` have two stores, and git meets two ids when it
 merges. Ids of records, versions and lineages do not depend on the store's, so nothing has to be written anew: the settings name one
-id and, as ``joined``, the others; what names any of them is the project's own. The settings go to everybody by git. See decision 0095.
+id and, as ``joined``, the others; what names any of them is the project's own. The settings go to everybody by git. See docs/decisions/0014-joined-stores.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The keywords that are known are those below (of draft 2020-12) and no others. ``$ref`` leads within the schema only and is written out;
 nothing is ever fetched, and what leads in a circle is refused by the bound on depth. What is left is walked once for a value, whose parts
 are counted, so that its cost is the one times the other; an expression is searched for in a process of its own with a limit of time
-(decision 0027).
+(docs/decisions/0003-regular-expressions.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ anything: files are read with ``tokenizers`` and ``safetensors``, which the extr
 Only memories have vectors; sessions and commits are long, and say a thing in many words. The vectors lie in the index, are made when
 they are first asked for, go with the document that they are of, and are all made anew for another model. Words decide: what
 they find is ranked as without a model, and what they do not find joins it with a small share of what the best of them has
-(``docs/decisions/0083``).
+(``docs/decisions/0048-search-and-ranking.md``).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A trail's secret comes of the digest of its whole source, and every commitment i
 by a line has a new trail, whatever was known of the old one, and a file is read from its beginning each time. What keeps
 this cheap is that it is done seldom: a file is looked at by its signature only (and those beside it that belong to the same
 session), it is left alone until it has been still for a moment, and then until ten times as long has passed as its last
-import took. Of how far it was read nothing is kept between runs, so nothing can be wrong about it. See docs/decisions/0033.
+import took. Of how far it was read nothing is kept between runs, so nothing can be wrong about it. See docs/decisions/0043-transcript-import.md.
 """
 
 from __future__ import annotations

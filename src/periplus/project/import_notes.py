@@ -14,7 +14,7 @@ was made of is what it was. That is
   that must go on to happen;
 * the last redaction of this store.
 
-So who follows a note says and does what an import would: nothing is written by either. See docs/decisions/0160.
+So who follows a note says and does what an import would: nothing is written by either. See docs/decisions/0043-transcript-import.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Regular expressions of people, in a process of their own that is ended when it takes too long.
 
 An expression may take for ever on a text that suits it, and nothing in a process can stop its own search for sure; see
-docs/decisions/0027.
+docs/decisions/0003-regular-expressions.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finding a pattern in texts with Python alone: in a process of its own, which is ended when it takes too long.
 
-The same answer comes from ripgrep where it is there, in time that is linear in the text; see docs/decisions/0063.
+The same answer comes from ripgrep where it is there, in time that is linear in the text; see docs/decisions/0003-regular-expressions.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ much. Its environment is PATH, an empty home, a folder for temporary files, and 
 by trying, and where they cannot, a command is refused unless the network is allowed.
 
 It is no prison: a command runs as the person who allowed it and may touch what that person may. See
-docs/decisions/0029.
+docs/decisions/0041-replay.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ r"""What a replay did, step by step, in a file that only grows: pausing, a crash
 
 An intent is on the disk before its step begins, an outcome of such a step before the next begins. A last line that is
 not whole is what a crash leaves: it is taken away when the log is opened. Any other line that is not as it was written
-is damage. See docs/decisions/0028.
+is damage. See docs/decisions/0041-replay.md.
 """
 
 from __future__ import annotations

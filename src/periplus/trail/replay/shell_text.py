@@ -7,7 +7,7 @@ A ``cd`` that plainly leads elsewhere is refused.
 a GIT_COMMIT of its own not by the shell as well.
 
 Words are told as ``trail.shell_words`` tells them, nothing is expanded, and what cannot be told stays as it is: this makes no prison
-of a shell (docs/decisions/0029), it keeps honest commands where they belong.
+of a shell (docs/decisions/0041-replay.md), it keeps honest commands where they belong.
 """
 
 from __future__ import annotations
