@@ -24,7 +24,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from periplus.base.tuples import NamedTuple
 
-TOOL_VERSION: Final = "0.1.0"
+TOOL_VERSION: Final = "0.2.0"
 
 DigestAlgorithm: TypeAlias = Literal["sha256", "git-sha1", "git-sha256"]
 Outcome: TypeAlias = Literal["ok", "failed", "denied", "cancelled", "unknown"]
