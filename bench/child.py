@@ -87,9 +87,9 @@ def _orjson_files(folder: str) -> Callable[[], object]:
 
 
 def _fold(folder: str) -> Callable[[], object]:
-    from periplus.journal.fold import Fold, without_collector
-    from periplus.journal.lineage import START, LineageReader
-    from periplus.journal.segment import decode_header
+    from periplus.journal.records.segment import decode_header
+    from periplus.journal.state.fold import Fold, without_collector
+    from periplus.journal.storage.lineage import START, LineageReader
 
     def nothing(_: str) -> bytes:
         raise AssertionError("the history of the benchmark has no payloads in objects")

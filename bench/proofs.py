@@ -14,11 +14,11 @@ from bench.measure import Bench, Row, figure, in_turn, pooled, row, timed
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.journal import Journal, create_store
-from periplus.journal.lineage import Position, write_durable
-from periplus.journal.proof import Prover, verify_proof
-from periplus.journal.record import Record, encode_line
-from periplus.journal.segment import Header, encode_header, segment_name
-from periplus.journal.settings import SEGMENT_BYTES
+from periplus.journal.proofs.proof_file import Prover, verify_proof
+from periplus.journal.records.record import Record, encode_line
+from periplus.journal.records.segment import Header, encode_header, segment_name
+from periplus.journal.storage.lineage import Position, write_durable
+from periplus.journal.storage.settings import SEGMENT_BYTES
 from periplus.merkle import Tree
 
 

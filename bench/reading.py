@@ -20,7 +20,7 @@ from bench.rebuild import write_history
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.journal import EntityType, Journal, Transaction, Writer, create_store
-from periplus.journal.layout import Layout
+from periplus.journal.storage.layout import Layout
 
 BEHIND: Final = 200
 WHATS: Final = ("get", "refresh + get", "refresh + get again")

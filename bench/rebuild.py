@@ -25,10 +25,10 @@ from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock, format_ms
 from periplus.base.files import Files
 from periplus.journal import EntityType, Journal, Transaction, Writer, create_store
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.layout import Layout
-from periplus.journal.record import Record, encode_line, version_id
-from periplus.journal.segment import Header, encode_header, segment_name
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.records.record import Record, encode_line, version_id
+from periplus.journal.records.segment import Header, encode_header, segment_name
+from periplus.journal.storage.layout import Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
 TAIL: Final = 100

@@ -15,9 +15,9 @@ from cli_support import claude_session, git
 from periplus.base.clock import SystemClock
 from periplus.base.errors import OutcomeUnknownError, PeriplusError
 from periplus.journal import Journal, Writer
-from periplus.journal.cursors import Reader
-from periplus.journal.proof import prove_record, verify_proof
-from periplus.journal.tiles import LineageTree
+from periplus.journal.history.cursors import Reader
+from periplus.journal.proofs.proof_file import prove_record, verify_proof
+from periplus.journal.proofs.tiles import LineageTree
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.project.migrate import migrate

@@ -6,9 +6,9 @@ import msgspec
 import orjson
 from hypothesis import strategies as st
 
-from periplus.journal.record import Record, encode_line
-from periplus.journal.segment import Entry
-from periplus.journal.state import Change, change_of
+from periplus.journal.records.record import Record, encode_line
+from periplus.journal.records.segment import Entry
+from periplus.journal.state.entity import Change, change_of
 from support import item
 
 LINEAGES = [f"lin_{number:016d}" for number in range(3)]

@@ -7,9 +7,9 @@ import json
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from periplus.base.ids import new_id
-from periplus.journal.record import seal_line
-from periplus.journal.segment import Header, encode_header, segment_name
-from periplus.journal.tree_head import SignedHead, TreeHead, encode_head, head_message
+from periplus.journal.records.record import seal_line
+from periplus.journal.records.segment import Header, encode_header, segment_name
+from periplus.journal.storage.tree_head import SignedHead, TreeHead, encode_head, head_message
 from periplus.merkle import Frontier
 
 FIELDS = {"v": 2, "seq": 0, "ts": "2026-01-01T00:00:00.000Z", "writer": "mallory", "writer_id": "who_1", "pid": 1,

@@ -12,10 +12,10 @@ from pathlib import Path
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.journal import Journal, Writer
+from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.exchange import sync
-from periplus.journal.redaction import redact
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
 from periplus.memory.types import memory_types
 from support import Stop, StoppingFiles, item, make_store
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from periplus.journal.entity_file import stamp_of
+from periplus.journal.projections.entity_file import stamp_of
 
 STEP_NS = 1_000_000
 

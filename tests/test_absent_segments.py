@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from cli_support import Shell, fill, segmented
-from periplus.journal.away import absent
+from periplus.journal.checkpoints.offline_archive import absent
 from periplus.project import Project
 from test_archive_away import ADA
 

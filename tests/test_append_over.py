@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, PeriplusError
 from periplus.base.files import FolderWatch
-from periplus.journal import record as record_module
-from periplus.journal import writing
-from periplus.journal.overlay import names_in
+from periplus.journal.index.overlay import names_in
+from periplus.journal.records import record as record_module
+from periplus.journal.storage import segment_writer
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
 FIRST = 3  # records that are there when a test begins
@@ -137,7 +137,7 @@ def test_a_record_that_makes_no_version_is_met_when_it_is_read(two, monkeypatch)
         return record_module.encode_line(msgspec.structs.replace(record, payload=msgspec.UNSET))
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "encode_line", without_payload)
+        patch.setattr(segment_writer, "encode_line", without_payload)
         other.mutate(put(7), WRITER, project=False)
     mine.mutate(put(8), WRITER, project=False)
     assert mine._added

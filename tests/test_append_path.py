@@ -22,7 +22,7 @@ from faulty_files import Fault, FaultyFiles
 from periplus.base.canonical import DEPTH_MAX, INTEGER_MAX, check
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, PeriplusError, UsageError
 from periplus.base.files import Files, FolderWatch
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
 from support import WRITER, item, make_store, open_journal, segment_path, settle
 
 

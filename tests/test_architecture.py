@@ -77,7 +77,7 @@ def test_status_loads_no_more_than_the_store_needs(tmp_path):
     make_store(tmp_path)
     modules = loaded_by("status", "--store", str(tmp_path))
     unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server", "periplus.memory.documents",
-                "periplus.journal.doctor", "periplus.journal.proof"}  # fmt: skip
+                "periplus.journal.care.doctor", "periplus.journal.proofs.proof_file"}  # fmt: skip
     assert unwanted & modules == set()
     assert "sqlite3" in modules
 
@@ -88,22 +88,22 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     make_store(tmp_path)
     loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
     modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
-    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.loading",
-                "periplus.journal.checkpoint", "periplus.journal.checkpointing", "periplus.journal.doctor",
+    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.checkpoints.index_filling",
+                "periplus.journal.checkpoints.format", "periplus.journal.checkpoints.creation", "periplus.journal.care.doctor",
                 "periplus.memory.declared"}  # fmt: skip
     assert unwanted & modules == set()
     assert "periplus.memory.documents" in modules
 
 
 _UNUSED_BY_ALL = {"cryptography", "asyncio", "inspect", "orjson", "tomllib", "typing_extensions", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
-                  "periplus.journal.doctor", "periplus.journal.proof", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
+                  "periplus.journal.care.doctor", "periplus.journal.proofs.proof_file", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
 
 
-_PROJECTS = {"periplus.journal.creation", "periplus.journal.edits", "periplus.journal.entity_file", "periplus.journal.gitstate", "periplus.journal.projection",
-             "periplus.journal.takein"}  # fmt: skip
-_WRITES = _PROJECTS | {"periplus.journal.checkpoint", "periplus.journal.checkpoint_files", "periplus.journal.checkpointing", "periplus.journal.flush",
-                       "periplus.journal.graph", "periplus.journal.keys", "periplus.journal.merge", "periplus.journal.redaction", "periplus.journal.stated",
-                       "periplus.journal.writing"}  # fmt: skip
+_PROJECTS = {"periplus.journal.storage.store_creation", "periplus.journal.projections.file_verdict", "periplus.journal.projections.entity_file", "periplus.journal.projections.git_state", "periplus.journal.projections.projector",
+             "periplus.journal.projections.external_edits"}  # fmt: skip
+_WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.checkpoints.checkpoint_files", "periplus.journal.checkpoints.creation", "periplus.journal.storage.group_commit",
+                       "periplus.journal.state.version_graph", "periplus.journal.storage.keys", "periplus.journal.state.merge", "periplus.journal.care.redaction", "periplus.journal.storage.truncation_check",
+                       "periplus.journal.storage.segment_writer"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoint", "periplus.journal.checkpoi
         (("recall", "something"), (_WRITES - _PROJECTS) | {"msgspec.inspect"}),
         (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
                                  "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),
-        (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.loading"}),
-        (("recall", "something"), {"json", "dataclasses", "periplus.journal.loading"}),
+        (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
+        (("recall", "something"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
         (("recall", "something"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember", "periplus.memory.claims",
                                    "periplus.memory.scopes", "periplus.base.secrets"}),
         (("changed", "--since", "0"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember"}),

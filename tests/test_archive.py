@@ -11,11 +11,11 @@ import pytest
 
 from periplus.base.errors import PeriplusError
 from periplus.base.locks import Lock
-from periplus.journal.archive import move_to_archive
-from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
-from periplus.journal.checkpointing import WEIGHT_MIN, WORK_BYTES_MAX, make_checkpoint, work_due
-from periplus.journal.doctor import examine
-from periplus.journal.lineage import START
+from periplus.journal.care.doctor import examine
+from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpoints.creation import WEIGHT_MIN, WORK_BYTES_MAX, make_checkpoint, work_due
+from periplus.journal.checkpoints.segment_archive import move_to_archive
+from periplus.journal.storage.lineage import START
 from periplus.project import Project
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from periplus.journal.at_rest import examined_at_rest
-from periplus.journal.doctor import Examination, examine
-from periplus.journal.problem import Problem
-from periplus.journal.redaction import redact
+from periplus.journal.care.doctor import Examination, examine
+from periplus.journal.care.problem import Problem
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.stable_examination import examine_stable
 from support import WRITER, item, make_store, open_journal
 
 SECRET = "hunter2-is-the-secret"
@@ -43,7 +43,7 @@ def test_a_redaction_while_the_doctor_looks_is_no_damage(tmp_path, at):
             take_out(root, secret=SECRET)
 
     with open_journal(root) as journal:
-        found = examined_at_rest(journal, lambda: examine(journal, progress=meanwhile))
+        found = examine_stable(journal, lambda: examine(journal, progress=meanwhile))
     assert looks > at
     assert found.problems == []
     assert all(SECRET.encode() not in journal.objects.get(one) for one in journal.objects.digests())
@@ -56,7 +56,7 @@ def test_the_doctor_who_looks_while_somebody_redacts_finds_no_damaged_index(tmp_
 
     def look(_done, _total):
         with open_journal(root) as other:
-            told.extend(examined_at_rest(other, lambda: examine(other)).problems)
+            told.extend(examine_stable(other, lambda: examine(other)).problems)
 
     with open_journal(root) as journal:
         redact(journal, WRITER, secret=SECRET, reason="a secret", progress=look)
@@ -75,7 +75,7 @@ def test_where_it_never_rests_that_is_told(tmp_path):
         return Examination([problem], {})
 
     with open_journal(root) as journal:
-        found = examined_at_rest(journal, look)
+        found = examine_stable(journal, look)
         assert next(secrets, None) is None
         assert [one.severity for one in found.problems] == ["error", "note"]
         assert "each time" in found.problems[1].what
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_told_once_where_others_only_write(tmp_path):
         return Examination([problem], {})
 
     with open_journal(root) as journal:
-        assert examined_at_rest(journal, look).problems == [problem]
+        assert examine_stable(journal, look).problems == [problem]
     assert looks == [1]
 
 

@@ -15,12 +15,12 @@ import pytest
 
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.redaction import redact
-from periplus.journal.repair import repair
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 SECRET = "correct horse battery staple"

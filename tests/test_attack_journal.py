@@ -26,9 +26,9 @@ from periplus.base.errors import (
 )
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal.doctor import examine
-from periplus.journal.record import PayloadRef, Record, encode_line
-from periplus.journal.segment import Header, encode_header, scan, segment_name
+from periplus.journal.care.doctor import examine
+from periplus.journal.records.record import PayloadRef, Record, encode_line
+from periplus.journal.records.segment import Header, encode_header, scan, segment_name
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 from test_journal_damage import acknowledged, put, three
 

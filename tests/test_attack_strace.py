@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from periplus.base.files import Files
-from periplus.journal.doctor import examine
-from periplus.journal.takein import take_in
+from periplus.journal.care.doctor import examine
+from periplus.journal.projections.external_edits import take_in
 from support import WRITER, item, make_store, open_journal
 from test_fault_matrix import OPERATIONS, check_sound, check_survival, fresh, known
 from test_journal_damage import acknowledged, check_recovery, put

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import PeriplusError
-from periplus.journal.doctor import examine
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.repair import repair
 from support import WRITER, item, make_store, open_journal
 from test_journal_damage import put
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.record import LINE_BYTES_MAX
-from periplus.journal.redaction import redact
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.records.record import LINE_BYTES_MAX
 from periplus.merkle import Frontier
 from periplus.project import Project
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from graph_support import LINEAGES, PAYLOADS, change, histories, stated_histories
 from periplus.base.errors import FormatError
-from periplus.journal.ancestors import heads_to_keep, kept_of
-from periplus.journal.checkpoint import CheckpointHeader, KeyLine, decode_checkpoint, encode_checkpoint
-from periplus.journal.index import Index
-from periplus.journal.index_file import NullIndexer
-from periplus.journal.index_record import HistoryNeededError, View
-from periplus.journal.merge import Node, ancestry
-from periplus.journal.overlay import Overlay
-from periplus.journal.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, seal_line
-from periplus.journal.state import Ancestor, MergeRules
+from periplus.journal.checkpoints.ancestors import heads_to_keep, kept_of
+from periplus.journal.checkpoints.format import CheckpointHeader, KeyLine, decode_checkpoint, encode_checkpoint
+from periplus.journal.index.index_file import NullIndexer
+from periplus.journal.index.overlay import Overlay
+from periplus.journal.index.tables import Index
+from periplus.journal.records.record import LINE_BYTES_MAX, SUM_TRAILER_BYTES, seal_line
+from periplus.journal.state.entity import Ancestor, MergeRules
+from periplus.journal.state.index_values import HistoryNeededError, View
+from periplus.journal.state.merge import Node, ancestry
 from support import item
 
 HEADER = CheckpointHeader(2, 1, "str_0", LINEAGES[0], 1, "", {}, "")

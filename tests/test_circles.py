@@ -13,10 +13,10 @@ from independent_reader.lineage import FIELDS
 from periplus.base.canonical import canonical
 from periplus.base.errors import NotFoundError
 from periplus.journal import Writer
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.record import seal_line, version_id
-from periplus.journal.versions import entity_at
+from periplus.journal.care.doctor import examine
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.history.versions import entity_at
+from periplus.journal.records.record import seal_line, version_id
 from sampling import sampled
 from support import WRITER, item, make_store, open_journal, segment_path
 from test_hostile_records import body, drop_index

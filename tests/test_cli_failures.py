@@ -21,8 +21,8 @@ import pytest
 
 from cli_support import PERIPLUS, Done, Shell, claude_session, decoded, fill
 from periplus.cli.main import main
-from periplus.journal.record import RECORD_VERSION
-from periplus.journal.segment import Header, encode_header
+from periplus.journal.records.record import RECORD_VERSION
+from periplus.journal.records.segment import Header, encode_header
 from periplus.project import store as store_module
 from support import PEAK, FailingFiles
 

@@ -21,7 +21,7 @@ from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, Molecule, atom_digest
 from periplus.context.record import children_of, encode, prepare
 from periplus.journal import Writer
-from periplus.journal.history import RecordFilter
+from periplus.journal.history.log import RecordFilter
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.project.context_exchange import Other, pull_context, push_context

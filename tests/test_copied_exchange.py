@@ -11,11 +11,11 @@ import pytest
 
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
+from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.exchange import sync
-from periplus.journal.lineage import read_durable
-from periplus.journal.redaction import redact
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.storage.lineage import read_durable
 from support import WRITER, item, make_store, open_journal, settle
 from test_exchange import Medium, files_of, put, records, state, stopped_at_every_call, tree
 from test_rebase import clone, is_sound, lineage_of

@@ -16,11 +16,11 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import DamageError, NotFoundError
 from periplus.base.files import Files
 from periplus.journal import create_store
-from periplus.journal.checkpointing import WEIGHT_MIN, make_checkpoint, work_due
-from periplus.journal.doctor import examine
-from periplus.journal.keys import sign
-from periplus.journal.repair import repair
-from periplus.journal.rescue import rescue
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.repair import repair
+from periplus.journal.checkpoints.creation import WEIGHT_MIN, make_checkpoint, work_due
+from periplus.journal.recovery.store_rescue import rescue
+from periplus.journal.storage.keys import sign
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 

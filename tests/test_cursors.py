@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, UsageError
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.cursors import Reader, check_reader_name, read_cursor, write_cursor
-from periplus.journal.doctor import examine
-from periplus.journal.follow import INTERVAL_MAX_S, INTERVAL_MIN_S, follow
-from periplus.journal.history import RecordFilter, newest, news
-from periplus.journal.index import IndexDamageError
+from periplus.journal.care.doctor import examine
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.history.cursors import Reader, check_reader_name, read_cursor, write_cursor
+from periplus.journal.history.follow import INTERVAL_MAX_S, INTERVAL_MIN_S, follow
+from periplus.journal.history.log import RecordFilter, newest, news
+from periplus.journal.index.tables import IndexDamageError
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
 pytestmark = pytest.mark.quick

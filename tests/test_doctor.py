@@ -18,13 +18,13 @@ from periplus.base.errors import DamageError, OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.base.ids import new_id
 from periplus.base.locks import Lock, holder_of, sign
-from periplus.journal.doctor import examine
-from periplus.journal.lineage import encode_durable
-from periplus.journal.proof import prove_record
-from periplus.journal.record import decode_line, encode_line
-from periplus.journal.repair import repair
-from periplus.journal.rescue import rescue
-from periplus.journal.takein import take_in
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.repair import repair
+from periplus.journal.projections.external_edits import take_in
+from periplus.journal.proofs.proof_file import prove_record
+from periplus.journal.records.record import decode_line, encode_line
+from periplus.journal.recovery.store_rescue import rescue
+from periplus.journal.storage.lineage import encode_durable
 from support import PEAK, WRITER, FailingFiles, Stop, item, make_store, open_journal, segment_path
 
 
@@ -294,8 +294,8 @@ MEASURE = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from support import open_journal
-from periplus.journal.doctor import examine
-from periplus.journal.lineage import encode_durable
+from periplus.journal.care.doctor import examine
+from periplus.journal.storage.lineage import encode_durable
 with open_journal(sys.argv[1]) as journal:
     examine(journal)
 print(peak_bytes())

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from periplus.journal.doctor import examine
-from periplus.journal.rebuilding import rebuilding
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.rebuild_comparison import rebuilding
 from support import PEAK, WRITER, item, make_store, open_journal
 
 BYTES_AN_ENTITY = 900

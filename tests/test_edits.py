@@ -15,10 +15,10 @@ from periplus.base.digests import sha256
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.files import Files
 from periplus.journal import EntityType, Journal
-from periplus.journal.doctor import examine
-from periplus.journal.edits import EDIT_BYTES_MAX, judge
-from periplus.journal.entity_file import stamp_of
-from periplus.journal.takein import ADOPTED, EDITED, take_in
+from periplus.journal.care.doctor import examine
+from periplus.journal.projections.entity_file import stamp_of
+from periplus.journal.projections.external_edits import ADOPTED, EDITED, take_in
+from periplus.journal.projections.file_verdict import EDIT_BYTES_MAX, judge
 from support import TYPES, WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
 
 BOM = b"\xef\xbb\xbf"
@@ -531,7 +531,7 @@ def settle(journal):
 
 
 def forge_stamp(journal):
-    from periplus.journal.entity_file import stamp_of
+    from periplus.journal.projections.entity_file import stamp_of
 
     index = journal.index
     index.begin_write()
@@ -580,7 +580,7 @@ def test_a_look_reads_no_file_that_is_as_it_was_left(journal, monkeypatch):
         journal.mutate(put(number, "abc"), WRITER)
     settle(journal)
     read = []
-    monkeypatch.setattr("periplus.journal.takein.read_stamped", read.append)
+    monkeypatch.setattr("periplus.journal.projections.external_edits.read_stamped", read.append)
     assert take_in(journal).rewritten == 0
     assert read == []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from periplus.journal.doctor import examine
-from periplus.journal.takein import take_in
+from periplus.journal.care.doctor import examine
+from periplus.journal.projections.external_edits import take_in
 from support import WRITER, item
 from test_edits import path_of, put, shown
 

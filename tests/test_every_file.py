@@ -23,7 +23,7 @@ import pytest
 
 from every_file_support import WRITER, Arena, Refused, answers, build, put_back
 from periplus.base.errors import NewerFormatError, PeriplusError
-from periplus.journal.doctor import Problem
+from periplus.journal.care.doctor import Problem
 from periplus.memory import Memory
 from periplus.project import Project
 

@@ -21,7 +21,7 @@ from periplus.base.files import Files
 from periplus.base.notes import Note, leave_note, read_notes
 from periplus.base.spool import Spool
 from periplus.interop.hook_events import HookEvent
-from periplus.journal.index_check import check_file
+from periplus.journal.care.index_check import check_file
 from periplus.memory import Memory
 from periplus.memory.claim_status import session_id
 from periplus.project import Project

@@ -18,15 +18,15 @@ import pytest
 from periplus.base.clock import SystemClock
 from periplus.base.errors import ConflictError, DamageError, ForkError, RefusedError, UsageError
 from periplus.base.files import Files
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import GitCarrier, open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.record import decode_line, seal_line
-from periplus.journal.redaction import redact
-from periplus.journal.settings import read_lineage
-from periplus.journal.stub import make_stub
-from periplus.journal.tree_head import SignedHead, TreeHead, encode_head, head_message
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.records.record import decode_line, seal_line
+from periplus.journal.records.stub import make_stub
+from periplus.journal.storage.settings import read_lineage
+from periplus.journal.storage.tree_head import SignedHead, TreeHead, encode_head, head_message
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 
 KINDS = ("store", "exchange", "git")

@@ -24,7 +24,7 @@ from periplus.interop.exports.in_toto import PAYLOAD_TYPE, envelope, pae, statem
 from periplus.interop.exports.markdown import markdown_lines
 from periplus.interop.exports.otel import otel_lines
 from periplus.interop.exports.source import ExportSource
-from periplus.journal.keys import public_of_private, verify_signature
+from periplus.journal.storage.keys import public_of_private, verify_signature
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader, concat, listing, open_parts, verify, withhold
 from support import SHARED
 from trail_samples import LONG_TEXT, SECRET, START_MS, golden_trail, sha

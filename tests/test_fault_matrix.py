@@ -31,20 +31,20 @@ from periplus.base.clock import FixedClock, SystemClock
 from periplus.base.errors import EnvironmentFailure, OutcomeUnknownError, PeriplusError, RefusedError
 from periplus.base.files import Files
 from periplus.journal import Journal, Writer
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.creation import create_store
-from periplus.journal.cursors import Reader, write_cursor
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.package import export_store
-from periplus.journal.proof import Prover
-from periplus.journal.redaction import redact
-from periplus.journal.repair import repair
-from periplus.journal.takein import take_in
-from periplus.journal.tiles import LineageTree
-from periplus.journal.undo import undo
-from periplus.journal.unpacking import import_store
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.package import export_store
+from periplus.journal.exchange.package_import import import_store
+from periplus.journal.exchange.sync import sync
+from periplus.journal.history.cursors import Reader, write_cursor
+from periplus.journal.history.undo import undo
+from periplus.journal.projections.external_edits import take_in
+from periplus.journal.proofs.proof_file import Prover
+from periplus.journal.proofs.tiles import LineageTree
+from periplus.journal.storage.store_creation import create_store
 from periplus.project import Project
 from periplus.project.migrate import migrate
 from same_states import digest, steady

@@ -17,9 +17,9 @@ import pytest
 from periplus.base.clock import FixedClock
 from periplus.base.disks import file_system_in
 from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, PeriplusError, UsageError
-from periplus.journal.doctor import NETWORK_SYSTEMS, examine
-from periplus.journal.repair import repair
-from periplus.journal.segment import decode_header, scan
+from periplus.journal.care.doctor import NETWORK_SYSTEMS, examine
+from periplus.journal.care.repair import repair
+from periplus.journal.records.segment import decode_header, scan
 from support import WRITER, item, let_everybody_in, make_store, open_journal, segment_path, settle
 from test_attack_journal import child, ended
 from test_journal_damage import acknowledged, put, reset_durable, three

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from periplus.base.canonical import canonical
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
-from periplus.journal.fold import Fold
-from periplus.journal.index import Index
-from periplus.journal.index_file import NullIndexer
-from periplus.journal.lineage import LineageReader
-from periplus.journal.record import Record, decode_line, decode_lines, encode_line, version_id
-from periplus.journal.segment import Block, read_block, scan, scan_blocks, segment_name
-from periplus.journal.state import Head, change_of
+from periplus.journal.index.index_file import NullIndexer
+from periplus.journal.index.tables import Index
+from periplus.journal.records.record import Record, decode_line, decode_lines, encode_line, version_id
+from periplus.journal.records.segment import Block, read_block, scan, scan_blocks, segment_name
+from periplus.journal.state.entity import Head, change_of
+from periplus.journal.state.fold import Fold
+from periplus.journal.storage.lineage import LineageReader
 from support import item
 
 pytestmark = pytest.mark.quick

@@ -15,8 +15,8 @@ import pytest
 
 from periplus.base.errors import UsageError
 from periplus.base.forks import is_held_by_parent
-from periplus.journal.connection import ForkedError
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
+from periplus.journal.index.connection import ForkedError
 from support import WRITER, item, make_store, open_journal
 
 PAD = "p" * 500

@@ -16,10 +16,10 @@ import pytest
 
 from periplus.base.errors import UsageError
 from periplus.base.files import Files
+from periplus.journal.care.doctor import examine
 from periplus.journal.carriers import open_folder
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.state import Entity
+from periplus.journal.exchange.sync import sync
+from periplus.journal.state.entity import Entity
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER
@@ -186,7 +186,7 @@ class Clone:
 
 
 def world_version(record) -> str:
-    from periplus.journal.record import version_id
+    from periplus.journal.records.record import version_id
 
     return version_id(record.item_type, record.item_id, deleted=bool(record.deleted), payload=record.payload or None,
                       parents=record.parents)  # fmt: skip

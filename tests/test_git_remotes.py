@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cli_support import Shell, git, shared_project
 from periplus.base.clock import SystemClock
 from periplus.journal.carriers import GitCarrier
-from periplus.journal.carriers.gitcalls import StalledError
-from periplus.journal.tree_head import SignedHead, decode_head, encode_head, head_message
+from periplus.journal.carriers.git_calls import StalledError
+from periplus.journal.storage.tree_head import SignedHead, decode_head, encode_head, head_message
 
 WORD = "zebraquagga"
 HEAD, SEGMENT = "head.json", "segments/000000000001.jsonl"

@@ -12,9 +12,9 @@ import pytest
 
 from cli_support import Shell, claude_session, shared_project
 from periplus.base.gitfiles import sparse_state
-from periplus.journal.doctor import examine
-from periplus.journal.gitstate import read_git
-from periplus.journal.takein import ADOPTED
+from periplus.journal.care.doctor import examine
+from periplus.journal.projections.external_edits import ADOPTED
+from periplus.journal.projections.git_state import read_git
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER

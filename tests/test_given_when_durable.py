@@ -17,13 +17,13 @@ from periplus.base.disks import MapRoom
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.journal import Journal
+from periplus.journal.care.unconfirmed_records import list_unconfirmed
 from periplus.journal.carriers import FolderCarrier, open_folder
-from periplus.journal.cursors import Reader
-from periplus.journal.exchange import sync
-from periplus.journal.history import RecordFilter, newest
-from periplus.journal.layout import Layout
-from periplus.journal.settings import read_settings
-from periplus.journal.unsure import unsure_records
+from periplus.journal.exchange.sync import sync
+from periplus.journal.history.cursors import Reader
+from periplus.journal.history.log import RecordFilter, newest
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import read_settings
 from support import TYPES, WRITER, FailingFiles, Stop, item, make_store, open_journal
 
 
@@ -421,11 +421,11 @@ def test_what_a_failed_sync_left_is_unsure_until_the_machine_is_started(ada, boo
     """What is there then was on the disk: `log` showed it as any record, and named it as unsure besides."""
     with open_journal(ada) as journal:
         unsynced(journal)
-        assert unsure_records(journal) == [], "no sync of it failed"
+        assert list_unconfirmed(journal) == [], "no sync of it failed"
         journal.settle(WRITER)
     with open_journal(ada, FailingFiles("sync_data", errno.EIO)) as journal:
         failed(journal)
     with open_journal(ada, LaterBoot(boot) if boot else None) as journal:
         page = newest(journal, RecordFilter(), lineages=journal.lineages(), before={}, limit=10)
         assert [record.seq for record in page.records] == [5, 4, 3, 2, 1][len(unsure) :]
-        assert [record.seq for record in unsure_records(journal)] == unsure
+        assert [record.seq for record in list_unconfirmed(journal)] == unsure

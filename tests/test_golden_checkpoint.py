@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from periplus.journal import Journal
-from periplus.journal.checkpointing import make_checkpoint
+from periplus.journal.checkpoints.creation import make_checkpoint
 from support import TYPES, WRITER, item, settle
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoint-v1"

@@ -14,9 +14,9 @@ import pytest
 
 from periplus.base.clock import FixedClock
 from periplus.journal import Journal
-from periplus.journal.doctor import examine
-from periplus.journal.proof import verify_proof
-from periplus.journal.record import seal_line
+from periplus.journal.care.doctor import examine
+from periplus.journal.proofs.proof_file import verify_proof
+from periplus.journal.records.record import seal_line
 from support import TYPES, WRITER, item, settle
 
 GOLDEN = Path(__file__).parent / "golden" / "journal-v2"

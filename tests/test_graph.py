@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_support import LINEAGES, change, histories, stated_histories
-from periplus.journal.graph import RAISED_MAX, Growth
-from periplus.journal.index import Index
-from periplus.journal.index_file import NullIndexer
-from periplus.journal.overlay import Overlay
-from periplus.journal.state import Change
+from periplus.journal.index.index_file import NullIndexer
+from periplus.journal.index.overlay import Overlay
+from periplus.journal.index.tables import Index
+from periplus.journal.state.entity import Change
+from periplus.journal.state.version_graph import RAISED_MAX, VersionGraph
 from support import item
 
 pytestmark = pytest.mark.quick
@@ -98,7 +98,7 @@ class _Nothing:
 
 def test_a_circle_of_forged_versions_ends():
     """A stub states its version itself, so a forger can let two be each other's parents."""
-    growth = Growth(_Nothing())
+    growth = VersionGraph(_Nothing())
     for version, parent in ("ab", "bc", "ca", "ab"):
         growth.add(change(LINEAGES[0], 1, item(1), (parent * 64,), b"{}")._replace(version=version * 64))
     assert growth.entities["decision", item(1)].is_circular
@@ -179,7 +179,7 @@ class _Counted(_Nothing):
 def test_what_comes_the_wrong_way_round_is_not_handed_on_without_end():
     """Each of n records raised all that came before it: a sync of 4,000 of them took three minutes, of 8,000 twelve."""
     base = _Counted()
-    growth = Growth(base)
+    growth = VersionGraph(base)
     for one in reversed_chain(1_000):
         growth.add(one)
     assert growth.entities["decision", item(1)].is_unsettled
@@ -229,7 +229,7 @@ def test_what_rises_is_handed_on_in_the_order_of_ranks_whatever_the_versions_are
         second = made(first)
         both = made(top, second)
         last = made(both)
-        growth = Growth(_Nothing())
+        growth = VersionGraph(_Nothing())
         for one in (*before, first, second, both, last, top):
             growth.add(one)
         found = growth.entities["decision", item(1)]

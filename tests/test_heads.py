@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from periplus.base.errors import DamageError, RefusedError, UsageError
-from periplus.journal.doctor import examine
-from periplus.journal.heads import check_head, extends, pin_key, remember_head
-from periplus.journal.keys import public_key, sign
-from periplus.journal.proof import Prover, verify_proof
-from periplus.journal.record import seal_line
-from periplus.journal.segment import decode_header
-from periplus.journal.tiles import LineageTree
-from periplus.journal.tree_head import Seen, TreeHead, head_message, peers, pinned_key, read_peer
+from periplus.journal.care.doctor import examine
+from periplus.journal.proofs.heads import check_head, extends, pin_key, remember_head
+from periplus.journal.proofs.proof_file import Prover, verify_proof
+from periplus.journal.proofs.tiles import LineageTree
+from periplus.journal.records.record import seal_line
+from periplus.journal.records.segment import decode_header
+from periplus.journal.storage.keys import public_key, sign
+from periplus.journal.storage.tree_head import Seen, TreeHead, head_message, peers, pinned_key, read_peer
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, segment_path, settle
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.journal import EntityType, Journal, MergeRules, Writer
-from periplus.journal.history import RecordFilter, beside_others, newest
-from periplus.journal.taking_out import take_out
-from periplus.journal.undo import plan_undo, undo
-from periplus.journal.versions import blame, entity_at, find_ever
+from periplus.journal.history.field_reversal import take_out
+from periplus.journal.history.log import RecordFilter, beside_others, newest
+from periplus.journal.history.undo import plan_undo, undo
+from periplus.journal.history.versions import blame, entity_at, find_ever
 from support import WRITER, Stop, StoppingFiles, item, make_store, segment_path
 from test_cursors import small_segments
 

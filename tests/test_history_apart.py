@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from periplus.journal.apart import is_new_key
-from periplus.journal.checkpoint import KEYS_MAX
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.checkpoints.format import KEYS_MAX
+from periplus.journal.checkpoints.history_fallback import is_new_key
 from support import WRITER, item, make_store, open_journal
 from test_checkpoint import filled, put, state, without_index
 

@@ -10,8 +10,8 @@ import pytest
 from hook_support import hook
 from periplus.base.locks import Lock
 from periplus.journal import Writer
-from periplus.journal.checkpoint_files import checkpoint_files, usable_checkpoints
-from periplus.journal.checkpointing import WORK_BYTES_MAX, make_due, work_due
+from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
+from periplus.journal.checkpoints.creation import WORK_BYTES_MAX, make_due, work_due
 from periplus.project import Project
 from support import item
 

@@ -12,8 +12,8 @@ import pytest
 from hook_support import hook
 from periplus.interop.hook_events import HookEvent, command_of, is_reading, named_files, touched_paths
 from periplus.journal import Writer
-from periplus.journal.layout import Layout
-from periplus.journal.settings import read_settings
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import read_settings
 from periplus.memory import Memory
 from periplus.memory.claims import Asked
 from periplus.memory.glance import glance, written_scope

@@ -15,7 +15,7 @@ from hostile_peer import HostilePeer
 from periplus.base.files import Files
 from periplus.base.ids import new_id
 from periplus.journal.carriers import FolderCarrier
-from periplus.journal.exchange import sync
+from periplus.journal.exchange.sync import sync
 from support import open_journal
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31m\u202eback\u2066\x9b31m\r\n\x00"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import DamageError
-from periplus.journal.doctor import examine
-from periplus.journal.record import seal_line
+from periplus.journal.care.doctor import examine
+from periplus.journal.records.record import seal_line
 from support import WRITER, item, make_store, open_journal
 from test_journal_damage import acknowledged, put
 

@@ -22,9 +22,9 @@ from independent_reader.state import entities
 from independent_reader.store import Store, check_manifest
 from independent_reader.trail_at_rest import unrest
 from periplus.journal import Writer
-from periplus.journal.doctor import examine
-from periplus.journal.redaction import redact
-from periplus.journal.tiles import LineageTree
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.proofs.tiles import LineageTree
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER, item, make_store, open_journal, segment_path

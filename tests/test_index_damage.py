@@ -15,14 +15,14 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError
-from periplus.journal.connection import connect
-from periplus.journal.history import RecordFilter
-from periplus.journal.index import IndexDamageError
-from periplus.journal.index_file import discard_index
-from periplus.journal.index_rows import IndexRows
-from periplus.journal.settings import parse_lineage
-from periplus.journal.transaction import Writer
-from periplus.journal.undo import plan_undo
+from periplus.journal.history.log import RecordFilter
+from periplus.journal.history.undo import plan_undo
+from periplus.journal.index.connection import connect
+from periplus.journal.index.index_file import discard_index
+from periplus.journal.index.row_recovery import IndexRows
+from periplus.journal.index.tables import IndexDamageError
+from periplus.journal.state.transaction import Writer
+from periplus.journal.storage.settings import parse_lineage
 from periplus.memory import Memory
 from periplus.project import Project
 from support import item, make_store, open_journal

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from periplus.journal import Index
-from periplus.journal.connection import connect, index_failure
-from periplus.journal.history import of_entity
+from periplus.journal.history.log import of_entity
+from periplus.journal.index.connection import connect, index_failure
 from support import WRITER, item, make_store, open_journal
 
 FILL = "CREATE TABLE t AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9000) SELECT x, hex(randomblob(40)) y FROM c"
@@ -37,7 +37,7 @@ def test_of_a_full_disk_it_is_said_where_room_is_wanted(tmp_path):
 def test_of_a_file_that_may_not_be_as_large_it_is_said_too(tmp_path):
     program = (
         "import sys\n"
-        "from periplus.journal.connection import connect, index_failure\n"
+        "from periplus.journal.index.connection import connect, index_failure\n"
         "import sqlite3\n"
         "try:\n    connect(sys.argv[1]).execute(sys.argv[2])\n"
         "except sqlite3.Error as error:\n    told = index_failure(error, 'Repeat the command.')\n    print(told, told.mend)\n"

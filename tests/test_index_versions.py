@@ -11,9 +11,10 @@ import pytest
 
 from cli_support import Shell, fill
 from hook_support import hook
-from periplus.journal import Writer, index_file
-from periplus.journal import index as index_module
-from periplus.journal.index_file import INDEX_VERSION, other_indexes
+from periplus.journal import Writer
+from periplus.journal.index import index_file
+from periplus.journal.index import tables as index_module
+from periplus.journal.index.index_file import INDEX_VERSION, other_indexes
 from periplus.memory import Memory
 from periplus.memory.index import MemoryIndexer
 from periplus.project import Project

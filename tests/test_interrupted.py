@@ -17,8 +17,8 @@ import pytest
 import periplus
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal.doctor import examine
-from periplus.journal.flush import FlushMap
+from periplus.journal.care.doctor import examine
+from periplus.journal.storage.group_commit import FlushMap
 from support import WRITER, item, make_store, open_journal
 
 SOURCES = os.path.dirname(periplus.__file__)

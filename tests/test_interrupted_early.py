@@ -70,7 +70,7 @@ def test_nobody_reads_that_a_command_was_interrupted(tmp_path):
         assert (process.stderr.read(), process.wait()) == (SAID, 130)
 
 
-@pytest.mark.parametrize("module", ["argparse", "periplus.cli.main", "msgspec", "periplus.journal.record"])
+@pytest.mark.parametrize("module", ["argparse", "periplus.cli.main", "msgspec", "periplus.journal.records.record"])
 def test_an_import_is_not_broken_off(module, tmp_path):
     assert main(["init", str(tmp_path)]) == 0
     process = interrupted_at(module, "trail", "record", "--agent", "ada/1", cwd=tmp_path)

@@ -15,14 +15,14 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.journal import create_store
+from periplus.journal.care.doctor import examine
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.joining import join_stores
-from periplus.journal.layout import Layout
-from periplus.journal.settings import conflict_sides, read_lineage, read_settings
-from periplus.journal.tree_head import read_peer, write_peer
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import conflict_sides, read_lineage, read_settings
+from periplus.journal.storage.store_joining import join_stores
+from periplus.journal.storage.tree_head import read_peer, write_peer
 from support import WRITER, item, open_journal
 
 IDENTITY = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")

@@ -28,11 +28,11 @@ from periplus.base.errors import (
 from periplus.base.files import Files
 from periplus.base.locks import Lock
 from periplus.journal import ABSENT, Journal
-from periplus.journal.doctor import examine
-from periplus.journal.lineage import START
-from periplus.journal.record import Record, decode_line, encode_line, version_id
-from periplus.journal.segment import scan
-from periplus.journal.takein import take_in
+from periplus.journal.care.doctor import examine
+from periplus.journal.projections.external_edits import take_in
+from periplus.journal.records.record import Record, decode_line, encode_line, version_id
+from periplus.journal.records.segment import scan
+from periplus.journal.storage.lineage import START
 from support import TYPES, WRITER, FailingFiles, item, make_store, open_journal, segment_path
 
 
@@ -430,7 +430,7 @@ def test_records_of_a_later_version_are_passed_through(journal, root):
     later = msgspec.structs.replace(record, v=3, seq=2, action="entangle", durable=1)
     line = encode_line(later)[0]
     body = line[: line.index(b',"sum"')] + b',"phase":"unheard of"'
-    from periplus.journal.record import seal_line
+    from periplus.journal.records.record import seal_line
 
     with path.open("ab") as file:
         file.write(seal_line(body)[0])

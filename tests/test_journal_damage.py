@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, FormatError, PeriplusError
-from periplus.journal.doctor import examine
-from periplus.journal.record import decode_line
-from periplus.journal.segment import decode_header, scan
-from periplus.journal.standing import ReplacedError
+from periplus.journal.care.doctor import examine
+from periplus.journal.records.record import decode_line
+from periplus.journal.records.segment import decode_header, scan
+from periplus.journal.storage.store_identity import ReplacedError
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, segment_path
 
 SAMPLE: dict[str, Path] = {}
@@ -258,7 +258,7 @@ def test_a_write_torn_at_any_byte_counts_for_nothing(tmp_path, cut):
 def reset_durable(root, data):
     """Put the durable mark back to where the journal ends with ``data``."""
     from periplus.base.files import Files
-    from periplus.journal.lineage import Position, write_durable
+    from periplus.journal.storage.lineage import Position, write_durable
 
     _, start = decode_header(data)
     found = scan(data[start:], base=start, next_seq=1)

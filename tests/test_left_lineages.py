@@ -12,11 +12,11 @@ import pytest
 
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
+from periplus.journal.care.doctor import examine
 from periplus.journal.carriers import GitCarrier, open_folder
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.layout import Layout
-from periplus.journal.settings import read_lineage
+from periplus.journal.exchange.sync import sync
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import read_lineage
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 

@@ -13,17 +13,17 @@ from independent_reader.store import Store
 from periplus.base.clock import SystemClock
 from periplus.base.errors import DamageError, RefusedError
 from periplus.base.files import Files
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.keys import make_keys
-from periplus.journal.layout import Layout
-from periplus.journal.record import decode_line
-from periplus.journal.redaction import redact
-from periplus.journal.repair import repair
-from periplus.journal.segment import scan
-from periplus.journal.stub import audited_record, make_stub
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.records.record import decode_line
+from periplus.journal.records.segment import scan
+from periplus.journal.records.stub import audited_record, make_stub
+from periplus.journal.storage.keys import make_keys
+from periplus.journal.storage.layout import Layout
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import KINDS, Medium, put, records, state
 from test_rebase import clone, lineage_of, put_back
@@ -274,8 +274,8 @@ def stubbed(root, lineage, seq):
 
 @pytest.mark.parametrize("how", ["unsigned", "of another", "of other records"])
 def test_what_its_key_did_not_sign_counts_for_nothing(ada, tmp_path, how):
-    from periplus.journal.keys import sign
-    from periplus.journal.stub import audit_message
+    from periplus.journal.records.stub import audit_message
+    from periplus.journal.storage.keys import sign
 
     eve, bob = clone(ada, tmp_path / "eve"), clone(ada, tmp_path / "bob")
     for root in (eve, bob):

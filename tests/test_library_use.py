@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.journal.connection import ClosedError
-from periplus.journal.standing import ReplacedError
+from periplus.journal.index.connection import ClosedError
+from periplus.journal.storage.store_identity import ReplacedError
 from periplus.memory import Filters, Memory
 from periplus.memory.claims import Asked
 from periplus.memory.handoffs import NewHandoff

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from periplus.base.files import FolderWatch
-from periplus.journal.lineage import LineageReader
-from periplus.journal.segment import segment_name
+from periplus.journal.records.segment import segment_name
+from periplus.journal.storage.lineage import LineageReader
 from support import calls_made
 
 pytestmark = pytest.mark.quick

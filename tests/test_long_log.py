@@ -18,12 +18,12 @@ from periplus.cli.log_folds import LONG
 from periplus.cli.long_results import Aside
 from periplus.cli.schemas import RecordOut
 from periplus.journal import Journal, create_store
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.history import PAGE_RECORDS, RecordFilter, newest, newest_by_pages, news, news_by_pages
-from periplus.journal.index_check import LONG_BYTES
-from periplus.journal.layout import Layout
-from periplus.journal.lineage import LineageReader
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.index_check import LONG_BYTES
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.history.log import PAGE_RECORDS, RecordFilter, newest, newest_by_pages, news, news_by_pages
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.lineage import LineageReader
 from support import WRITER
 from test_history import TYPES
 

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 from cli_support import Shell
-from periplus.journal import takein
-from periplus.journal.looking import FILES_LOOKED
-from periplus.journal.transaction import Writer
+from periplus.journal.projections import external_edits
+from periplus.journal.projections.look_schedule import FILES_LOOKED
+from periplus.journal.state.transaction import Writer
 from periplus.memory import Memory
 from periplus.project import Project
 
@@ -19,9 +19,9 @@ WRITER = Writer("ada", "s1")
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A store whose looks are dear, and due again in a minute."""
-    monkeypatch.setattr(takein, "_DEAR_NS", 0)
-    monkeypatch.setattr(takein, "_FEW_FILES", 0)
-    monkeypatch.setattr(takein, "LOOK_SHARE", 1_000_000_000)
+    monkeypatch.setattr(external_edits, "_DEAR_NS", 0)
+    monkeypatch.setattr(external_edits, "_FEW_FILES", 0)
+    monkeypatch.setattr(external_edits, "LOOK_SHARE", 1_000_000_000)
     folder = tmp_path / "project"
     folder.mkdir()
     Shell(folder, tmp_path)("init")
@@ -86,7 +86,7 @@ def test_what_is_past_or_cannot_be_is_not_believed(root, said):
 
 
 def test_a_cheap_look_is_not_remembered(root, monkeypatch):
-    monkeypatch.setattr(takein, "_DEAR_NS", 10**12)
+    monkeypatch.setattr(external_edits, "_DEAR_NS", 10**12)
     edit(root)
     with Project(root, WRITER) as project:
         project.look()
@@ -95,7 +95,7 @@ def test_a_cheap_look_is_not_remembered(root, monkeypatch):
 
 
 def test_a_look_at_few_files_is_not_dear_however_busy_the_machine_is(root, monkeypatch):
-    monkeypatch.setattr(takein, "_FEW_FILES", 500)
+    monkeypatch.setattr(external_edits, "_FEW_FILES", 500)
     edit(root)
     with Project(root, WRITER) as project:
         project.look()

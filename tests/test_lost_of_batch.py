@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
-from periplus.journal.checkpoint import KEY_RECORDS_A_LINE
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.index_file import discard_indexes
-from periplus.journal.repair import repair
+from periplus.journal.care.repair import repair
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.checkpoints.format import KEY_RECORDS_A_LINE
+from periplus.journal.index.index_file import discard_indexes
 from support import WRITER, item, make_store, open_journal
 
 COUNT = 2 * KEY_RECORDS_A_LINE + 7

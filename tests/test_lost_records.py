@@ -13,11 +13,11 @@ import pytest
 from cli_support import Shell, shared_project
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
+from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
-from periplus.journal.exchange import sync
-from periplus.journal.repair import repair
-from periplus.journal.state import change_of
-from periplus.journal.tiles import LineageTree
+from periplus.journal.exchange.sync import sync
+from periplus.journal.proofs.tiles import LineageTree
+from periplus.journal.state.entity import change_of
 from support import WRITER, item, make_store, open_journal, settle
 from test_exchange import put, records, state, stopped_at_every_call
 from test_rebase import clone, is_sound, lineage_of

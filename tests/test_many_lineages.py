@@ -9,8 +9,8 @@ import pytest
 
 from cli_support import Shell
 from periplus.journal import Writer
-from periplus.journal.away import absent
-from periplus.journal.reading import one_question
+from periplus.journal.checkpoints.offline_archive import absent
+from periplus.journal.index.record_lookup import one_question
 from periplus.memory import Memory
 from periplus.project import Project
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from graph_support import LINEAGES, PAYLOADS, change, histories
 from periplus.base.errors import ConflictError, DamageError
 from periplus.journal import ABSENT, EntityType, Journal, MergeRules
-from periplus.journal.doctor import examine
-from periplus.journal.entity_file import render_entity
-from periplus.journal.index import Index
-from periplus.journal.index_file import NullIndexer
-from periplus.journal.index_record import View
-from periplus.journal.merge import Node, entity_of, merge_payloads, nearest_common_ancestors
-from periplus.journal.overlay import Overlay
-from periplus.journal.record import version_id
-from periplus.journal.state import Head, head_of
+from periplus.journal.care.doctor import examine
+from periplus.journal.index.index_file import NullIndexer
+from periplus.journal.index.overlay import Overlay
+from periplus.journal.index.tables import Index
+from periplus.journal.projections.entity_file import render_entity
+from periplus.journal.records.record import version_id
+from periplus.journal.state.entity import Head, head_of
+from periplus.journal.state.index_values import View
+from periplus.journal.state.merge import Node, entity_of, merge_payloads, nearest_common_ancestors
 from support import WRITER, calls_made, check_nothing, item, make_store
 
 pytestmark = pytest.mark.quick

@@ -30,7 +30,7 @@ import trail_samples
 from periplus.base import canonical as canonical_module
 from periplus.base import ids, secrets, speed
 from periplus.base.errors import FormatError, UsageError
-from periplus.journal.record import seal_line, unseal_line
+from periplus.journal.records.record import seal_line, unseal_line
 from periplus.merkle.tree import root_of
 from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, strings, withhold
 from periplus.trail.model import OUTCOMES, Signed, TextObject

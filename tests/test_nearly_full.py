@@ -15,7 +15,7 @@ import pytest
 from cli_support import Shell
 from periplus.base import disks
 from periplus.base.disks import MapRoom, file_system_of, is_room_for_maps
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
 from support import WRITER, item, make_store, open_journal
 
 MEBIBYTE = 1 << 20

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli_support import Shell
-from periplus.journal.needle import MASK, SECRET_BYTES_MIN, Needle
+from periplus.journal.care.text_removal import MASK, SECRET_BYTES_MIN, Needle
 
 pytestmark = pytest.mark.quick
 

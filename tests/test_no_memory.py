@@ -9,7 +9,7 @@ import pytest
 
 from periplus.base.clock import SystemClock
 from periplus.base.errors import PeriplusError
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
 from support import WRITER, StoppingFiles, item, make_store, open_journal, settle
 
 

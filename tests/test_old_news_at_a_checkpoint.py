@@ -11,9 +11,9 @@ import pytest
 
 from cli_support import Shell, git, shared_project
 from periplus.journal import Writer
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.lost_payloads import still_lost
-from periplus.journal.takein import take_in
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.projections.external_edits import take_in
+from periplus.journal.recovery.lost_payloads import still_lost
 from periplus.project import Project
 from support import WRITER, item, make_store, open_journal
 from test_answers_from_a_checkpoint import begin_at_a_checkpoint

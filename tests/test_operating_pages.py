@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from page_support import ROOT, House, Typed, blocks_of, plain, typed_in
-from periplus.journal.settings import Settings, StoreSettings
+from periplus.journal.storage.settings import Settings, StoreSettings
 
 PAGES: Final = ("operating", "git", "migration")
 HELD_ELSEWHERE: Final = {"sync": "test_cli_sync.py", "history": "test_cli_history.py", "guarantees": ""}

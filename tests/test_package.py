@@ -21,9 +21,11 @@ from cli_support import PERIPLUS, claude_session, segmented
 from periplus.base.clock import FixedClock
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
 from periplus.base.files import Files, PassingFiles
-from periplus.journal import Writer, index_file, package
-from periplus.journal.package import MANIFEST, export_store
-from periplus.journal.unpacking import import_store
+from periplus.journal import Writer
+from periplus.journal.exchange import package
+from periplus.journal.exchange.package import MANIFEST, export_store
+from periplus.journal.exchange.package_import import import_store
+from periplus.journal.index import index_file
 from periplus.project import Project
 from support import Stop, StoppingFiles
 

@@ -23,11 +23,11 @@ from faulty_files import PowerFiles
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
 from periplus.journal import Journal
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.redaction import redact
-from periplus.journal.takein import take_in
-from periplus.journal.tiles import LineageTree
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.projections.external_edits import take_in
+from periplus.journal.proofs.tiles import LineageTree
 from support import TYPES, WRITER, item, make_store, settle
 
 SEED = int(os.environ.get("PERIPLUS_POWER_SEED", "20260131"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import ConflictError
-from periplus.journal.history import RecordFilter
+from periplus.journal.history.log import RecordFilter
 from periplus.memory import Memory
 from periplus.project import Project
 from support import SHARED, WRITER

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from periplus.base.canonical import canonical, decode_canonical
 from periplus.base.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, NotFoundError, UsageError
-from periplus.journal.keys import public_key
-from periplus.journal.layout import Layout
-from periplus.journal.proof import (
+from periplus.journal.proofs.proof_file import (
     BUNDLE_RECORDS_MAX,
     BundleProof,
     HeadStatement,
@@ -24,9 +22,11 @@ from periplus.journal.proof import (
     prove_record,
     verify_proof,
 )
-from periplus.journal.record import decode_line, seal_line
-from periplus.journal.stub import make_stub
-from periplus.journal.tree_head import read_peer
+from periplus.journal.records.record import decode_line, seal_line
+from periplus.journal.records.stub import make_stub
+from periplus.journal.storage.keys import public_key
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.tree_head import read_peer
 from support import WRITER, item, make_store, open_journal, segment_path
 
 pytestmark = pytest.mark.quick

@@ -15,8 +15,8 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.errors import DamageError, EnvironmentFailure
-from periplus.journal.doctor import examine
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.repair import repair
 from support import WRITER, item, make_store, open_journal
 
 

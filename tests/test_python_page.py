@@ -37,7 +37,7 @@ def test_the_package_hands_out_what_it_names_and_loads_it_when_it_is_asked_for()
         "import sys, periplus\n"
         "assert 'periplus.project' not in sys.modules and 'periplus.journal' not in sys.modules\n"
         "from periplus import Project, Writer\n"
-        "assert Project.__module__ == 'periplus.project.project' and Writer.__module__ == 'periplus.journal.transaction'\n"
+        "assert Project.__module__ == 'periplus.project.project' and Writer.__module__ == 'periplus.journal.state.transaction'\n"
         "assert all(hasattr(periplus, name) for name in periplus.__all__)\n"
         "assert not hasattr(periplus, 'Nothing')\n"
     )

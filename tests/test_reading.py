@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from periplus.journal import Journal
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.reading import REPLAY_BYTES_PER_S, bytes_behind
-from periplus.journal.state import EntityType
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.index.record_lookup import REPLAY_BYTES_PER_S, bytes_behind
+from periplus.journal.state.entity import EntityType
 from support import TYPES, WRITER, item, let_everybody_in, make_store, open_journal
 
 CLAIMS = {**TYPES, "claim": EntityType("claim", "clm", is_projected=False, check=lambda _: None, reads_through=True)}

@@ -13,14 +13,14 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import ForkError, RefusedError
 from periplus.base.files import Files
 from periplus.journal import Writer
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.cursors import Reader
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.rebase import rebase
-from periplus.journal.redaction import redact
-from periplus.journal.tree_head import read_peer
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.rebase import rebase
+from periplus.journal.exchange.sync import sync
+from periplus.journal.history.cursors import Reader
+from periplus.journal.storage.tree_head import read_peer
 from sampling import sampled
 from support import WRITER, item, make_store, open_journal, settle
 from test_exchange import KINDS, Medium, files_of, put, records, state, stopped_at_every_call, tree

@@ -13,12 +13,12 @@ import pytest
 from cli_support import Shell, claude_session, git, shared_project
 from periplus.base.files import Files
 from periplus.journal import Writer
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact as journal_redact
+from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.redaction import redact as journal_redact
-from periplus.journal.removed import taken_out
-from periplus.journal.repair import repair
+from periplus.journal.exchange.sync import sync
+from periplus.journal.recovery.removed_content import taken_out
 from periplus.project import Project
 from periplus.trail import verify
 from support import WRITER, item, make_store, open_journal

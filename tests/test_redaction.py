@@ -9,17 +9,17 @@ import pytest
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.journal import Writer
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.text_removal import MASK
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpoint_files import usable_checkpoints
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.needle import MASK
-from periplus.journal.proof import prove_record, verify_proof
-from periplus.journal.record import PAYLOAD_INLINE_MAX
-from periplus.journal.redaction import redact
-from periplus.journal.removed import taken_out
-from periplus.journal.stub import make_stub
+from periplus.journal.checkpoints.checkpoint_files import usable_checkpoints
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.proofs.proof_file import prove_record, verify_proof
+from periplus.journal.records.record import PAYLOAD_INLINE_MAX
+from periplus.journal.records.stub import make_stub
+from periplus.journal.recovery.removed_content import taken_out
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
 from test_exchange import clone
 
@@ -28,7 +28,7 @@ SECRET = 'hunter2 "quoted" \\ and ünder'
 
 def holders(root: str) -> list[str]:
     """The files of the store that hold the secret in a form that can be read, objects unpacked."""
-    from periplus.journal.needle import Needle
+    from periplus.journal.care.text_removal import Needle
 
     needle = Needle(SECRET)
     found = [str(path) for path in Path(root).rglob("*") if path.is_file() and needle.is_in(path.read_bytes())]

@@ -15,13 +15,13 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, PeriplusError
 from periplus.base.files import Files
 from periplus.base.locks import holder_of
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import files_below, redact
 from periplus.journal.carriers import FolderCarrier, open_folder
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.layout import Layout
-from periplus.journal.redaction import files_below, redact
-from periplus.journal.removed import TakenOut
-from periplus.journal.settings import read_settings
+from periplus.journal.exchange.sync import sync
+from periplus.journal.recovery.removed_content import TakenOut
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import read_settings
 from periplus.objects.keeping import door_of
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put

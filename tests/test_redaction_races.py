@@ -14,10 +14,12 @@ from cli_support import claude_session, shared_project
 from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal import Writer, checkpointing, redaction
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.redaction import redact
+from periplus.journal import Writer
+from periplus.journal.care import redaction
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.checkpoints import creation
+from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.memory import Memory
 from periplus.objects import ObjectStore
 from periplus.project import Project
@@ -245,7 +247,7 @@ def test_a_redaction_beside_who_makes_a_checkpoint_is_done(project, monkeypatch)
 
 def test_where_the_checkpoints_cannot_go_for_long_it_says_what_was_done(project, monkeypatch):
     """It said that nothing was changed, of entities that it had written anew."""
-    monkeypatch.setattr(checkpointing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(creation, "PATIENCE_S", 0.0)
     project.remember(Memory("note", f"The password is {SECRET}"))
     assert make_checkpoint(project.journal, WRITER) is not None
     lock = Lock(project.journal.layout.checkpoint_lock)

@@ -11,10 +11,10 @@ import pytest
 
 from periplus.base import hashing
 from periplus.base.files import Files
+from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
-from periplus.journal.exchange import sync
-from periplus.journal.redaction import redact
-from periplus.journal.removed import TakenOut, taken_out
+from periplus.journal.exchange.sync import sync
+from periplus.journal.recovery.removed_content import TakenOut, taken_out
 from support import WRITER, calls_made, item, make_store, open_journal, segment_path
 from test_exchange import clone, put
 

@@ -16,11 +16,11 @@ import pytest
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.base.locks import Lock
-from periplus.journal.doctor import examine
-from periplus.journal.index_file import NEXT_SUFFIX, discard_index, put_in_place
-from periplus.journal.redaction import redact
-from periplus.journal.renewal import renewing
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
+from periplus.journal.index.index_file import NEXT_SUFFIX, discard_index, put_in_place
+from periplus.journal.index.rebuild import renewing
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_faults import mounted
 
@@ -314,7 +314,7 @@ def test_where_the_disk_has_no_room_for_two_nothing_redacted_stays_in_the_index(
 _MARKING: Final = """
 import os, sys
 sys.path[:0] = sys.argv[2:]
-from periplus.journal.renewal import renewing
+from periplus.journal.index.rebuild import renewing
 from support import open_journal
 
 with open_journal(sys.argv[1]) as journal:

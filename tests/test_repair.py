@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.layout import PARKED_FOLDER
-from periplus.journal.mending import mend_line
-from periplus.journal.proof import prove_record, verify_proof
-from periplus.journal.record import SUM_TRAILER_BYTES
-from periplus.journal.redaction import redact
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.proofs.proof_file import prove_record, verify_proof
+from periplus.journal.records.record import SUM_TRAILER_BYTES
+from periplus.journal.records.segment_repair import mend_line
+from periplus.journal.storage.layout import PARKED_FOLDER
 from sampling import sampled
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 

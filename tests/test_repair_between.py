@@ -11,9 +11,9 @@ import pytest
 from periplus.base.clock import SystemClock
 from periplus.base.locks import Lock
 from periplus.journal import Journal
-from periplus.journal.doctor import examine
-from periplus.journal.redaction import redact
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.repair import repair
 from support import TYPES, WRITER, item, make_store, open_journal
 
 

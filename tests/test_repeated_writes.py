@@ -11,7 +11,7 @@ import pytest
 from periplus import Project, Writer
 from periplus.base.errors import ConflictError, OutcomeUnknownError
 from periplus.base.files import Files
-from periplus.journal.checkpointing import make_checkpoint
+from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.memory import Memory
 from periplus.memory.claims import Asked
 from periplus.memory.handoffs import NewHandoff

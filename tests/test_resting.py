@@ -13,9 +13,10 @@ from mcp_support import Raw, Served
 from periplus.agent.episodes import Ended, Requested
 from periplus.agent.runlog import StoreLog
 from periplus.base.errors import EnvironmentFailure, NotFoundError
-from periplus.journal import Journal, doctor
-from periplus.journal.connection import ClosedError, WrongThreadError
-from periplus.journal.follow import follow
+from periplus.journal import Journal
+from periplus.journal.care import doctor
+from periplus.journal.history.follow import follow
+from periplus.journal.index.connection import ClosedError, WrongThreadError
 from periplus.memory import Memory
 from periplus.project import Project
 from support import TYPES, WRITER, item, make_store, open_journal

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cli_support import claude_session, git, make_repository
 from periplus.journal import Writer
-from periplus.journal.entity_file import render_entity
+from periplus.journal.projections.entity_file import render_entity
 from periplus.project import Project
 from periplus.trail import TextObject, open_parts
 

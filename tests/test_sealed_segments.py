@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import DamageError
-from periplus.journal.doctor import examine
-from periplus.journal.history import RecordFilter, newest, newest_by_pages
+from periplus.journal.care.doctor import examine
+from periplus.journal.history.log import RecordFilter, newest, newest_by_pages
 from support import WRITER, item, make_store, open_journal, settle
 
 RECORDS = 12

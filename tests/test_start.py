@@ -18,8 +18,8 @@ from periplus.base.clock import parse_past_ms
 from periplus.base.plain_toml import plain_tables
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Entity
-from periplus.journal.record import version_id
-from periplus.journal.settings import new_settings_text
+from periplus.journal.records.record import version_id
+from periplus.journal.storage.settings import new_settings_text
 
 _PIECES = [
     "[store]", "[ journal ] # c", "[store", "[a.b]", "[[a]]", 'id = "x"', 'id="a # b" # c', 'id = ""', 'id = """', "id = 'x'", 'id = "a\\n"',

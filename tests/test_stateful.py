@@ -20,13 +20,13 @@ from periplus.base.canonical import canonical
 from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.journal import Journal
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.care.text_removal import MASK
 from periplus.journal.carriers import open_folder
-from periplus.journal.checkpointing import make_checkpoint
-from periplus.journal.doctor import examine
-from periplus.journal.exchange import sync
-from periplus.journal.needle import MASK
-from periplus.journal.record import version_id
-from periplus.journal.redaction import redact
+from periplus.journal.checkpoints.creation import make_checkpoint
+from periplus.journal.exchange.sync import sync
+from periplus.journal.records.record import version_id
 from support import TYPES, WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 CLONES = st.integers(0, 2)

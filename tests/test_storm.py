@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import ConflictError
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
 from support import WRITER, item, make_store, open_journal
 
 WRITERS = 8

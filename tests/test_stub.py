@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from periplus.base.canonical import canonical
 from periplus.base.errors import FormatError
-from periplus.journal.lineage import START
-from periplus.journal.record import Record, decode_line, encode_line, seal_line
-from periplus.journal.segment import Entry, scan
-from periplus.journal.state import change_of
-from periplus.journal.stub import audited_by, audited_record, make_stub, unaudited
+from periplus.journal.records.record import Record, decode_line, encode_line, seal_line
+from periplus.journal.records.segment import Entry, scan
+from periplus.journal.records.stub import audited_by, audited_record, make_stub, unaudited
+from periplus.journal.state.entity import change_of
+from periplus.journal.storage.lineage import START
 from support import WRITER, item, make_store, open_journal, segment_path
 
 pytestmark = pytest.mark.quick

@@ -9,8 +9,8 @@ import pytest
 
 from periplus.base.files import Files, leftover, write_atomic, write_new
 from periplus.base.locks import Lock
-from periplus.journal.doctor import examine
-from periplus.journal.repair import repair
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.repair import repair
 from support import WRITER, item, make_store, open_journal
 
 LEFT = "a temporary file of a write that did not end"

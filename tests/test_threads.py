@@ -13,10 +13,10 @@ import pytest
 
 from periplus.base.errors import LockTimeoutError, PeriplusError, UsageError
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.journal.connection import ClosedError, WrongThreadError
-from periplus.journal.cursors import Reader
-from periplus.journal.doctor import examine
-from periplus.journal.follow import follow
+from periplus.journal.care.doctor import examine
+from periplus.journal.history.cursors import Reader
+from periplus.journal.history.follow import follow
+from periplus.journal.index.connection import ClosedError, WrongThreadError
 from support import WRITER, item, make_store, open_journal
 
 

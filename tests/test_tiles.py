@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, UsageError
-from periplus.journal.doctor import examine
-from periplus.journal.layout import Layout
-from periplus.journal.plain import PlainFiles
-from periplus.journal.proof import Prover, verify_proof
-from periplus.journal.redaction import redact
-from periplus.journal.tiles import LineageTree, read_tile_head
+from periplus.journal.care.doctor import examine
+from periplus.journal.care.redaction import redact
+from periplus.journal.proofs.proof_file import Prover, verify_proof
+from periplus.journal.proofs.tiles import LineageTree, read_tile_head
+from periplus.journal.recovery.plain_files import PlainFiles
+from periplus.journal.storage.layout import Layout
 from periplus.merkle import HASH_BYTES, TILE_WIDTH, Frontier, TiledTree, Tree, leaf_hash
 from periplus.merkle.tiles import level_sizes
 from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, settle
@@ -362,7 +362,7 @@ PROVE = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from support import open_journal
-from periplus.journal.proof import Prover, verify_proof
+from periplus.journal.proofs.proof_file import Prover, verify_proof
 print("ready", flush=True)
 with open_journal(sys.argv[1]) as journal:
     prover = Prover(journal)

@@ -12,7 +12,7 @@ from cli_support import Shell, shared_project
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, UsageError
 from periplus.journal import Writer
-from periplus.journal.doctor import examine
+from periplus.journal.care.doctor import examine
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER, calls_made, item

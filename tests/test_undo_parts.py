@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from periplus.journal.state import MergeRules
-from periplus.journal.taking_out import Overlap, take_out
-from periplus.journal.undo import plan_undo
+from periplus.journal.history.field_reversal import Overlap, take_out
+from periplus.journal.history.undo import plan_undo
+from periplus.journal.state.entity import MergeRules
 from support import WRITER, item
 
 

@@ -13,7 +13,7 @@ import pytest
 from cli_support import Shell, claude_session, fill
 from periplus.base.errors import FormatError, RefusedError
 from periplus.journal import Writer
-from periplus.journal.package import MANIFEST
+from periplus.journal.exchange.package import MANIFEST
 from periplus.project import Project
 from test_package import rewritten
 
@@ -67,7 +67,7 @@ def placed(made, tmp_path):
 def lines_in(data):
     """The records whose bytes are whole, by seq: found by themselves, with no help of what is tested."""
     from periplus.base.errors import FormatError
-    from periplus.journal.record import decode_line
+    from periplus.journal.records.record import decode_line
 
     found = {}
     for line in data.split(b"\n"):

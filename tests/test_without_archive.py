@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, git, shared_project
-from periplus.journal import Writer, ancestors
-from periplus.journal.away import missing_segments
+from periplus.journal import Writer
+from periplus.journal.checkpoints import ancestors
+from periplus.journal.checkpoints.offline_archive import missing_segments
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.server.mcp.arguments import ShowArguments

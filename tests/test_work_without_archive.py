@@ -11,8 +11,8 @@ from periplus.agent.runlog import StoreLog
 from periplus.agent.turn_index import TurnIndex
 from periplus.base.errors import DamageError
 from periplus.journal import Writer
-from periplus.journal.checkpoint import KEYS_MAX
-from periplus.journal.remaining import need_records
+from periplus.journal.checkpoints.format import KEYS_MAX
+from periplus.journal.checkpoints.partial_history import need_records
 from periplus.project import Project
 from support import WRITER, item, make_store, open_journal
 from test_agent_pages import opened, turn_of

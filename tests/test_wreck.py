@@ -16,9 +16,9 @@ import pytest
 from cli_support import Shell, claude_session, decoded, fill
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import Files
-from periplus.journal.layout import Layout
-from periplus.journal.package import MANIFEST, TOP
-from periplus.journal.wreck import salvage
+from periplus.journal.exchange.package import MANIFEST, TOP
+from periplus.journal.exchange.package_salvage import salvage
+from periplus.journal.storage.layout import Layout
 from periplus.project import Project
 
 NOTES = 14

@@ -25,8 +25,8 @@ from periplus.base.files import read_plain
 from periplus.base.locks import Lock, holder_of
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
-from periplus.journal.remaining import fill_if_here
-from periplus.journal.standing import ReplacedError
+from periplus.journal.checkpoints.partial_history import fill_history_if_present
+from periplus.journal.storage.store_identity import ReplacedError
 from periplus.memory.claim_status import session_id
 from periplus.memory.sessions import seen
 
@@ -311,7 +311,7 @@ def stored_sessions(project: Project) -> list[StoredSession]:
     journal = project.journal
     runs = {run.session: run for run in session_runs(project)}  # the last of each
     journal.project()
-    fill_if_here(journal)
+    fill_history_if_present(journal)
     where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? ORDER BY seq DESC"
     found: list[tuple[int, StoredSession]] = []
     for name, run in runs.items():

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from periplus.agent.episode_codec import decode_episode
 from periplus.agent.episodes import Episode
 from periplus.base.errors import DamageError
-from periplus.journal.lineage import START
-from periplus.journal.record import Record, record_of
-from periplus.journal.remaining import fill_if_here, need_records
+from periplus.journal.checkpoints.partial_history import fill_history_if_present, need_records
+from periplus.journal.records.record import Record, record_of
+from periplus.journal.storage.lineage import START
 from periplus.memory.claim_status import session_id
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class StoredEpisodes:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        if not fill_if_here(journal):
+        if not fill_history_if_present(journal):
             need_records(journal, journal.lineage, self._begun())
 
     def _begun(self) -> int:

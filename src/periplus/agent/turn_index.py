@@ -22,10 +22,10 @@ from periplus.agent.tape.turns_kept import FoundTurn
 from periplus.base.disks import MapRoom
 from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.base.forks import is_held_by_parent, not_for_children
-from periplus.journal.connection import abandon
-from periplus.journal.index_record import IndexedRecord
-from periplus.journal.record import record_of
-from periplus.journal.remaining import fill_if_here
+from periplus.journal.checkpoints.partial_history import fill_history_if_present
+from periplus.journal.index.connection import abandon
+from periplus.journal.records.record import record_of
+from periplus.journal.state.index_values import IndexedRecord
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -73,7 +73,7 @@ class TurnIndex:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        is_short = not fill_if_here(journal) and (self._is_short or self._lacks_some())
+        is_short = not fill_history_if_present(journal) and (self._is_short or self._lacks_some())
         if is_short is not self._is_short:
             self._db.close()
             self._is_short = is_short

@@ -20,7 +20,7 @@ def verify_attestation(face: Face, data: bytes, key: bytes | None) -> int:
     from periplus.base.errors import FormatError
     from periplus.cli.trail_schemas import AttestationOut
     from periplus.interop.exports.in_toto import verify_envelope
-    from periplus.journal.keys import verify_signature
+    from periplus.journal.storage.keys import verify_signature
 
     asked, whose = (key, "the key given") if key is not None else _own_key(face)
     reason, statement, signer = "", dict[str, Any](), ""

@@ -64,7 +64,7 @@ def _moves(project: Project, name: str, limit: int) -> tuple[list[RefMoveOut], b
     from periplus.base.errors import NotFoundError
     from periplus.cli.context_schemas import RefMoveOut
     from periplus.context.refs import check_ref_name
-    from periplus.journal.history import RecordFilter
+    from periplus.journal.history.log import RecordFilter
     from periplus.memory.types import CONTEXT_REF
     from periplus.project.context_refs import ref_id
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from periplus.cli.context_places import read_token
 from periplus.cli.face import Face, plain, visible
-from periplus.journal.layout import CONTEXT_SOCKET
+from periplus.journal.storage.layout import CONTEXT_SOCKET
 
 if TYPE_CHECKING:
     from periplus.context.address import Address

@@ -37,7 +37,7 @@ def stuck_out(stuck: Stuck) -> StuckOut:
 
 
 def records_out(journal: Journal, records: Sequence[IndexedRecord]) -> list[RecordOut]:
-    from periplus.journal.history import beside_others
+    from periplus.journal.history.log import beside_others
 
     beside = beside_others(journal, records)
     return [_record_out(record, is_beside=record.version in beside) for record in records]

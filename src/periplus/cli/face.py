@@ -182,7 +182,7 @@ class Face:
         if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
             return False
         from periplus.base.errors import EnvironmentFailure
-        from periplus.journal.connection import index_failure
+        from periplus.journal.index.connection import index_failure
         from periplus.project import Project
 
         is_foreign = "malformed" in str(error) or str(error).startswith("no such")  # tables of another version

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from periplus.cli.long_results import Aside
     from periplus.cli.schemas import LogOut, RecordOut, UndoneOut, UndoOut, UnsureOut
     from periplus.journal import IndexedRecord
-    from periplus.journal.cursors import Reader
-    from periplus.journal.history import Gap, News, Page, RecordFilter
+    from periplus.journal.history.cursors import Reader
+    from periplus.journal.history.log import Gap, News, Page, RecordFilter
     from periplus.project import Project
 
 _NARROW: Final = 96  # on one line a summary would have less than 30 columns
@@ -99,7 +99,7 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
 
 
 def _actions() -> tuple[str, ...]:
-    from periplus.journal.record import ACTIONS
+    from periplus.journal.records.record import ACTIONS
 
     return tuple(ACTIONS)
 
@@ -137,7 +137,7 @@ def _range(text: str) -> range:
 
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.journal.cursors import check_reader_name
+    from periplus.journal.history.cursors import check_reader_name
     from periplus.memory.sessions import session_named
     from periplus.project.types import check_logged_type
 
@@ -164,7 +164,7 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
 
 def _wanted(arguments: argparse.Namespace) -> RecordFilter:
     from periplus.cli.inputs import read_past_time
-    from periplus.journal.history import RecordFilter
+    from periplus.journal.history.log import RecordFilter
 
     return RecordFilter(
         tuple(arguments.type),
@@ -378,7 +378,7 @@ def _start(
 ) -> tuple[Reader | None, dict[str, int]]:
     """The reader, and the seqs behind which it has not seen anything. Raises NotFoundError for seqs that never were."""
     from periplus.base.errors import NotFoundError
-    from periplus.journal.cursors import Reader
+    from periplus.journal.history.cursors import Reader
 
     own = [project.journal.lineage] if arguments.reader and not arguments.lineage else lineages
     seen = _by_lineage(arguments.since_seq, own, "--since-seq")
@@ -434,11 +434,11 @@ def _show_more(face: Face, project: Project, records: Sequence[IndexedRecord], g
 
 def _unsure(project: Project) -> list[UnsureOut]:
     from periplus.cli.schemas import UnsureOut
-    from periplus.journal.unsure import unsure_records
+    from periplus.journal.care.unconfirmed_records import list_unconfirmed
 
     return [
         UnsureOut(one.seq, one.action, one.item_type, one.item_id, one.key, one.summary)
-        for one in unsure_records(project.journal)
+        for one in list_unconfirmed(project.journal)
     ]
 
 

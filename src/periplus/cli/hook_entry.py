@@ -440,7 +440,7 @@ def settle(root: str, *, has_time: bool = False) -> None:
             _settle(root, has_time=has_time)
         except Exception as error:  # of a module that is not imported here before it is raised
             from periplus.journal import Layout, discard_indexes
-            from periplus.journal.connection import IndexDamageError
+            from periplus.journal.index.connection import IndexDamageError
 
             if not isinstance(error, IndexDamageError):
                 raise
@@ -474,7 +474,7 @@ def _settle(root: str, *, has_time: bool) -> None:
 def _make_checkpoint(journal: Journal, writer: Writer) -> None:
     """That which a mutation leaves for being too much work: nobody waits for this process."""
     from periplus.base.errors import LockTimeoutError
-    from periplus.journal.checkpointing import make_due
+    from periplus.journal.checkpoints.creation import make_due
 
     try:
         make_due(journal, writer, work_bytes_max=sys.maxsize)

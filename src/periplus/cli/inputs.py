@@ -127,7 +127,7 @@ def sessions_of(root: str, home: str, environment: Mapping[str, str]) -> list[Fo
     first.
     """
     from periplus.interop import find_sessions
-    from periplus.journal.gitstate import project_folders
+    from periplus.journal.projections.git_state import project_folders
 
     return find_sessions(home, *project_folders(root), codex=environment.get("CODEX_HOME", ""))
 

@@ -16,7 +16,7 @@ from periplus.base.tuples import NamedTuple
 if TYPE_CHECKING:
     from periplus.cli.schemas import RecordOut
     from periplus.journal import IndexedRecord, Journal
-    from periplus.journal.history import Gap, Page
+    from periplus.journal.history.log import Gap, Page
 
 _READ_AT_ONCE: Final = 500
 _READ_MAX: Final = 5_000  # for one screen; a longer run goes on on the next page

@@ -18,8 +18,8 @@ from periplus.cli.face import Face, safe_json
 if TYPE_CHECKING:
     from periplus.cli.schemas import RecordOut
     from periplus.journal import IndexedRecord
-    from periplus.journal.cursors import Reader
-    from periplus.journal.history import Gap, News, RecordFilter
+    from periplus.journal.history.cursors import Reader
+    from periplus.journal.history.log import Gap, News, RecordFilter
     from periplus.project import Project
 
 MEMORY_BYTES_MAX: Final = 4 << 20  # what is longer goes to the disk
@@ -99,7 +99,7 @@ def read_log(
 ) -> tuple[Aside[RecordOut], dict[str, int], list[Gap]]:
     """The newest records, as they are shown; where the next page begins, and the gaps among them."""
     from periplus.cli.schemas import RecordOut
-    from periplus.journal.history import newest_by_pages
+    from periplus.journal.history.log import newest_by_pages
 
     rows = Aside(RecordOut)
     following: dict[str, int] = {}
@@ -122,7 +122,7 @@ def read_news(
 ) -> tuple[Aside[RecordOut], News]:  # fmt: skip
     """What is new, as it is shown, and how far that goes: a look without its records."""
     from periplus.cli.schemas import RecordOut
-    from periplus.journal.history import News, news_by_pages
+    from periplus.journal.history.log import News, news_by_pages
 
     rows = Aside(RecordOut)
     found = News([], dict(seen), (), more=False)
@@ -153,7 +153,7 @@ def _fill(project: Project, rows: Aside[RecordOut], records: Iterable[IndexedRec
 
 def _in_order(gaps: Iterable[Gap], lineages: Sequence[str]) -> list[Gap]:
     """By lineage and seq, as many of each lineage as one look tells."""
-    from periplus.journal.history import GAPS_MAX
+    from periplus.journal.history.log import GAPS_MAX
 
     found: list[Gap] = []
     for lineage in lineages:

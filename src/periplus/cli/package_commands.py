@@ -13,7 +13,7 @@ from periplus.cli.face import Face, counted, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import PackageOut
-    from periplus.journal.package import Packed
+    from periplus.journal.exchange.package import Packed
 
 _SHOWN_MAX = 20
 
@@ -205,7 +205,7 @@ def _lost(face: Face, packed: Packed) -> Iterator[str]:
         yield f"{paint.bad}missing{paint.end}  {visible(str(one))}: {visible(one.why)} ({visible(one.path)}, byte {one.offset:,})"
     if len(packed.missing) > _SHOWN_MAX:
         yield f"         and {len(packed.missing) - _SHOWN_MAX:,} more ranges: --json"
-    from periplus.journal.package import DAMAGED_MEMBER
+    from periplus.journal.exchange.package import DAMAGED_MEMBER
 
     damaged = [one for one in packed.flaws if one.what.startswith(DAMAGED_MEMBER)]
     for flaw in damaged[:_SHOWN_MAX]:

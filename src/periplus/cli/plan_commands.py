@@ -229,7 +229,7 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
 
 def _already(project: Project, work: Entity) -> Iterator[str]:
     """Who brought ``work`` to the state that it is in: in another clone perhaps, while it was being done here."""
-    from periplus.journal.versions import said_by
+    from periplus.journal.history.versions import said_by
 
     said = [one.record for one in said_by(project.journal, work, "state")]
     if said:

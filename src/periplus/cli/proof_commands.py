@@ -13,8 +13,8 @@ from periplus.base.tuples import NamedTuple
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from periplus.journal.proof import ProofVerdict, Prover
-    from periplus.journal.tree_head import TreeHead
+    from periplus.journal.proofs.proof_file import ProofVerdict, Prover
+    from periplus.journal.storage.tree_head import TreeHead
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -52,7 +52,7 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.files import Files, write_atomic
     from periplus.cli.inputs import check_target
     from periplus.cli.schemas import ProveOut
-    from periplus.journal.proof import verify_proof
+    from periplus.journal.proofs.proof_file import verify_proof
 
     _check_request(arguments)
     if arguments.out is not None:
@@ -157,7 +157,7 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import PeriplusError, UsageError
     from periplus.cli.inputs import read_file, read_public_key
     from periplus.cli.schemas import VerifyOut
-    from periplus.journal.proof import PROOF_BYTES_MAX, verify_proof
+    from periplus.journal.proofs.proof_file import PROOF_BYTES_MAX, verify_proof
 
     key = read_public_key(arguments.key) if arguments.key else None
     head = _read_head(face, arguments.head) if arguments.head else None
@@ -204,9 +204,9 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
 def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[ProofVerdict, _Compared]:
     """Whose the proof is by the keys that the store at hand knows, and whether its own records lead to the same head."""
     from periplus.base.errors import NotAStoreError
-    from periplus.journal.layout import Layout, find_root
-    from periplus.journal.proof import verify_proof
-    from periplus.journal.tree_head import pinned_key
+    from periplus.journal.proofs.proof_file import verify_proof
+    from periplus.journal.storage.layout import Layout, find_root
+    from periplus.journal.storage.tree_head import pinned_key
 
     assert verdict.statement is not None
     head, nothing = verdict.statement.head, _Compared("", "", is_bad=False)
@@ -230,9 +230,9 @@ def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[Pro
 
 def _compare(face: Face, head: TreeHead) -> _Compared:
     from periplus.base.errors import DamageError, PeriplusError
-    from periplus.journal.away import absent
-    from periplus.journal.heads import extends
-    from periplus.journal.settings import read_lineage
+    from periplus.journal.checkpoints.offline_archive import absent
+    from periplus.journal.proofs.heads import extends
+    from periplus.journal.storage.settings import read_lineage
 
     try:
         with face.open() as project:
@@ -267,7 +267,7 @@ def _compare(face: Face, head: TreeHead) -> _Compared:
 
 def _stated(verdict: ProofVerdict) -> tuple[str, str, str, int, str, int, str, str, list[int], list[str], list[int]]:
     """The columns of ``VerifyOut`` that say what the proof speaks of."""
-    from periplus.journal.proof import BundleProof, InclusionProof
+    from periplus.journal.proofs.proof_file import BundleProof, InclusionProof
 
     statement = verdict.statement
     texts = [line.decode("utf-8", "replace") for line in verdict.lines]
@@ -317,7 +317,7 @@ def _read_head(face: Face, text: str) -> tuple[int, bytes]:
     from periplus.base.digests import parse_digest
     from periplus.base.errors import UsageError
     from periplus.cli.inputs import read_file
-    from periplus.journal.proof import PROOF_BYTES_MAX, HeadStatement, verify_proof
+    from periplus.journal.proofs.proof_file import PROOF_BYTES_MAX, HeadStatement, verify_proof
 
     path = os.path.join(face.cwd, text)
     if os.path.isfile(path):

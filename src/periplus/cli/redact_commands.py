@@ -13,7 +13,7 @@ from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
     from periplus.cli.redact_schemas import RedactOut, SecretOut
-    from periplus.journal.redaction import Redaction
+    from periplus.journal.care.redaction import Redaction
     from periplus.project.project import Project
     from periplus.project.secret_search import FoundSecret
 

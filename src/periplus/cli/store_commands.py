@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from periplus.base.errors import PeriplusError
     from periplus.cli.schemas import MendedOut, StatusOut
-    from periplus.journal.joining import Joined
-    from periplus.journal.yard import Repair
+    from periplus.journal.storage.parking import Repair
+    from periplus.journal.storage.store_joining import Joined
     from periplus.project.status import Status
 
 _FILES_SHOWN_MAX: Final = 10
@@ -69,7 +69,7 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     from periplus.cli.inputs import sessions_of
     from periplus.cli.schemas import InitOut
     from periplus.interop.formats import FORMATS
-    from periplus.journal.gitstate import is_in_bare, sparse_checkout
+    from periplus.journal.projections.git_state import is_in_bare, sparse_checkout
     from periplus.project import Project
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
@@ -278,7 +278,7 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tup
         path = face.path(source)
         if os.path.isfile(path):
             from periplus.base.places import project_root
-            from periplus.journal.unpacking import unpacked
+            from periplus.journal.exchange.package_import import unpacked
 
             beside = os.path.dirname(os.path.abspath(face.store)) if face.store else project_root(face.cwd)
             _refuse_segment(path)
@@ -301,7 +301,7 @@ def _refuse_segment(path: str) -> None:
     import shlex
 
     from periplus.base.errors import UsageError
-    from periplus.journal.segment import segment_first_seq
+    from periplus.journal.records.segment import segment_first_seq
 
     if segment_first_seq(os.path.basename(path)) is not None:
         folder = os.path.dirname(os.path.abspath(path))
@@ -316,7 +316,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
     from periplus.base.errors import PeriplusError
     from periplus.base.speed import FORM, IS_NATIVE
     from periplus.cli.schemas import CheckpointOut, DoctorOut, MendedOut, ProblemOut
-    from periplus.journal.doctor import unrepaired
+    from periplus.journal.care.doctor import unrepaired
 
     rescued = _rescued(face, arguments, sources)
     try:

@@ -13,8 +13,8 @@ from periplus.cli.face import Face, visible
 if TYPE_CHECKING:
     from periplus.cli.schemas import RefusalOut, SyncOut
     from periplus.journal import Entity
-    from periplus.journal.exchange import SyncReport, Transfer
-    from periplus.journal.rebase import Rebased
+    from periplus.journal.exchange.rebase import Rebased
+    from periplus.journal.exchange.sync import SyncReport, Transfer
     from periplus.memory.candidates import Recorded
     from periplus.project.syncing import Synced
 

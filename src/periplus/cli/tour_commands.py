@@ -279,7 +279,7 @@ class _Tour:
         }
 
     def _prove(self, project: Project) -> None:
-        from periplus.journal.proof import verify_proof
+        from periplus.journal.proofs.proof_file import verify_proof
 
         self.title("A proof of one record, checked without the store")
         record = project.log(limit=1).records[0]

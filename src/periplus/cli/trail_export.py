@@ -148,7 +148,7 @@ def _revision(
 
 def _signer(face: Face) -> tuple[bytes, Callable[[bytes], bytes]]:
     from periplus.base.errors import NotAStoreError, UsageError
-    from periplus.journal.keys import sign
+    from periplus.journal.storage.keys import sign
 
     try:
         with face.open() as project:

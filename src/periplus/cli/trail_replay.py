@@ -248,7 +248,7 @@ def _world(face: Face, arguments: argparse.Namespace, original: _Original, folde
 
 
 def _is_repository(folder: str) -> bool:
-    from periplus.journal.gitstate import read_git
+    from periplus.journal.projections.git_state import read_git
 
     return read_git(os.path.join(folder, ".periplus")) is not None
 

@@ -14,7 +14,7 @@ from periplus.cli.trail_inputs import named_trail
 
 if TYPE_CHECKING:
     from periplus.cli.trail_schemas import FileOut, SalvageOut
-    from periplus.journal.removed import Removed
+    from periplus.journal.recovery.removed_content import Removed
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
@@ -112,7 +112,7 @@ class _Redacted:
 
     def __call__(self, digest: bytes) -> bool:
         from periplus.base.errors import PeriplusError
-        from periplus.journal.removed import Removed, taken_out
+        from periplus.journal.recovery.removed_content import Removed, taken_out
 
         if self._removed is None:
             self._removed = Removed()

@@ -5,26 +5,26 @@ from typing import TYPE_CHECKING
 from periplus.base.lazy import lazily
 
 if TYPE_CHECKING:
-    from periplus.journal.creation import Created, create_store
-    from periplus.journal.index import Index
-    from periplus.journal.index_file import Indexer, discard_indexes
-    from periplus.journal.index_record import IndexedRecord
+    from periplus.journal.index.index_file import Indexer, discard_indexes
+    from periplus.journal.index.tables import Index
     from periplus.journal.journal import Journal
-    from periplus.journal.layout import STORE_FOLDER, Layout, find_root, project_root
-    from periplus.journal.state import Conflict, ConflictValue, Entity, EntityType, MergeRules
-    from periplus.journal.transaction import ABSENT, Receipt, Said, Transaction, Writer
+    from periplus.journal.state.entity import Conflict, ConflictValue, Entity, EntityType, MergeRules
+    from periplus.journal.state.index_values import IndexedRecord
+    from periplus.journal.state.transaction import ABSENT, Receipt, Said, Transaction, Writer
+    from periplus.journal.storage.layout import STORE_FOLDER, Layout, find_root, project_root
+    from periplus.journal.storage.store_creation import Created, create_store
 else:
     __getattr__ = lazily(
         __name__,
         {
-            **dict.fromkeys(("Created", "create_store"), "creation"),
-            "Index": "index",
-            "IndexedRecord": "index_record",
-            **dict.fromkeys(("Indexer", "discard_indexes"), "index_file"),
+            **dict.fromkeys(("Created", "create_store"), "storage.store_creation"),
+            "Index": "index.tables",
+            "IndexedRecord": "state.index_values",
+            **dict.fromkeys(("Indexer", "discard_indexes"), "index.index_file"),
             "Journal": "journal",
-            **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "layout"),
-            **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state"),
-            **dict.fromkeys(("ABSENT", "Receipt", "Said", "Transaction", "Writer"), "transaction"),
+            **dict.fromkeys(("STORE_FOLDER", "Layout", "find_root", "project_root"), "storage.layout"),
+            **dict.fromkeys(("Conflict", "ConflictValue", "Entity", "EntityType", "MergeRules"), "state.entity"),
+            **dict.fromkeys(("ABSENT", "Receipt", "Said", "Transaction", "Writer"), "state.transaction"),
         },
     )
 

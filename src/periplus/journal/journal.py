@@ -29,22 +29,22 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.locks import LOCK_PATIENCE_S
-from periplus.journal.connection import AtWorkError
-from periplus.journal.guard import guard
-from periplus.journal.index import IndexDamageError
-from periplus.journal.index_record import HistoryNeededError
-from periplus.journal.lineage import START
-from periplus.journal.lineage_identity import mint_lineage, restate_left
-from periplus.journal.overlay import Added, UnmergedError, names_in
+from periplus.journal.index.connection import AtWorkError
+from periplus.journal.index.overlay import Added, UnmergedError, names_in
+from periplus.journal.index.receipt import Pending, receipt_of, written_by
+from periplus.journal.index.tables import IndexDamageError
 from periplus.journal.reader import JournalReader
-from periplus.journal.receipt import Pending, receipt_of, written_by
-from periplus.journal.settings import LineageFile, is_written_here, read_lineage, read_settings
-from periplus.journal.standing import place_of
-from periplus.journal.state import Entity, Head
-from periplus.journal.transaction import Draft, Receipt, Said, Transaction, Writer
+from periplus.journal.state.entity import Entity, Head
+from periplus.journal.state.index_values import HistoryNeededError
+from periplus.journal.state.transaction import Draft, Receipt, Said, Transaction, Writer
+from periplus.journal.storage.gitignore import guard
+from periplus.journal.storage.lineage import START
+from periplus.journal.storage.lineage_creation import create_lineage, restate_left
+from periplus.journal.storage.settings import LineageFile, is_written_here, read_lineage, read_settings
+from periplus.journal.storage.store_identity import place_of
 
 if TYPE_CHECKING:
-    from periplus.journal.writing import SegmentWriter
+    from periplus.journal.storage.segment_writer import SegmentWriter
 
 OVERLAY_RECORDS_MAX: Final = 2_000
 _INDEXED_TOGETHER: Final = 64  # records: a transaction of the index for all of them costs little more than one for each
@@ -213,7 +213,7 @@ class Journal(JournalReader):
 
     def _need_keys(self, key: str, made_ms: int | None) -> None:
         """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""
-        from periplus.journal.apart import are_keys_known, is_new_key
+        from periplus.journal.checkpoints.history_fallback import are_keys_known, is_new_key
 
         if are_keys_known(self, made_ms):
             return
@@ -279,7 +279,7 @@ class Journal(JournalReader):
 
     def _checkpoint(self, writer: Writer) -> None:
         """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
-        from periplus.journal.checkpointing import make_due
+        from periplus.journal.checkpoints.creation import make_due
 
         try:
             make_due(self, writer)
@@ -288,14 +288,14 @@ class Journal(JournalReader):
 
     def _take_in(self) -> None:
         """A file that this mutation would have written over holds what is not in the journal."""
-        from periplus.journal.takein import take_in
+        from periplus.journal.projections.external_edits import take_in
 
         self._projector.untaken.clear()
         take_in(self)
 
     def _mint(self) -> LineageFile:
         previous, self.copied_from = self.copied_from, ""
-        return mint_lineage(self.layout, self.files, self.clock, self.store_id, previous=previous)
+        return create_lineage(self.layout, self.files, self.clock, self.store_id, previous=previous)
 
     def _own_lineage(self) -> str:
         if self._own is None:
@@ -325,7 +325,7 @@ class Journal(JournalReader):
                 self._own, self._own_place = found, place
             self._own_names = names  # as long as the folder has not changed, the file in it is that one
         if self._own.store not in self.stores:
-            from periplus.journal.joining import of_another_store
+            from periplus.journal.storage.store_joining import of_another_store
 
             raise of_another_store(self.layout, self.settings.store, self._own.store)
         return self._own.lineage
@@ -432,7 +432,7 @@ class Journal(JournalReader):
 
     def _make_durable(self, pending: Pending, receipt: Receipt, patience_s: float) -> None:
         """Outside the lock: when this returns, the records of ``receipt`` are on the disk."""
-        from periplus.journal.flush import EpochEndedError
+        from periplus.journal.storage.group_commit import EpochEndedError
 
         writer = self._writer_of(self.lineage)
         try:
@@ -481,7 +481,9 @@ class Journal(JournalReader):
 
     def _writer_of(self, lineage: str) -> SegmentWriter:
         if self._writer is None or self._writer.lineage != lineage:
-            from periplus.journal.writing import SegmentWriter  # here, for who only reads loads nothing that writes
+            from periplus.journal.storage.segment_writer import (
+                SegmentWriter,  # here, for who only reads loads nothing that writes
+            )
 
             self._writer = SegmentWriter(self, lineage)
             self._lock.bell = self._writer.bell

@@ -22,17 +22,17 @@ from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatErr
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
 from periplus.base.locks import LOCK_PATIENCE_S, Lock
-from periplus.journal.apart import serve_apart, serve_from_checkpoint, serve_rest, serve_together
-from periplus.journal.connection import Owner
-from periplus.journal.index import Index, IndexDamageError, payload_in
-from periplus.journal.index_file import Indexer, NullIndexer, discard_index
-from periplus.journal.index_record import HistoryNeededError, IndexedRecord, View
-from periplus.journal.layout import Layout
-from periplus.journal.lineage import START, Chunk, LineageReader, Position, damage_of, left_behind_seq, read_durable
-from periplus.journal.overlay import Added, Overlay, UnmergedError, may_say
-from periplus.journal.own_lineage import OwnLineage
-from periplus.journal.progress import Progress, no_progress
-from periplus.journal.reading import (
+from periplus.journal.checkpoints.history_fallback import (
+    serve_from_checkpoint,
+    serve_full_history,
+    serve_rest,
+    serve_together,
+)
+from periplus.journal.index.connection import Owner
+from periplus.journal.index.index_file import Indexer, NullIndexer, discard_index
+from periplus.journal.index.index_holder import IndexHolder
+from periplus.journal.index.overlay import Added, Overlay, UnmergedError, may_say
+from periplus.journal.index.record_lookup import (
     REPLAY_BYTES_PER_S,
     bytes_behind,
     find_entity,
@@ -41,23 +41,36 @@ from periplus.journal.reading import (
     sound_line,
     sound_object,
 )
-from periplus.journal.resting import Resting
-from periplus.journal.segment import Entry, Tail, read_block
-from periplus.journal.settings import Settings, StoreIds, read_settings
-from periplus.journal.standing import Standing, place_of
-from periplus.journal.state import Entity, EntityType, Head, packing_of
+from periplus.journal.index.tables import Index, IndexDamageError, payload_in
+from periplus.journal.records.segment import Entry, Tail, read_block
+from periplus.journal.state.entity import Entity, EntityType, Head, packing_of
+from periplus.journal.state.index_values import HistoryNeededError, IndexedRecord, View
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.lineage import (
+    START,
+    Chunk,
+    LineageReader,
+    Position,
+    damage_of,
+    left_behind_seq,
+    read_durable,
+)
+from periplus.journal.storage.own_lineage import OwnLineage
+from periplus.journal.storage.progress import Progress, no_progress
+from periplus.journal.storage.settings import Settings, StoreIds, read_settings
+from periplus.journal.storage.store_identity import Standing, place_of
 from periplus.objects.store import ObjectStore
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from periplus.journal.index_record import Looked
-    from periplus.journal.projection import Projector
-    from periplus.journal.transaction import Said, Writer
-    from periplus.journal.writing import SegmentWriter
+    from periplus.journal.projections.projector import Projector
+    from periplus.journal.state.index_values import Looked
+    from periplus.journal.state.transaction import Said, Writer
+    from periplus.journal.storage.segment_writer import SegmentWriter
 
 
-class JournalReader(OwnLineage, Resting):
+class JournalReader(OwnLineage, IndexHolder):
     """What ``Journal`` is but for writing: opening, reading, and keeping up what is derived."""
 
     def __init__(
@@ -86,7 +99,7 @@ class JournalReader(OwnLineage, Resting):
         self._damaged: tuple[DamageError | None, tuple[int, ...]] = (None, ())  # it, and its file as it was then
         self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
         self._checked_writer: Writer | None = None
-        self.is_hurried = False  # who is takes what the index has: see ``remaining.fill_if_here``
+        self.is_hurried = False  # who is takes what the index has: see ``remaining.fill_history_if_present``
         self.is_one_question = False  # within one, lineages of others are looked at once: ``reading.one_question``
         self.waited_s = float("-inf")  # by the monotonic clock, when somebody waited in vain for the index
         self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
@@ -160,7 +173,7 @@ class JournalReader(OwnLineage, Resting):
     @cached_property
     def _projector(self) -> Projector:
         """What brings the derived up to date: who finds it in order loads none of that."""
-        from periplus.journal.projection import Projector
+        from periplus.journal.projections.projector import Projector
 
         return Projector(self, self._progress)
 
@@ -197,9 +210,9 @@ class JournalReader(OwnLineage, Resting):
                 return
             gone = None
             if not self._is_renewing and self._is_index_wrong():  # else it was not the index
-                from periplus.journal.index_rollback import was_put_back
+                from periplus.journal.index.rollback_check import rollback_damage
 
-                gone = was_put_back(self)
+                gone = rollback_damage(self)
                 if gone is None:
                     self.renew_derived()
                     return
@@ -230,7 +243,7 @@ class JournalReader(OwnLineage, Resting):
 
     def unnamed_store(self) -> DamageError | None:
         """What to say where the settings do not name a store that records here are of; None where they name all."""
-        from periplus.journal.joining import of_another_store, unnamed_store
+        from periplus.journal.storage.store_joining import of_another_store, unnamed_store
 
         if self._own is not None and self._own.store not in self.stores:
             return of_another_store(self.layout, self.settings.store, self._own.store)
@@ -370,7 +383,7 @@ class JournalReader(OwnLineage, Resting):
             return held
         found = max(self._marked_seq(), self._mapped_seq()) or self.reader(self.lineage).durable_at(self.end())
         if found < held:
-            from periplus.journal.flush import durable_by_map
+            from periplus.journal.storage.group_commit import durable_by_map
 
             found = max(found, durable_by_map(self.layout.flush, self.lineage, self.files, self.end().segment))
         self.durable_seq = max(self.durable_seq, min(found, held))
@@ -393,13 +406,13 @@ class JournalReader(OwnLineage, Resting):
             # What a file that is gone says of the segments need no longer be so; one that is there may be marked.
             self._read_anew()
         if self.damage is None and self.index.is_past and not self._projector.is_alone:
-            from periplus.journal.renewal import renew_past
+            from periplus.journal.index.rebuild import renew_past
 
             if renew_past(self):
                 return True
         if self.damage is not None:
             if isinstance(self.damage, UnmergedError):
-                from periplus.journal.unmerged import put_aside
+                from periplus.journal.checkpoints.merge_bases import put_aside
 
                 with put_aside(self):
                     return self.project(patience_s, rewrite=rewrite, looked=looked)
@@ -430,7 +443,7 @@ class JournalReader(OwnLineage, Resting):
 
     def renew_derived(self, *, is_beside: bool = False) -> bool:
         """Build the index from the journal's files, which were changed otherwise than by appending; see ``journal.renewal``."""
-        from periplus.journal.renewal import renew
+        from periplus.journal.index.rebuild import renew
 
         return renew(self, is_beside=is_beside)
 
@@ -489,7 +502,7 @@ class JournalReader(OwnLineage, Resting):
         try:
             return payload_in(self.line_at(record), record, self.load_object)
         except DamageError as error:
-            from periplus.journal.unmerged import of_merge
+            from periplus.journal.checkpoints.merge_bases import of_merge
 
             self.damage, said = of_merge(self, record, error)
             return said
@@ -501,7 +514,7 @@ class JournalReader(OwnLineage, Resting):
         """
         if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
             return False
-        from periplus.journal.stated import sound_end
+        from periplus.journal.storage.truncation_check import sound_end
 
         return None not in (
             sound_end(
@@ -644,7 +657,7 @@ class JournalReader(OwnLineage, Resting):
         if not self.index.is_writable and not self.index.is_memory:
             self._replace_index()
         if not self.fill_whole():
-            serve_apart(self)
+            serve_full_history(self)
         self._forget()
 
     def _read_lineages(self, *, salvage: bool, by_map: bool, is_listed: bool = False) -> bool:
@@ -665,7 +678,7 @@ class JournalReader(OwnLineage, Resting):
                 is_continued &= not seen.segment < chunk.segment < seen.next_seq
                 self._absorb(lineage, chunk, salvage=salvage)
             if lineage != self.lineage:
-                from periplus.journal.stated import cut_short
+                from periplus.journal.storage.truncation_check import cut_short
 
                 missing = cut_short(self.layout, reader, self.end(lineage))
                 if missing is not None and not salvage:

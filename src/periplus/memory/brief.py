@@ -18,7 +18,7 @@ from periplus.base.errors import DamageError, UsageError
 from periplus.base.tokens import estimate_tokens
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Journal, Writer
-from periplus.journal.reading import one_question
+from periplus.journal.index.record_lookup import one_question
 from periplus.memory.anchors import Ground
 from periplus.memory.brief_lines import BriefLine, BriefSection
 from periplus.memory.files import likely_files

@@ -207,7 +207,7 @@ def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> b
     row = journal.index.db.execute(where, (lineage,)).fetchone()
     if row is not None and str(row[0]) <= origin.ts:
         return False
-    from periplus.journal.apart import has_written_since
+    from periplus.journal.checkpoints.history_fallback import has_written_since
 
     return has_written_since(journal, lineage, origin.ts)
 
@@ -279,7 +279,7 @@ def _item(row: _Row, entity: Entity | None) -> ChangedItem | None:
 
 def _by_who_wrote(journal: Journal, item: ChangedItem) -> ChangedItem:
     """``item`` with who wrote last what was taken in from a file, where a record of his own is here."""
-    from periplus.journal.takein import ADOPTED
+    from periplus.journal.projections.external_edits import ADOPTED
 
     if item.by != (ADOPTED.name,):
         return item
@@ -296,7 +296,7 @@ def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: Change
     """``item`` as what ended, with who ended it, which whoever wrote of it last need not be; as it is where it goes on, or had ended before."""
     if item.what == "deleted" or not is_ended(item.item_type, item.state, journal.types):
         return item
-    from periplus.journal.versions import said_by
+    from periplus.journal.history.versions import said_by
 
     entity = journal.get(item.item_type, item.item_id)
     origins = said_by(journal, entity, "state") if entity is not None else ()

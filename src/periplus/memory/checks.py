@@ -12,7 +12,7 @@ from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.index_record import IndexedRecord
+    from periplus.journal.state.index_values import IndexedRecord
 
 CHECKED: Final = ("constraint", "trap")
 _PASSED: Final = "check passed"
@@ -71,12 +71,12 @@ def _runs_of(journal: Journal, entity: Entity) -> list[IndexedRecord]:
 
 def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
     """What the last run of the entity's check came to, as far as its records are here; None where there was none."""
-    from periplus.journal.remaining import fill_if_here
+    from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     if not command_of(entity):
         return None
     rows = _runs_of(journal, entity)
-    if not rows and journal.index.has_floors and fill_if_here(journal):
+    if not rows and journal.index.has_floors and fill_history_if_present(journal):
         rows = _runs_of(journal, entity)
     if not rows:
         return None
@@ -91,7 +91,7 @@ def words_of_last(journal: Journal, entity: Entity) -> str:
         return check.words()
     if not command_of(entity) or not journal.index.has_floors:
         return ""
-    from periplus.journal.away import absent
+    from periplus.journal.checkpoints.offline_archive import absent
 
     if not absent(journal):
         return ""

@@ -92,7 +92,7 @@ class MemoryIndexer:
     @staticmethod
     def is_ready(root: str) -> bool:
         """Whether the store ``root`` has an index that may be asked at once; False where one had to be made first."""
-        from periplus.journal.index_file import is_filled
+        from periplus.journal.index.index_file import is_filled
 
         return is_filled(Layout(root).index, _VERSION)
 

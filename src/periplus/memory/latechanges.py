@@ -17,13 +17,13 @@ import msgspec
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
-from periplus.journal.merge import Node, nearest_common_ancestors
-from periplus.journal.versions import Versions
+from periplus.journal.history.versions import Versions
+from periplus.journal.state.merge import Node, nearest_common_ancestors
 from periplus.memory.successors import successors
 from periplus.memory.types import row_of, rows_of
 
 if TYPE_CHECKING:
-    from periplus.journal.index import Index
+    from periplus.journal.index.tables import Index
 
 _SAYS_NOTHING: Final = frozenset({"state", "updated", "v"})
 _SAID: Final = frozenset({"transition"})
@@ -65,7 +65,7 @@ def late_changes(journal: Journal) -> list[LateChange]:
 
 def _index_with_merges(journal: Journal, types: Sequence[str], marks: str) -> Index:
     """One in which every version is that brought several together: the journal's may begin at a checkpoint. The caller closes what is another."""
-    from periplus.journal.remaining import index_with_history
+    from periplus.journal.checkpoints.partial_history import index_with_history
 
     if journal.index.has_floors:
         where = f"item_type IN ({marks}) AND rev > 1 AND deleted = 0"

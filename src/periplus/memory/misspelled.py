@@ -11,7 +11,7 @@ __all__ = ["edits_of", "near_words", "told_near"]
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from periplus.journal.connection import Connection
+from periplus.journal.index.connection import Connection
 from periplus.memory.search import Filters, holders
 
 _LETTERS_MIN: Final = 3

@@ -15,7 +15,7 @@ import msgspec
 from periplus.base.canonical import JSONValue, canonical
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Receipt
-from periplus.journal.receipt import key_used, payload_of, records_of
+from periplus.journal.index.receipt import key_used, payload_of, records_of
 
 
 class Written(NamedTuple):
@@ -53,7 +53,7 @@ def as_written(journal: Journal, receipt: Receipt, item_type: str, item_id: str)
     found = journal.get(item_type, item_id)
     if found is not None:
         return found
-    from periplus.journal.versions import entity_at
+    from periplus.journal.history.versions import entity_at
 
     return entity_at(journal, item_type, item_id, receipt.last_seq, receipt.lineage)
 

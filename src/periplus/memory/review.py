@@ -16,7 +16,7 @@ from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
-from periplus.journal.progress import Progress, no_progress
+from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.anchoring import anchored
 from periplus.memory.anchors import Ground
 from periplus.memory.checks import CHECKED, FAILED, Check, CheckResult, command_of, last_check

@@ -20,7 +20,7 @@ from math import log
 from typing import Final
 
 from periplus.base.tuples import NamedTuple
-from periplus.journal.connection import Connection
+from periplus.journal.index.connection import Connection
 from periplus.memory.index_rows import REWRITTEN, kind_token
 from periplus.memory.senses import SENSE_MARK
 

@@ -16,7 +16,7 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import PASTED, typed_id
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
-from periplus.journal.remaining import fill_if_here
+from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.memory.claim_status import is_live, live_claims, session_id
 from periplus.memory.claims import expire, renew
 from periplus.memory.lifecycle import bring
@@ -120,7 +120,7 @@ def session_named(journal: Journal, typed: str) -> str:
     journal.refresh()
     journal.project()
     known = _had(journal, typed, bare)
-    if not known and journal.index.has_floors and fill_if_here(journal):
+    if not known and journal.index.has_floors and fill_history_if_present(journal):
         known = _had(journal, typed, bare)
     if known:
         return known

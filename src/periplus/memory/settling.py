@@ -16,7 +16,7 @@ import msgspec
 
 from periplus.base.canonical import JSONValue
 from periplus.journal import Entity, Journal
-from periplus.journal.state import Conflict
+from periplus.journal.state.entity import Conflict
 from periplus.memory.types import CONTEXT_REF, MemoryType, row_of
 
 

@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
-from periplus.journal.circles import circles_of
+from periplus.journal.state.version_cycles import circles_of
 from periplus.memory.links import open_entities
 from periplus.memory.types import MEMORY_TYPES, is_ended
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
-from periplus.journal.remaining import fill_if_here
+from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.memory.index_rows import SUPERSEDES, supersedes_of
 from periplus.memory.types import is_ended
 
@@ -160,6 +160,6 @@ def _origin(journal: Journal, entity: Entity) -> str:
     where = "item_type = ? AND item_id = ? AND action <> ? AND rev = 1 ORDER BY lineage, seq"
     wanted = (entity.item_type, entity.item_id, _FROM_FILES)
     rows = journal.index.records(where, wanted, 1)
-    if not rows and journal.index.has_floors and fill_if_here(journal):
+    if not rows and journal.index.has_floors and fill_history_if_present(journal):
         rows = journal.index.records(where, wanted, 1)
     return rows[0].lineage if rows else ""

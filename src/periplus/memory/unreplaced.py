@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Entity, Journal
-from periplus.journal.history import of_entity
+from periplus.journal.history.log import of_entity
 from periplus.memory.index_rows import SUPERSEDES
 from periplus.memory.successors import successors
 from periplus.memory.types import row_of, rows_of

@@ -36,8 +36,8 @@ def wait_for(
 
     Raises what ``acquire`` raises; who gives up, or is interrupted, leaves the line.
     """
-    from periplus.journal.follow import follow
-    from periplus.journal.history import RecordFilter
+    from periplus.journal.history.follow import follow
+    from periplus.journal.history.log import RecordFilter
 
     deadline = now() + wait_s
     is_given_up = False

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, PeriplusError, environment_failure
 from periplus.base.files import Files, is_temporary, read_plain, write_atomic, write_pieces
 from periplus.interop.v1_folder import list_folder
-from periplus.journal.layout import COPIES_FOLDER
+from periplus.journal.storage.layout import COPIES_FOLDER
 from periplus.project.keeper import MigrationPlaces, make_folder, read_mode
 
 if TYPE_CHECKING:
     from periplus.base.clock import Clock
-    from periplus.journal.doctor import Problem
-    from periplus.journal.yard import Repair, Yard
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.storage.parking import Parking, Repair
 
 Progress = Callable[[int, int], None]
 MANIFEST: Final = "MANIFEST.json"
@@ -173,7 +173,7 @@ def restore_logs(files: Files, source: str, root: str) -> None:
 
 def check_backups(root: str) -> Iterator[Problem]:
     """Each file of each backup against the manifest written when it was made."""
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     mend = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
     listed = _backed_up(root)
@@ -196,7 +196,7 @@ def check_backups(root: str) -> Iterator[Problem]:
 
 def _without_manifest(root: str, path: str, mend: str) -> Problem:
     """What is to be said of a backup of which the list at ``path`` is not there, or is not its own."""
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     folder = os.path.dirname(path)
     try:
@@ -264,14 +264,14 @@ def _left_in(folder: str, listed: Mapping[str, str]) -> list[str]:
 
 def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[str]) -> Iterator[Repair]:
     """The mode of the migration and its backups: as copies of this store have them, and what needs none of them."""
-    from periplus.journal.copies import stores_below
-    from periplus.journal.layout import Layout
-    from periplus.journal.plain import PlainFiles
-    from periplus.journal.settings import read_settings
-    from periplus.journal.yard import Repair, Yard
+    from periplus.journal.recovery.copies import stores_below
+    from periplus.journal.recovery.plain_files import PlainFiles
+    from periplus.journal.storage.layout import Layout
+    from periplus.journal.storage.parking import Parking, Repair
+    from periplus.journal.storage.settings import read_settings
 
     layout = Layout(root)
-    yard = Yard(layout, files, clock)
+    yard = Parking(layout, files, clock)
     stores = read_settings(layout).store.ids
     found = [os.path.abspath(copy) for source in sources for copy in stores_below(source)]
     copies = [copy for copy in found if PlainFiles(copy, stores).is_of(stores) and copy != root]
@@ -310,7 +310,7 @@ def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[st
     yield from _tidy(root, files, yard)
 
 
-def _tidy(root: str, files: Files, yard: Yard) -> Iterator[Repair]:
+def _tidy(root: str, files: Files, yard: Parking) -> Iterator[Repair]:
     """What is mended without a copy: the list of files that are all there, and what was left of copying."""
     for folder in _folders_of(root):
         if not _link_in(folder):
@@ -319,8 +319,8 @@ def _tidy(root: str, files: Files, yard: Yard) -> Iterator[Repair]:
                     yield from _tidy_one(folder, root, files, yard)
 
 
-def _tidy_one(folder: str, root: str, files: Files, yard: Yard) -> Iterator[Repair]:
-    from periplus.journal.yard import Repair
+def _tidy_one(folder: str, root: str, files: Files, yard: Parking) -> Iterator[Repair]:
+    from periplus.journal.storage.parking import Repair
 
     manifest = os.path.join(folder, MANIFEST)
     listed = _backed_up(root)

@@ -52,8 +52,8 @@ def _is_due(project: ProjectStore) -> bool:
 
 
 def _checked_up(project: ProjectStore) -> CheckUp:
-    from periplus.journal.doctor import lies_elsewhere
-    from periplus.journal.progress import no_progress
+    from periplus.journal.care.doctor import lies_elsewhere
+    from periplus.journal.storage.progress import no_progress
     from periplus.project.examining import examine
 
     now_ms = project.journal.clock.now_ms()

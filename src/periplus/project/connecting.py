@@ -30,7 +30,7 @@ from periplus.interop.agents.files import (
 )
 from periplus.interop.agents.parts import BlockPart, JsonPart, Part, WholePart, standing, starts
 from periplus.journal import find_root
-from periplus.journal.gitstate import is_busy
+from periplus.journal.projections.git_state import is_busy
 from periplus.project.instructions import USE
 
 if TYPE_CHECKING:

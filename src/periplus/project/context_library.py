@@ -15,7 +15,7 @@ from periplus.context.ancestry import is_ancestor
 from periplus.context.library import ContextLibrary
 from periplus.context.shelf import FolderObjects
 from periplus.context.snapshots import FolderCache
-from periplus.journal.layout import PARKED_FOLDER, Layout
+from periplus.journal.storage.layout import PARKED_FOLDER, Layout
 from periplus.objects.store import ObjectStore
 from periplus.project.context_refs import JournalRefs
 from periplus.project.redaction_mark import file_mark, redaction_mark

@@ -17,7 +17,7 @@ from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
     from periplus.journal import Entity, Journal
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.project.store import ProjectStore
 
 Lend = Callable[[bytes], bytes]
@@ -84,8 +84,8 @@ def context_problems(project: ProjectStore) -> Iterator[Problem]:
     from periplus.context.library import ContextLibrary
     from periplus.context.refs import MemoryRefs
     from periplus.context.shelf import FolderObjects
-    from periplus.journal.doctor import Problem
-    from periplus.journal.state import entity_of_head
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.state.entity import entity_of_head
 
     journal = project.journal
     found: dict[bytes, str] = {}
@@ -114,7 +114,7 @@ def context_problems(project: ProjectStore) -> Iterator[Problem]:
 
 def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
     """An object that the context ``target`` needs, that is not here and that a redaction took out: nobody misses it otherwise."""
-    from periplus.journal.removed import taken_out
+    from periplus.journal.recovery.removed_content import taken_out
 
     found: set[bytes] = set()
     _walk([target], found, journal.objects.get)

@@ -24,7 +24,7 @@ from periplus.memory.types import CONTEXT_REF
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.journal import Entity, Journal, Transaction, Writer
-    from periplus.journal.state import Head
+    from periplus.journal.state.entity import Head
 
 
 def ref_id(name: str) -> str:

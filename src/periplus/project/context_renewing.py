@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from periplus.base.errors import DamageError, NotFoundError
-from periplus.journal.removed import taken_out
-from periplus.journal.state import entity_of_head
+from periplus.journal.recovery.removed_content import taken_out
+from periplus.journal.state.entity import entity_of_head
 from periplus.memory.schemas import PAYLOAD_VERSION
 from periplus.memory.types import CONTEXT_REF
 from periplus.project.context_objects import ref_targets
@@ -23,7 +23,7 @@ from periplus.project.context_redacting import without
 if TYPE_CHECKING:
     from periplus.base.canonical import JSONValue
     from periplus.journal import Journal, Transaction
-    from periplus.journal.state import Head
+    from periplus.journal.state.entity import Head
     from periplus.project.context_library import ProjectLibrary
     from periplus.project.store import ProjectStore
 

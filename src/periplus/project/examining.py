@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
-    from periplus.journal.doctor import Examination
-    from periplus.journal.progress import Progress
+    from periplus.journal.care.doctor import Examination
+    from periplus.journal.storage.progress import Progress
     from periplus.project.store import ProjectStore
 
 
@@ -18,13 +18,13 @@ def examine(
     project: ProjectStore, progress: Progress, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
 ) -> Examination:
     """Check the whole store, trails included; see ``Project.examine``."""
-    from periplus.journal.at_rest import examined_at_rest
+    from periplus.journal.care.stable_examination import examine_stable
 
-    return examined_at_rest(project.journal, lambda: _examined(project, progress, derived=derived, tell=tell))
+    return examine_stable(project.journal, lambda: _examined(project, progress, derived=derived, tell=tell))
 
 
 def _examined(project: ProjectStore, progress: Progress, *, derived: bool, tell: Callable[[str], None]) -> Examination:
-    from periplus.journal import doctor
+    from periplus.journal.care import doctor
     from periplus.project.archive import check_backups
     from periplus.project.context_objects import RefObjects, context_problems
     from periplus.project.hooks import ProjectHooks

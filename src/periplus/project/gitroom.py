@@ -13,7 +13,7 @@ import os
 from typing import Final
 
 from periplus.base.errors import PeriplusError
-from periplus.journal.gitstate import busy_with, read_git
+from periplus.journal.projections.git_state import busy_with, read_git
 
 _TIMEOUT_S: Final = 10.0
 

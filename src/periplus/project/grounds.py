@@ -29,7 +29,7 @@ def ground_of(
         return made[0].changed_in(anchor)
 
     def others() -> list[str]:
-        from periplus.journal.gitstate import project_folders
+        from periplus.journal.projections.git_state import project_folders
 
         return [folder for folder in project_folders(project.root) if folder != top]
 

@@ -155,7 +155,7 @@ def _key(one: Applying) -> str:
 
 def _decided(project: ProjectStore, blocked: Sequence[Applying]) -> Answer:
     """What becomes of a change that claims of others stand against, by the setting of the project."""
-    from periplus.journal.settings import read_settings
+    from periplus.journal.storage.settings import read_settings
 
     policy = read_settings(project.journal.layout).hooks.on_claim if blocked else "tell"
     if policy == "tell":

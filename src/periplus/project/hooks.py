@@ -30,7 +30,7 @@ from periplus.interop.hook_events import AGENTS, Answer, HookEvent, decode_event
 from periplus.journal import Writer
 
 if TYPE_CHECKING:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.project.hook_doubles import Doubles
     from periplus.project.hook_told import Told
     from periplus.project.hook_trails import RunOfSession
@@ -72,7 +72,7 @@ class ProjectHooks:
 
     def problems(self) -> list[Problem]:
         """For ``doctor``: events that wait, and the newest notes."""
-        from periplus.journal.doctor import Problem
+        from periplus.journal.care.doctor import Problem
         from periplus.project.hook_waiting import waiting_events
 
         found = waiting_events(self.spool)
@@ -96,7 +96,7 @@ class ProjectHooks:
         """
         if not self.has_events:
             return TakenIn(0, ())
-        from periplus.journal.settings import read_settings
+        from periplus.journal.storage.settings import read_settings
 
         count = 0
         trails: dict[str, None] = {}
@@ -239,7 +239,7 @@ class ProjectHooks:
 
 
 def _told(note: Note, path: str) -> Problem:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     said = f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}"
     return Problem("note", said if note.at else note.what, path)

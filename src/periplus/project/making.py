@@ -16,7 +16,7 @@ from periplus.base.ids import is_id
 from periplus.base.places import STORE_FOLDER, project_root
 from periplus.base.tuples import NamedTuple
 from periplus.journal import Created, create_store
-from periplus.journal.joining import Joined, join_stores
+from periplus.journal.storage.store_joining import Joined, join_stores
 
 _BRANCHES_MAX: Final = 500
 _SETTINGS_BYTES_MAX: Final = 1 << 20

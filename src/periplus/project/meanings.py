@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from periplus.base.errors import PeriplusError
 
 if TYPE_CHECKING:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.memory.meaning import Meaning
     from periplus.project.store import ProjectStore
 
@@ -31,7 +31,7 @@ def meaning_of(project: ProjectStore) -> Meaning | None:
 
 def meaning_problems(project: ProjectStore) -> list[Problem]:
     """For ``doctor``: why nothing is found by its meaning though a model was named."""
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     if meaning_of(project) is not None or not project.embeddings:
         return []

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files, PassingFiles
-from periplus.journal.package import Flaw, export_store, limit_of
-from periplus.journal.progress import no_progress
-from periplus.journal.unpacking import import_store
+from periplus.journal.exchange.package import Flaw, export_store, limit_of
+from periplus.journal.exchange.package_import import import_store
+from periplus.journal.storage.progress import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from periplus.base.clock import Clock
-    from periplus.journal.doctor import Examination
-    from periplus.journal.package import Packed
-    from periplus.journal.problem import Problem
-    from periplus.journal.progress import Progress
+    from periplus.journal.care.doctor import Examination
+    from periplus.journal.care.problem import Problem
+    from periplus.journal.exchange.package import Packed
+    from periplus.journal.storage.progress import Progress
     from periplus.project.store import ProjectStore
 
 

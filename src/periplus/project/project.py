@@ -17,24 +17,24 @@ from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError, UsageError
 from periplus.base.files import Files
 from periplus.journal import STORE_FOLDER, Layout, Writer, find_root, project_root
-from periplus.journal.progress import no_progress
+from periplus.journal.storage.progress import no_progress
 from periplus.project.store import ProjectStore
 from periplus.project.types import check_declared
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
     from periplus.journal import Created, Entity, IndexedRecord
-    from periplus.journal.checkpointing import Made
-    from periplus.journal.cursors import Reader
-    from periplus.journal.doctor import Examination
-    from periplus.journal.history import News, Page, RecordFilter
-    from periplus.journal.joining import Joined
-    from periplus.journal.package import Packed
-    from periplus.journal.proof import Prover
-    from periplus.journal.redaction import Redaction
-    from periplus.journal.undo import Undoing
-    from periplus.journal.versions import Blamed
-    from periplus.journal.yard import Repair
+    from periplus.journal.care.doctor import Examination
+    from periplus.journal.care.redaction import Redaction
+    from periplus.journal.checkpoints.creation import Made
+    from periplus.journal.exchange.package import Packed
+    from periplus.journal.history.cursors import Reader
+    from periplus.journal.history.log import News, Page, RecordFilter
+    from periplus.journal.history.undo import Undoing
+    from periplus.journal.history.versions import Blamed
+    from periplus.journal.proofs.proof_file import Prover
+    from periplus.journal.storage.parking import Repair
+    from periplus.journal.storage.store_joining import Joined
     from periplus.memory.anchors import Ground
     from periplus.memory.brief import Brief
     from periplus.memory.candidates import Accepted
@@ -253,7 +253,7 @@ class Project(ProjectStore):
 
         See ``journal.versions``.
         """
-        from periplus.journal.versions import Versions, entity_at, find_ever
+        from periplus.journal.history.versions import Versions, entity_at, find_ever
 
         self.look_if_due()
         entity = entity_at(self.journal, *find_ever(self.journal, reference), seq, lineage)
@@ -262,7 +262,7 @@ class Project(ProjectStore):
 
     def blame(self, reference: str) -> tuple[Entity, list[Blamed]]:
         """The entity, and where the present value of each of its fields comes from."""
-        from periplus.journal.versions import blame
+        from periplus.journal.history.versions import blame
 
         entity = self.show(reference)
         return entity, blame(self.journal, entity)
@@ -285,7 +285,7 @@ class Project(ProjectStore):
         lineages: Sequence[str] | None = None,
     ) -> Page:
         """The newest records of our own lineage, or of ``lineages``, newest first; ``before`` as the page before says."""
-        from periplus.journal.history import RecordFilter, newest
+        from periplus.journal.history.log import RecordFilter, newest
 
         lineages = [self.journal.lineage] if lineages is None else lineages
         return newest(self.journal, wanted or RecordFilter(), lineages=lineages, before=before or {}, limit=limit)
@@ -300,7 +300,7 @@ class Project(ProjectStore):
         limit: int = 1_000,
     ) -> News:
         """What came behind ``seen``, or since the last look of ``reader``, who then advances by itself."""
-        from periplus.journal.history import RecordFilter, news
+        from periplus.journal.history.log import RecordFilter, news
 
         lineages = self.journal.lineages() if lineages is None else lineages
         if reader is not None:
@@ -321,7 +321,7 @@ class Project(ProjectStore):
         timeout_s: float | None = None,
     ) -> Iterator[News]:
         """New records as they come; see ``journal.follow``."""
-        from periplus.journal.follow import follow
+        from periplus.journal.history.follow import follow
 
         return follow(self.journal, seen, wanted, wait=wait, lineages=lineages, timeout_s=timeout_s)
 
@@ -447,7 +447,7 @@ class Project(ProjectStore):
 
     def sign_trail(self, data: bytes) -> bytes:
         """The trail, or the concatenation, with a signature by this store's key. Raises FormatError for what is none."""
-        from periplus.journal.keys import sign
+        from periplus.journal.storage.keys import sign
         from periplus.trail import sign_with
 
         lineage = self.journal.lineage
@@ -462,8 +462,8 @@ class Project(ProjectStore):
     # -- proofs and care ---------------------------------------------------------------------------------------------
 
     def prover(self, progress: Progress | None = None) -> Prover:
-        """What makes proofs and signed heads of this store's own records; see ``periplus.journal.proof``."""
-        from periplus.journal.proof import Prover
+        """What makes proofs and signed heads of this store's own records; see ``periplus.journal.proofs.proof_file``."""
+        from periplus.journal.proofs.proof_file import Prover
 
         return Prover(self.journal, progress or no_progress)
 
@@ -477,7 +477,7 @@ class Project(ProjectStore):
 
     def public_key(self) -> bytes:
         """The key by which heads that our own lineage signed are checked."""
-        from periplus.journal.keys import public_key
+        from periplus.journal.storage.keys import public_key
 
         return public_key(self.journal.layout, self.journal.lineage)
 
@@ -485,8 +485,8 @@ class Project(ProjectStore):
     def rescue(
         folder: str, *, store: str | None = None, sources: Sequence[str] = (), clock: Clock | None = None
     ) -> list[Repair]:
-        """Make a store one that can be opened, and mend its plain files; see ``periplus.journal.rescue``."""
-        from periplus.journal.rescue import rescue
+        """Make a store one that can be opened, and mend its plain files; see ``periplus.journal.recovery.store_rescue``."""
+        from periplus.journal.recovery.store_rescue import rescue
 
         root = os.path.abspath(store) if store is not None else os.path.join(project_root(folder), STORE_FOLDER)
         if store is not None and os.path.isdir(os.path.join(root, STORE_FOLDER)):
@@ -497,7 +497,7 @@ class Project(ProjectStore):
         return [*rescue(root, files, clock, sources=sources), *rescue_migration(root, files, clock, sources)]
 
     def export(self, path: str, *, damaged: bool = False, progress: Progress | None = None) -> Packed:
-        """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.package``."""
+        """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.exchange.package``."""
         from periplus.project.packing import export
 
         def examine() -> Examination:
@@ -533,24 +533,24 @@ class Project(ProjectStore):
     def repair(
         self, *, sources: Sequence[str] = (), archive_lost: bool = False, progress: Progress | None = None
     ) -> list[Repair]:
-        """Mend what can be mended; see ``periplus.journal.repair``."""
+        """Mend what can be mended; see ``periplus.journal.care.repair``."""
         from periplus.project.repairing import repair
 
         return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
     def compact(self, progress: Progress | None = None) -> Made | None:
-        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpointing``.
+        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpoints.creation``.
 
         Who makes one just now is waited for. Raises LockTimeoutError where that takes long.
         """
-        from periplus.journal.checkpointing import PATIENCE_S, make_checkpoint
+        from periplus.journal.checkpoints.creation import PATIENCE_S, make_checkpoint
 
         return make_checkpoint(self.journal, self.writer, progress or no_progress, patience_s=PATIENCE_S)
 
     def examine(
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
     ) -> Examination:
-        """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.doctor``."""
+        """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.care.doctor``."""
         from periplus.project.examining import examine
 
         return examine(self, progress or no_progress, derived=derived, tell=tell)
@@ -564,7 +564,7 @@ class Project(ProjectStore):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Redaction:
-        """Take a secret out of the store; see ``periplus.journal.redaction``."""
+        """Take a secret out of the store; see ``periplus.journal.care.redaction``."""
         from periplus.project.redacting import redact_project
 
         return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
-from periplus.journal.index_file import forget_turns
-from periplus.journal.layout import PARKED_FOLDER
-from periplus.journal.needle import Needle
-from periplus.journal.redaction import Redaction, Remaining, files_below, redact
+from periplus.journal.care.redaction import Redaction, Remaining, files_below, redact
+from periplus.journal.care.text_removal import Needle
+from periplus.journal.index.index_file import forget_turns
+from periplus.journal.storage.layout import PARKED_FOLDER
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def redact_project(
 
     A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. A context that holds it, and
     all that stands on it, is committed anew without it. Raises what
-    ``periplus.journal.redaction.redact`` raises.
+    ``periplus.journal.care.redaction.redact`` raises.
     """
     from periplus.project.contexts import contexts_of
 
@@ -190,7 +190,7 @@ def _transcripts(project: ProjectStore, trails: list[tuple[str, str]]) -> Iterat
 
 def _lost(project: ProjectStore) -> Iterator[Remaining]:
     """Records that were lost to damage: nobody here knows whether they said it, and what has them may bring it back."""
-    from periplus.journal.lost_payloads import still_lost
+    from periplus.journal.recovery.lost_payloads import still_lost
 
     for lineage, seqs in still_lost(project.journal).items():
         many = len(seqs) > 1

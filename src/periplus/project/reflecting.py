@@ -128,7 +128,7 @@ class ProjectReflection:
         return chosen, [one for one in held if one.item_id not in ids][-BESIDE_MAX:]
 
     def _accepted(self, written: Sequence[ProposedCandidate]) -> tuple[tuple[str, Accepted], ...]:
-        from periplus.journal.settings import read_settings
+        from periplus.journal.storage.settings import read_settings
 
         least = read_settings(self._project.journal.layout).reflect.accept_from if written else 0
         return tuple(

@@ -7,9 +7,9 @@ __all__ = ["repair"]
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from periplus.journal import repair as of_journal
-from periplus.journal.progress import Progress
-from periplus.journal.yard import Repair
+from periplus.journal.care import repair as of_journal
+from periplus.journal.storage.parking import Repair
+from periplus.journal.storage.progress import Progress
 from periplus.project.named_objects import all_named_objects, named_objects
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def repair(
     project: ProjectStore, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False
 ) -> list[Repair]:
-    """Mend what can be mended; see ``periplus.journal.repair``."""
+    """Mend what can be mended; see ``periplus.journal.care.repair``."""
     done = of_journal.repair(
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
         archive_lost=archive_lost, progress=progress,

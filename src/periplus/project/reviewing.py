@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import RefusedError, refuse_text
 from periplus.base.tuples import NamedTuple
-from periplus.journal.progress import Progress, no_progress
+from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.anchors import DEEP, Ground
 from periplus.memory.checks import Check, record_check
 from periplus.memory.review import Due, checks_of, confirm, review
@@ -47,7 +47,7 @@ class ProjectReview:
 
     def is_past_away(self) -> bool:
         """Whether records of before are elsewhere: of what they alone say ``due`` does not tell (failed checks, what clones said apart or late)."""
-        from periplus.journal.away import absent
+        from periplus.journal.checkpoints.offline_archive import absent
 
         journal = self._project.journal
         return journal.index.has_floors and bool(absent(journal))

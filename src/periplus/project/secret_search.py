@@ -21,9 +21,9 @@ from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain
 from periplus.base.secrets import find_secrets
 from periplus.base.tuples import NamedTuple
-from periplus.journal.lineage import START
-from periplus.journal.needle import SECRET_BYTES_MAX, SECRET_BYTES_MIN
-from periplus.journal.redaction import files_below, segment_again
+from periplus.journal.care.redaction import files_below, segment_again
+from periplus.journal.care.text_removal import SECRET_BYTES_MAX, SECRET_BYTES_MIN
+from periplus.journal.storage.lineage import START
 
 if TYPE_CHECKING:
     from periplus.project.store import ProjectStore

@@ -12,7 +12,7 @@ from periplus.base.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
-    from periplus.journal.takein import TakenIn
+    from periplus.journal.projections.external_edits import TakenIn
     from periplus.project.store import ProjectStore
 
 
@@ -53,11 +53,11 @@ class Status(NamedTuple):
 
 
 def status_of(project: ProjectStore) -> Status:
-    from periplus.journal.away import absent
-    from periplus.journal.checkpointing import WORK_BYTES_MAX, work_due
-    from periplus.journal.gitstate import sparse_checkout
-    from periplus.journal.takein import ADOPTED
-    from periplus.journal.unsure import unsure_records
+    from periplus.journal.care.unconfirmed_records import list_unconfirmed
+    from periplus.journal.checkpoints.creation import WORK_BYTES_MAX, work_due
+    from periplus.journal.checkpoints.offline_archive import absent
+    from periplus.journal.projections.external_edits import ADOPTED
+    from periplus.journal.projections.git_state import sparse_checkout
     from periplus.memory.stuck import stuck_work
     from periplus.memory.successors import rivalries
     from periplus.project.checkup_report import told_of_damage
@@ -108,7 +108,7 @@ def status_of(project: ProjectStore) -> Status:
         tuple(in_gits_way(project.root)),
         *_waiting(journal, project.writer.name, counts),
         len(ProjectWork(project).claims()) if "claim" in counts else 0,
-        len(unsure_records(journal)),
+        len(list_unconfirmed(journal)),
         told_of_damage(project.root),
     )
 
@@ -133,8 +133,8 @@ def _waiting(journal: Journal, name: str, held: Collection[str]) -> tuple[int, i
 
 def _incomplete(journal: Journal) -> str:
     """What a store that was made of the rest of another still misses though present state is whole."""
-    from periplus.journal.partial import missing_ranges
-    from periplus.journal.stated import incomplete_lineages
+    from periplus.journal.recovery.missing_records import missing_ranges
+    from periplus.journal.storage.truncation_check import incomplete_lineages
 
     told = [
         f"{one}: {', '.join(ranges)}"

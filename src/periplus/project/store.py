@@ -14,15 +14,15 @@ from periplus.base.errors import NotAStoreError, PeriplusError, UsageError
 from periplus.base.files import Files, read_plain
 from periplus.base.places import name_in, worktree_top
 from periplus.journal import Journal, Layout, Writer
-from periplus.journal.progress import no_progress
+from periplus.journal.storage.progress import no_progress
 from periplus.memory.index import MemoryIndexer
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.memory.types import check_said, memory_types
 
 if TYPE_CHECKING:
     from periplus.journal import Entity, IndexedRecord
-    from periplus.journal.removed import TakenOut
-    from periplus.journal.takein import TakenIn
+    from periplus.journal.projections.external_edits import TakenIn
+    from periplus.journal.recovery.removed_content import TakenOut
     from periplus.memory.declared import DeclaredTypes
     from periplus.memory.meaning import Meaning
     from periplus.project.keeper import Keeper, ModeFile
@@ -112,7 +112,7 @@ class ProjectStore:
     def taken_out(self) -> TakenOut:
         """What redactions took out of the store: one look for all that ask, which reads what was written since."""
         if self._taken_out is None:
-            from periplus.journal.removed import TakenOut
+            from periplus.journal.recovery.removed_content import TakenOut
 
             self._taken_out = TakenOut(self.journal)
         return self._taken_out
@@ -123,8 +123,8 @@ class ProjectStore:
         Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
         each, and may take a twentieth of the time.
         """
-        from periplus.journal.looking import LOOK_SHARE
-        from periplus.journal.takein import take_in
+        from periplus.journal.projections.external_edits import take_in
+        from periplus.journal.projections.look_schedule import LOOK_SHARE
 
         begun = time.monotonic_ns()
         found = take_in(self.journal, beside=self.beside, everywhere=everywhere)
@@ -139,7 +139,7 @@ class ProjectStore:
 
     def look_to_answer(self) -> None:
         """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
-        from periplus.journal.looking import is_due
+        from periplus.journal.projections.look_schedule import is_due
 
         if self._look_due_ns or is_due(self.journal):
             self.look_if_due()
@@ -191,7 +191,7 @@ class ProjectStore:
 
     def history(self, entity: Entity) -> list[IndexedRecord]:
         """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""
-        from periplus.journal.history import of_entity
+        from periplus.journal.history.log import of_entity
 
         return of_entity(self.journal, entity.item_type, entity.item_id)
 

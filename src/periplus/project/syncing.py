@@ -23,10 +23,10 @@ from periplus.base.places import refuse_without_settings
 from periplus.base.tuples import NamedTuple
 from periplus.journal import STORE_FOLDER, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
-from periplus.journal.exchange import SyncReport, Transfer, is_of_another, sync
-from periplus.journal.layout import Layout
-from periplus.journal.settings import new_settings_text
-from periplus.journal.tree_head import read_peer, write_peer
+from periplus.journal.exchange.sync import SyncReport, Transfer, is_of_another, sync
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import new_settings_text
+from periplus.journal.storage.tree_head import read_peer, write_peer
 from periplus.memory import memory_types
 from periplus.memory.candidates import Recorded, record_candidates
 from periplus.memory.claims import Clash, clashes
@@ -70,7 +70,7 @@ def sync_project(
 
     With ``candidates`` the memory of another project is recorded, to accept or refuse. With ``rebase`` this clone gives way where a
     lineage has forked. ``environment`` is what git runs
-    in. Raises UsageError for a name that means nothing, and what ``periplus.journal.exchange.sync`` raises.
+    in. Raises UsageError for a name that means nothing, and what ``periplus.journal.exchange.sync.sync`` raises.
     """
     tell = progress or (lambda _done, _total: None)
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:

@@ -11,7 +11,7 @@ from periplus.base.errors import DamageError, PeriplusError
 from periplus.journal import Entity
 
 if TYPE_CHECKING:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.project.store import ProjectStore
     from periplus.trail import Report
 
@@ -70,7 +70,7 @@ def trail_problems(project: ProjectStore, reports: Mapping[bytes, Report]) -> It
     """What is wrong with trails whose objects are sound; the check of the objects names the others. ``reports`` are those that are
     known already, by object.
     """
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.memory.documents import object_of_card
     from periplus.project.withholding import Withholding
     from periplus.trail import verify

@@ -21,7 +21,7 @@ def trail_secret(project: ProjectStore, source_sha256: bytes) -> bytes:
 
 
 def project_trail_key(project: ProjectStore) -> bytes:
-    from periplus.journal.keys import trail_key
+    from periplus.journal.storage.keys import trail_key
 
     journal = project.journal
     if journal.own is None:

@@ -38,7 +38,7 @@ def import_sessions(
     that were ``told``.
     """
     from periplus.interop import import_transcripts
-    from periplus.journal.gitstate import project_folders
+    from periplus.journal.projections.git_state import project_folders
     from periplus.project.import_notes import ImportNotes
     from periplus.project.withholding import Withholding
 

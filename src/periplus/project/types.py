@@ -10,7 +10,7 @@ from periplus.base.errors import UsageError
 from periplus.memory.types import row_of, rows_of
 
 if TYPE_CHECKING:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.journal.journal import Journal
     from periplus.project.store import ProjectStore
 
@@ -39,13 +39,13 @@ def _is_in_records(journal: Journal, name: str) -> bool:
 
 def check_logged_type(project: ProjectStore, name: str) -> None:
     """As ``check_type``, of the types that records have: observations are of some that no entity has."""
-    from periplus.journal.remaining import fill_if_here
+    from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     journal = project.journal
     if name in OBSERVED or _is_in_records(journal, name):
         return
     is_unknown = row_of(project.types, name) is None and journal.index.has_floors
-    if is_unknown and fill_if_here(journal) and _is_in_records(journal, name):
+    if is_unknown and fill_history_if_present(journal) and _is_in_records(journal, name):
         return
     records = journal.index.db
     check_declared(project, name)
@@ -57,8 +57,8 @@ def check_logged_type(project: ProjectStore, name: str) -> None:
 
 def declared_problems(project: ProjectStore) -> list[Problem]:
     """What is wrong with the declarations, with their schemas, which types are held and not known, and which tables."""
-    from periplus.journal.doctor import Problem
-    from periplus.journal.settings import unknown_tables
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.storage.settings import unknown_tables
 
     declared, config = project.declared, project.journal.layout.config
     wrong = (*declared.problems.values(), *declared.schema_problems()) if declared is not None else ()

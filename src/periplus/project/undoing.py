@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from periplus.base.digests import is_digest_text
 from periplus.base.errors import PeriplusError
-from periplus.journal.progress import Progress, no_progress
-from periplus.journal.taking_out import Content
-from periplus.journal.undo import Undoing, plan_undo, undo
+from periplus.journal.history.field_reversal import Content
+from periplus.journal.history.undo import Undoing, plan_undo, undo
+from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.types import CONTEXT_REF
 from periplus.memory.undoing import claims_in_the_way
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.gitfiles import pointed
-from periplus.journal.gitstate import read_git, sparse_checkout
-from periplus.journal.layout import Layout
-from periplus.journal.settings import read_lineage
+from periplus.journal.projections.git_state import read_git, sparse_checkout
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import read_lineage
 
 if TYPE_CHECKING:
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
     from periplus.project.store import ProjectStore
 
 _PREFIX: Final = "refs/periplus/"
@@ -30,7 +30,7 @@ _TIMEOUT_S: Final = 10.0
 
 def waiting_problems(project: ProjectStore) -> Iterator[Problem]:
     """Lineages of a store that nobody has joined to this one here; nothing is fetched."""
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     folder = os.path.join(project.root, "remotes")
     held = set(project.journal.lineages())
@@ -52,7 +52,7 @@ def astray_problems(project: ProjectStore) -> Iterator[Problem]:
     """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here; and a
     store that git would remove.
     """
-    from periplus.journal.doctor import Problem
+    from periplus.journal.care.doctor import Problem
 
     sparse = sparse_checkout(project.root)
     if sparse.state == "outside":
@@ -109,7 +109,7 @@ def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
 def _stated(git_dir: str) -> dict[str, str]:
     """The store that each lineage's head names, as far as that can be read."""
     from periplus.interop.gitrun import run_git
-    from periplus.journal.tree_head import decode_head
+    from periplus.journal.storage.tree_head import decode_head
     from periplus.project.making import batch_contents
 
     try:

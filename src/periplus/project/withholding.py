@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base import hashing
 from periplus.base.canonical import JSONValue
 from periplus.base.errors import ConflictError, PeriplusError
-from periplus.journal.needle import MASK
+from periplus.journal.care.text_removal import MASK
 
 if TYPE_CHECKING:
     from periplus.journal import Entity, Receipt, Transaction

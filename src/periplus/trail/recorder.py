@@ -44,9 +44,9 @@ from periplus.base.errors import ConflictError, DamageError, NotFoundError, Refu
 from periplus.base.ids import new_id
 from periplus.base.processes import ProcessMark
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
-from periplus.journal.lineage import START, Position
-from periplus.journal.record import Record, record_of
-from periplus.journal.remaining import need_records
+from periplus.journal.checkpoints.partial_history import need_records
+from periplus.journal.records.record import Record, record_of
+from periplus.journal.storage.lineage import START, Position
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import SECRET_BYTES, STEPS_MAX
 from periplus.trail.livestep import LiveStep, StepMaker, payload_of, step_of_payload

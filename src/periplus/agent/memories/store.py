@@ -22,9 +22,9 @@ from periplus.base.errors import DamageError, NotFoundError, PeriplusError, Usag
 from periplus.base.ids import derived_id
 from periplus.base.secrets import mask_secrets
 from periplus.journal import Transaction
-from periplus.journal.index_record import IndexedRecord
-from periplus.journal.record import record_of
-from periplus.journal.remaining import fill_if_here
+from periplus.journal.checkpoints.partial_history import fill_history_if_present
+from periplus.journal.records.record import record_of
+from periplus.journal.state.index_values import IndexedRecord
 from periplus.memory.claim_status import session_id
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class StoreMemory:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        fill_if_here(journal)  # of what is elsewhere nothing is told
+        fill_history_if_present(journal)  # of what is elsewhere nothing is told
 
     def _payload(self, row: IndexedRecord) -> dict[str, Any]:
         import orjson

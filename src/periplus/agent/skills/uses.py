@@ -34,12 +34,12 @@ def record_use(project: Project, skill: Skill) -> None:
 
 def uses_of(project: Project, skills: list[Skill]) -> dict[str, Uses]:
     """How often each was used in this project, by its name; where older records are elsewhere, as far as those tell that are here."""
-    from periplus.journal.remaining import fill_if_here
+    from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     journal = project.journal
     journal.refresh()
     journal.project()
-    fill_if_here(journal)
+    fill_history_if_present(journal)
     rows = journal.index.db.execute(
         "SELECT item_id, COUNT(*), MAX(ts) FROM records WHERE item_type = ? AND action = 'observe' GROUP BY item_id",
         (_TYPE,),

@@ -1,10 +1,10 @@
-"""Where copies of lineages are exchanged: a folder, refs of a git repository. See periplus.journal.exchange."""
+"""Where copies of lineages are exchanged: a folder, refs of a git repository. See periplus.journal.exchange.sync."""
 
 from periplus.journal.carriers.carrier import Carrier
 from periplus.journal.carriers.folder import FolderCarrier, is_folder_carrier, open_folder
-from periplus.journal.carriers.gitrefs import GitCarrier, resolve_remote
+from periplus.journal.carriers.git_refs import GitCarrier, resolve_remote
 from periplus.journal.carriers.store import StoreCarrier
-from periplus.journal.tree_head import SignedHead
+from periplus.journal.storage.tree_head import SignedHead
 
 __all__ = [
     "Carrier",

@@ -1,6 +1,6 @@
 """What the exchange asks of a place where lineages are: the protocol, and the signed head that goes with a copy.
 
-A carrier only carries. What comes from it is believed by nobody: ``periplus.journal.exchange`` checks every byte, and
+A carrier only carries. What comes from it is believed by nobody: ``periplus.journal.exchange.sync`` checks every byte, and
 a carrier's own duty ends with limits, so that no answer takes more memory than is asked for.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from periplus.base.ids import is_id
-from periplus.journal.tree_head import SignedHead
+from periplus.journal.storage.tree_head import SignedHead
 
 LINEAGES_MAX: Final = 10_000
 SEGMENTS_MAX: Final = 1_000_000

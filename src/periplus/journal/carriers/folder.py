@@ -28,14 +28,14 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
 from periplus.base.locks import Lock
 from periplus.journal.carriers.carrier import LINEAGES_MAX, is_lineage_name
-from periplus.journal.flush import durable_by_map, is_of_earlier_start
-from periplus.journal.joining import stated_store
-from periplus.journal.keys import public_key
-from periplus.journal.layout import STORE_FOLDER, Layout
-from periplus.journal.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
-from periplus.journal.segment import decode_header, scan
-from periplus.journal.settings import StoreIds, StoreSettings, is_written_here, read_lineage, read_settings
-from periplus.journal.tree_head import HEAD_BYTES_MAX, SignedHead, decode_head
+from periplus.journal.records.segment import decode_header, scan
+from periplus.journal.storage.group_commit import durable_by_map, is_of_earlier_start
+from periplus.journal.storage.keys import public_key
+from periplus.journal.storage.layout import STORE_FOLDER, Layout
+from periplus.journal.storage.lineage import SEGMENT_READ_MAX, LineageReader, read_durable
+from periplus.journal.storage.settings import StoreIds, StoreSettings, is_written_here, read_lineage, read_settings
+from periplus.journal.storage.store_joining import stated_store
+from periplus.journal.storage.tree_head import HEAD_BYTES_MAX, SignedHead, decode_head
 from periplus.objects.packing import Packing
 from periplus.objects.store import ObjectStore
 

@@ -13,17 +13,17 @@ from periplus.base.errors import (
 )
 from periplus.base.files import write_atomic
 from periplus.journal.carriers.folder import FolderCarrier
-from periplus.journal.heads import remember_head
 from periplus.journal.journal import Journal
-from periplus.journal.keys import public_key, sign, sign_as_left
-from periplus.journal.lineage_identity import left_behind
-from periplus.journal.tiles import LineageTree
-from periplus.journal.tree_head import SignedHead, TreeHead, encode_head, head_message
+from periplus.journal.proofs.heads import remember_head
+from periplus.journal.proofs.tiles import LineageTree
+from periplus.journal.storage.keys import public_key, sign, sign_as_left
+from periplus.journal.storage.lineage_creation import left_behind
+from periplus.journal.storage.tree_head import SignedHead, TreeHead, encode_head, head_message
 from periplus.merkle import Frontier
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
-    from periplus.journal.tree_head import Peer
+    from periplus.journal.storage.tree_head import Peer
 
 
 def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
@@ -126,7 +126,7 @@ class StoreCarrier(FolderCarrier):
 
     def _head_seen(self, lineage: str) -> SignedHead | None:
         """What was signed of a lineage that was written before, where the key is gone: nobody else may be there to sign it."""
-        from periplus.journal.tree_head import TreeHead
+        from periplus.journal.storage.tree_head import TreeHead
 
         peer = self._peer(lineage)
         if peer is None or not peer.own or peer.seen is None or not peer.seen.signature:
@@ -135,7 +135,7 @@ class StoreCarrier(FolderCarrier):
         return SignedHead(1, head, peer.key, peer.seen.signature)
 
     def _peer(self, lineage: str) -> Peer | None:
-        from periplus.journal.tree_head import read_peer
+        from periplus.journal.storage.tree_head import read_peer
 
         try:
             return read_peer(self.layout, lineage)

@@ -114,7 +114,7 @@ class Desk:
         try:
             return work(self._opened(caller))
         except EnvironmentFailure as error:
-            from periplus.journal.standing import ReplacedError
+            from periplus.journal.storage.store_identity import ReplacedError
 
             if isinstance(error, ReplacedError):
                 self._let_go()  # it was told; the next call opens what stands there then
@@ -171,7 +171,7 @@ class Desk:
             return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
         sqlite3 = sys.modules.get("sqlite3")
         if sqlite3 is not None and isinstance(error, sqlite3.Error):
-            from periplus.journal.connection import index_failure
+            from periplus.journal.index.connection import index_failure
 
             return index_failure(error, "Repeat the call.")
         if isinstance(error, OSError):
@@ -235,7 +235,7 @@ def _reply(answer: Answer, budget: int, project: Project) -> Reply:
 
 
 def _told_of(damage: DamageError) -> str:
-    from periplus.journal.overlay import UnmergedError
+    from periplus.journal.index.overlay import UnmergedError
 
     if isinstance(damage, UnmergedError):
         return f"Older records are not here; what they alone tell apart is shown as in conflict: {damage.wrong[:100]}. See `periplus status`."

@@ -1,0 +1,105 @@
+"""Following a journal: new records as they come, from whatever process, without keeping disk or processor busy.
+
+A look at the journal costs a transaction; to know that there is nothing to look at costs a stat or two for each lineage. So
+``follow`` takes the *signature* of the journal's files (which lineages, the newest segment of each with its size and inode, the
+durable mark) and looks only when it changed. It does so every 50 ms while records come, and ever less often, down to twice
+a second, while none do. See docs/decisions/0011-long-lived-handles.md.
+
+What is there but not yet known to be durable changes no signature when it becomes so: while something like that is waiting,
+every turn looks.
+"""
+
+from __future__ import annotations
+
+__all__ = ["INTERVAL_MAX_S", "INTERVAL_MIN_S", "follow"]
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from periplus.base.errors import EnvironmentFailure
+from periplus.journal.history.log import News, news
+from periplus.journal.history.record_filter import RecordFilter
+from periplus.journal.records.segment import SEGMENT_SUFFIX
+
+if TYPE_CHECKING:
+    from periplus.journal.journal import Journal
+
+INTERVAL_MIN_S: Final = 0.05
+INTERVAL_MAX_S: Final = 0.5
+_GROWTH: Final = 1.25
+_FAILURES_MAX: Final = 5
+_RECORDS_MAX: Final = 1_000
+_Signature: TypeAlias = "list[tuple[str, int, int, int]]"
+
+
+def follow(
+    journal: Journal,
+    seen: Mapping[str, int],
+    wanted: RecordFilter | None = None,
+    *,
+    wait: Callable[[float], bool],
+    lineages: Sequence[str] | None = None,
+    timeout_s: float | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[News]:
+    """What is new behind ``seen``, each time that there is something; a lineage not in ``seen`` from its first record on.
+
+    ``wait`` sleeps that many seconds and says whether to end (``threading.Event().wait`` is one); after ``timeout_s`` the
+    iteration ends too. Without ``lineages`` all are followed, those that appear later included. Records of one mutation may
+    come in two turns. Raises DamageError once the journal is found damaged, after what is sound of it; EnvironmentFailure
+    where the files cannot be read several times in a row.
+    """
+    deadline = None if timeout_s is None else now() + timeout_s
+    last: _Signature | None = None
+    is_waiting = False
+    interval, failures = INTERVAL_MIN_S, 0
+    while True:
+        more = False
+        try:
+            signature = _signature(journal, lineages)
+            if signature != last or is_waiting:
+                interval = INTERVAL_MIN_S if signature != last else interval
+                last = signature
+                followed = journal.lineages() if lineages is None else lineages
+                found = news(journal, seen, wanted or RecordFilter(), lineages=followed, limit=_RECORDS_MAX)
+                is_waiting = any(journal.end(one).next_seq - 1 > found.seen.get(one, 0) for one in followed)
+                has_moved, more, seen = found.seen != dict(seen), found.more, found.seen
+                if has_moved:
+                    yield found
+                if journal.damage is not None and not more:
+                    raise journal.damage
+            failures = 0
+        except EnvironmentFailure:  # a file moved away between the listing and the reading, perhaps
+            failures += 1
+            last = None
+            if failures >= _FAILURES_MAX:
+                raise
+        if more:
+            continue
+        left = INTERVAL_MAX_S if deadline is None else deadline - now()
+        journal.rest()
+        if left <= 0 or wait(min(interval, left)):
+            return
+        interval = min(interval * _GROWTH, INTERVAL_MAX_S)
+
+
+def _signature(journal: Journal, lineages: Sequence[str] | None) -> _Signature:
+    found = [_placed(journal.layout.durable)]
+    for lineage in journal.lineages() if lineages is None else lineages:
+        folder = journal.layout.lineage_folder(lineage)
+        try:
+            newest = max((name for name in os.listdir(folder) if name.endswith(SEGMENT_SUFFIX)), default="")
+        except OSError:
+            newest = ""  # not there yet, or the look that follows says what is wrong
+        found.append(_placed(os.path.join(folder, newest)))
+    return found
+
+
+def _placed(path: str) -> tuple[str, int, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (path, 0, 0, 0)
+    return (path, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,145 @@
+"""Whether a filter left out nothing that the journal has: the index answers, the journal's own bytes are asked back.
+
+What a filter wants stands in a line as it is, so a search for bytes finds every line that may be wanted, at the speed of
+memory and without a look at the rest. Of each that is wanted the index must have the record, as a row of the answer. A
+line that counts for nothing (a batch that was never whole, what a later segment supersedes) has a seq that another line
+has; then the row of that other line is what counts.
+"""
+
+from __future__ import annotations
+
+__all__ = ["check_complete", "is_wanted"]
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import FormatError
+from periplus.base.files import read_plain
+from periplus.journal.records.record import Record, decode_line
+
+if TYPE_CHECKING:
+    from periplus.journal.history.record_filter import RecordFilter
+    from periplus.journal.journal import Journal
+    from periplus.journal.state.index_values import IndexedRecord
+    from periplus.journal.storage.lineage import LineageReader
+
+_WINDOW_BYTES: Final = 4 << 20
+_BEGIN: Final = re.compile(rb'\{"v":\d{1,9},"seq":(\d{1,19}),"ts":"([^"]{0,64})"')
+
+
+def check_complete(
+    journal: Journal,
+    lineage: str,
+    wanted: RecordFilter,
+    rows: Sequence[IndexedRecord],
+    first: int,
+    end: int,
+    *,
+    versions_only: bool = False,
+) -> list[IndexedRecord]:
+    """Raise IndexDamageError where of the records ``first`` ≤ seq < ``end`` one is wanted and not in ``rows``.
+
+    With ``versions_only`` those are not missed that made no version of an entity. Gives the rows that speak for seqs of lines that were wanted and are not theirs: to be held against their own lines.
+    Segments that are not there are passed over; of what is damaged others tell.
+    """
+    index = journal.index
+    first = max(first, index.floors().get(lineage, 1))
+    held = {row.seq for row in rows}
+    others: list[IndexedRecord] = []
+    begin = index.records("lineage = ? AND seq = ?", (lineage, first), 1)
+    for segment, offset, line in _lines(journal.reader(lineage), wanted, first, end, begin):
+        try:
+            record, leaf = decode_line(line)
+        except FormatError:
+            continue
+        if record.seq in held or not first <= record.seq < end or not is_wanted(record, wanted):
+            continue
+        found = index.records("lineage = ? AND seq = ?", (lineage, record.seq), 1)
+        if found and versions_only and not found[0].version:
+            others.append(found[0])
+        elif not found or (found[0].segment, found[0].offset) == (segment, offset) or found[0].leaf == leaf:
+            raise index.damaged(f"record {record.seq} of {lineage} is not found by what it says")
+        else:
+            others.append(found[0])
+    return others
+
+
+def is_wanted(record: Record, wanted: RecordFilter) -> bool:
+    """What ``RecordFilter.where`` asks of a row."""
+    return (
+        (not wanted.types or record.item_type in wanted.types)
+        and (not wanted.writers or record.writer in wanted.writers)
+        and (not wanted.sessions or record.session in wanted.sessions)
+        and (not wanted.actions or record.action in wanted.actions)
+        and record.item_id.startswith(wanted.item_id)
+        and record.ts >= wanted.since
+        and (not wanted.until or record.ts < wanted.until)
+    )
+
+
+def _marks(wanted: RecordFilter) -> list[bytes]:
+    """Texts of which each wanted line has one; empty where any line may be wanted."""
+    import msgspec
+
+    def quoted(text: str) -> bytes:
+        return msgspec.json.encode(text)
+
+    if wanted.item_id:
+        return [b'"item_id":' + quoted(wanted.item_id)[:-1]]
+    for name, values in (("session", wanted.sessions), ("writer", wanted.writers), ("item_type", wanted.types),
+                         ("action", wanted.actions)):  # fmt: skip
+        if values:
+            return [b'"%b":%b' % (name.encode(), quoted(value)) for value in values]
+    return []
+
+
+def _lines(
+    reader: LineageReader, wanted: RecordFilter, first: int, end: int, begin: Sequence[IndexedRecord]
+) -> Iterator[tuple[int, int, bytes]]:
+    """Segment, offset and bytes of the lines with a seq and time as wanted and, perhaps, all else; no newline."""
+    marks = _marks(wanted)
+    segments = reader.segments()
+    for number, segment in enumerate(segments):
+        behind = segments[number + 1] if number + 1 < len(segments) else end
+        if segment >= end or behind < first:
+            continue
+        start = begin[0].offset if begin and begin[0].segment == segment else 0
+        for base, data in _windows(reader.path_of(segment), start):
+            for at in _places(data, marks):
+                told = _BEGIN.match(data, at)
+                if told is None or not first <= int(told[1]) < end:
+                    continue
+                ts = told[2].decode("utf-8", "replace")
+                if ts >= wanted.since and (not wanted.until or ts < wanted.until):
+                    yield segment, base + at, data[at : data.index(b"\n", at)]
+
+
+def _places(data: bytes, marks: Sequence[bytes]) -> Iterator[int]:
+    """Where lines begin in which one of ``marks`` stands, in any order; all lines where there are no marks."""
+    if not marks:
+        at = 0
+        while at < len(data):
+            yield at
+            at = data.index(b"\n", at) + 1
+    for mark in marks:
+        found = data.find(mark)
+        while found >= 0:
+            yield data.rfind(b"\n", 0, found) + 1
+            found = data.find(mark, data.index(b"\n", found))
+
+
+def _windows(path: str, start: int) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of the file from ``start`` on, and where they begin; no more than a few MiB at once."""
+    base = start
+    while True:
+        try:
+            data = read_plain(path, _WINDOW_BYTES, base)
+        except OSError:
+            return  # it is not there, or not given: who reads its records says so
+        length = data.rfind(b"\n") + 1
+        if length:
+            yield base, data[:length]
+        if len(data) < _WINDOW_BYTES:
+            return  # behind the last newline stands nothing that counts
+        base += length or len(data)

@@ -1,0 +1,383 @@
+"""The file of the index: its tables, how it is opened by who trusts nothing in it, and how it is thrown away.
+
+It is `index.sqlite`, made by the newest version of this program that uses the store. An older one that finds it there, as a server that was begun
+before an upgrade, leaves it and goes by a file of its own, with its version behind the name: in one file each would throw away what the other made.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "INDEX_VERSION",
+    "NEXT_SUFFIX",
+    "PAST",
+    "Indexer",
+    "NullIndexer",
+    "discard_index",
+    "discard_indexes",
+    "discard_unused",
+    "forget_turns",
+    "inode_of",
+    "is_filled",
+    "make_tables",
+    "open_index",
+    "other_indexes",
+    "put_in_place",
+]
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from typing import Final, Protocol
+
+from periplus.base.disks import is_room_for_maps
+from periplus.base.files import Files
+from periplus.base.forks import is_held_by_parent, not_for_children
+from periplus.journal.index.connection import Connection, connect
+from periplus.journal.state.entity import Entity
+
+INDEX_VERSION: Final = 6
+NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
+_UNUSED_S: Final = 30 * 86_400  # without a write: the version that made it is used no more
+_VERSION_BITS: Final = 8  # the low ones of an indexer's version; what is above them says how it is set up
+_IDENTITY: Final = re.compile(r"(\d{1,9})\.(\d{1,18}) (.*)")
+_OF_A_VERSION: Final = re.compile(r"\.\d{1,9}\.\d{1,3}")  # behind the name
+_SUFFIXES: Final = ("", "-wal", "-shm")  # the log last: without it the file is not what was written
+_LOG_BYTES: Final = 16 << 20  # 4000 pages
+PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
+_TRIES: Final = 200
+_TRY_S: Final = 0.005
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE watermarks (
+    lineage TEXT PRIMARY KEY, segment INTEGER NOT NULL, offset INTEGER NOT NULL, next_seq INTEGER NOT NULL,
+    sum TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE records (
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,
+    length INTEGER NOT NULL, leaf BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    action TEXT NOT NULL, item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, rev INTEGER NOT NULL,
+    key TEXT NOT NULL, summary TEXT NOT NULL, parents TEXT NOT NULL, PRIMARY KEY (lineage, seq)
+) WITHOUT ROWID;
+CREATE INDEX records_by_item ON records (item_type, item_id);
+CREATE INDEX records_by_key ON records (key) WHERE key <> '';
+CREATE INDEX records_by_version ON records (version) WHERE version <> '';
+CREATE TABLE edges (parent TEXT NOT NULL, child TEXT NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
+CREATE TABLE heads (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, PRIMARY KEY (item_type, item_id, version)
+);
+CREATE INDEX heads_live ON heads (item_type, item_id) WHERE deleted = 0;
+CREATE TABLE ancestors (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, version TEXT NOT NULL, parents TEXT NOT NULL, rev INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, payload BLOB NOT NULL, ts TEXT NOT NULL, writer TEXT NOT NULL, session TEXT NOT NULL,
+    lineage TEXT NOT NULL, seq INTEGER NOT NULL, stub INTEGER NOT NULL, below TEXT NOT NULL,
+    PRIMARY KEY (item_type, item_id, version)
+) WITHOUT ROWID;
+CREATE TABLE files (
+    item_type TEXT NOT NULL, item_id TEXT NOT NULL, sha256 BLOB NOT NULL, stamp BLOB NOT NULL, boot TEXT NOT NULL,
+    PRIMARY KEY (item_type, item_id)
+) WITHOUT ROWID;
+CREATE TABLE floors (lineage TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE kept_keys (
+    key TEXT NOT NULL, lineage TEXT NOT NULL, seq INTEGER NOT NULL, version TEXT NOT NULL, ts TEXT NOT NULL,
+    PRIMARY KEY (key, lineage, seq)
+) WITHOUT ROWID;
+CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Indexer(Protocol):
+    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
+
+    ``version`` grows in its low eight bits with the tables; above them it may be any number of how they are filled. ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
+    ``names_of`` are names that an entity has beside its id, ``named`` finds those that have one, by type and id.
+    """
+
+    version: int
+
+    def create(self, db: sqlite3.Connection) -> None: ...
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None: ...
+
+    def check(
+        self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
+    ) -> Iterator[str]: ...
+
+    def names_of(self, entity: Entity) -> list[str]: ...
+
+    def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]: ...
+
+
+class NullIndexer:
+    """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
+
+    version = 0
+
+    def create(self, db: sqlite3.Connection) -> None:
+        """Nothing to create."""
+
+    def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
+        """Nothing to keep."""
+
+    def names_of(self, entity: Entity) -> list[str]:  # noqa: ARG002 - nobody knows of any
+        return []
+
+    def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:  # noqa: ARG002 - nothing is kept in it
+        return []
+
+    def check(
+        self,
+        db: sqlite3.Connection,  # noqa: ARG002 - nothing is kept in it
+        live: Iterable[Entity],  # noqa: ARG002 - nothing is made of them
+        left_out: Container[tuple[str, str]],  # noqa: ARG002 - nothing is said of any
+    ) -> Iterator[str]:
+        """Nothing to compare."""
+        return iter(())
+
+
+def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
+    """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound; beside it
+    where a newer version's is there. Its ``path`` says where.
+
+    None where there can be none: somebody rebuilds it, or nothing may be written, or a thread of the process that this one was forked
+    from has it open.
+    """
+    own = _beside(path, identity)
+    if os.path.exists(own):
+        path = own
+    attempt = 0
+    while not is_held_by_parent(path):
+        try:
+            with _undisturbed(path, LOCK_SH):
+                db = _connect(path, identity, indexer, is_writable=is_writable)
+            if db is not None:
+                return db
+        except _NewerError:
+            if path != own:
+                path = own
+                continue
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                break  # somebody rebuilds it: memory serves meanwhile
+        except sqlite3.DatabaseError:
+            pass  # damaged: derived, so thrown away below
+        if attempt or not is_writable:
+            break
+        try:
+            discard_index(path)
+        except OSError:
+            break  # a folder, or somebody else's: memory serves
+        attempt += 1
+    return None
+
+
+def is_filled(path: str, version: int) -> bool:
+    """Whether there is an index at ``path`` of this version of the journal, and of its indexer, with records in it: for who has no time to make
+    one. True also where that cannot be told.
+    """
+    mine = f"{INDEX_VERSION}.{version} "
+    own = _beside(path, mine)
+    path = own if os.path.exists(own) else path
+    if not os.path.exists(path):
+        return False
+    try:
+        with _undisturbed(path, LOCK_SH):
+            db = connect(path)
+        try:
+            found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+            has_records = db.execute("SELECT 1 FROM watermarks LIMIT 1").fetchone() is not None
+        finally:
+            db.close()
+    except sqlite3.Error:
+        return True  # whoever opens it says what is wrong
+    return found is not None and _version(str(found[0])) == _version(mine) and has_records
+
+
+class _NewerError(Exception):
+    """A newer version's index is there. Never leaves this module."""
+
+
+def _beside(path: str, identity: str) -> str:
+    """Where the index ``identity`` is while a newer version has the name ``path``."""
+    suffix = "".join(f".{number}" for number in _version(identity) or ())
+    return path if path.endswith(suffix) else path + suffix
+
+
+def _version(identity: str) -> tuple[int, int] | None:
+    """By which two indexes of one store are compared."""
+    found = _IDENTITY.fullmatch(identity)
+    return (int(found[1]), int(found[2]) & ((1 << _VERSION_BITS) - 1)) if found is not None else None
+
+
+def _is_newer(found: str, identity: str) -> bool:
+    """Whether ``found`` is of the same store and of a newer version."""
+    versions = _version(found), _version(identity)
+    is_same_store = found.partition(" ")[2] == identity.partition(" ")[2]
+    return is_same_store and versions[0] is not None and versions[1] is not None and versions[0] > versions[1]
+
+
+def make_tables(db: Connection, identity: str, indexer: Indexer) -> Connection:
+    """``db`` itself, with the tables of the index ``identity`` where it had none."""
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        indexer.create(db)
+        db.execute("INSERT INTO meta VALUES ('identity', ?)", (identity,))
+    db.execute("COMMIT")
+    return db
+
+
+def discard_index(path: str) -> None:
+    """Remove the index at ``path``. Raises OSError."""
+    with _undisturbed(path, LOCK_EX):
+        for suffix in _SUFFIXES:
+            _remove(path + suffix, os.unlink)
+
+
+def other_indexes(path: str) -> list[str]:
+    """Indexes of other versions beside that at ``path``, and what is left of one that somebody built. Raises OSError."""
+    folder, name = os.path.split(path)
+    base = _OF_A_VERSION.sub("", name)
+    found = set[str]()
+    for other in os.listdir(folder):
+        if other.startswith(base):
+            index = other.removesuffix("-wal").removesuffix(
+                "-shm"
+            )  # one that is there alone belongs to a file that is gone
+            whose = index.removesuffix(NEXT_SUFFIX)
+            if whose != name and (whose == base or _OF_A_VERSION.fullmatch(whose[len(base) :])):
+                found.add(index)
+    return [os.path.join(folder, other) for other in sorted(found)]
+
+
+def discard_indexes(path: str) -> None:
+    """Remove the index at ``path``, and those of other versions: who has one open finds that it is gone. Raises OSError."""
+    for one in (path, *other_indexes(path)):
+        discard_index(one)
+
+
+def discard_unused(path: str) -> None:
+    """Remove those of other versions that nobody wrote to for 30 days. Raises nothing: it is for the room that they take."""
+    try:
+        for one in other_indexes(path):
+            if time.time() - max(_written_s(one + suffix) for suffix in _SUFFIXES) > _UNUSED_S:
+                discard_index(one)
+    except OSError:
+        pass  # it is tried again
+
+
+def _written_s(path: str) -> float:
+    """When a file was written last, in seconds since 1970; 0.0 where there is none."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def put_in_place(new: str, path: str, files: Files) -> bool:
+    """Have the index ``new``, which nobody has open, take the place of that at ``path``; False where it is gone, or not in one file.
+
+    Raises OSError.
+    """
+    with _undisturbed(path, LOCK_EX):
+        if not os.path.exists(new) or os.path.exists(new + "-wal"):
+            return False
+        for suffix in _SUFFIXES:
+            _remove(path + suffix, files.unlink)
+        files.replace(new, path)
+    return True
+
+
+def _remove(path: str, unlink: Callable[[str], None]) -> None:
+    try:
+        unlink(path)
+    except FileNotFoundError:
+        pass  # gone, maybe just now: SQLite itself removes log and shared memory where the last one closes
+
+
+def forget_turns(path: str, files: Files) -> None:
+    """What the sessions' turns said stands beside the index too, in the file at ``path``; it is made anew from the journal."""
+    for suffix in _SUFFIXES:
+        try:
+            files.unlink(path + suffix)
+        except FileNotFoundError:
+            pass  # nobody looked for a turn yet
+
+
+def inode_of(path: str) -> int:
+    """By which an index that was thrown away is told from the one in its place; 0 where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
+    """A connection to a sound index of our version, made if it is missing; None where it is another's. Raises _NewerError."""
+    if not is_writable:
+        from urllib.parse import quote
+
+        # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
+        is_complete = not os.path.exists(path + "-wal")
+        if not is_complete and not is_room_for_maps(os.path.dirname(path)):
+            return None
+        how = "&immutable=1" if is_complete else ""
+        db = connect(f"file:{quote(path)}?mode=ro{how}", uri=True)
+    else:
+        db = connect(path)
+    db.path = path
+    not_for_children(db, path)
+    try:
+        if is_writable:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA wal_autocheckpoint=4000")
+            db.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")  # what a long reader made of it is given back
+            db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            if not is_writable:
+                db.close()
+                return None
+            return make_tables(db, identity, indexer)
+        if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+            db.close()
+            return None  # we make none: whoever did may have written a view that never ends
+        found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    if found and found[0] == identity:
+        return db
+    db.close()
+    if found and _is_newer(str(found[0]), identity):
+        raise _NewerError
+    return None
+
+
+@contextmanager
+def _undisturbed(path: str, how: int) -> Iterator[None]:
+    """While some open the index (LOCK_SH) nobody removes it (LOCK_EX): SQLite finds the log and the map of a file by their names,
+    and of one that is removed in between it would take those of another. Nobody waits for long: it is derived.
+    """
+    fd = -1
+    try:
+        fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for _ in range(_TRIES):
+            try:
+                flock(fd, how | LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_TRY_S)  # flock knows no patience but for ever
+    except OSError:
+        pass  # a folder or a file system that cannot be locked
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)

@@ -1,0 +1,117 @@
+"""What a mutation did, and how it is found again by its idempotency key."""
+
+from __future__ import annotations
+
+__all__ = ["Pending", "key_used", "payload_of", "receipt_of", "records_of", "written_by"]
+
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import ConflictError, DamageError
+from periplus.base.tuples import NamedTuple
+from periplus.journal.state.transaction import PARENTS_MAX, Receipt
+
+if TYPE_CHECKING:
+    from periplus.journal.index.indexed_journal import IndexedJournal
+    from periplus.journal.index.overlay import Overlay
+    from periplus.journal.index.tables import Index
+    from periplus.journal.records.record import Record
+    from periplus.journal.storage.group_commit import Written
+    from periplus.journal.storage.lineage import LineageReader, Position
+
+
+class Pending(NamedTuple):
+    """What has to become durable before a mutation is acknowledged; ``leaf`` of its last record, if it wrote one."""
+
+    batch: Written
+    end: Position
+    leaf: bytes
+
+
+def receipt_of(key: str, overlay: Overlay, index: Index) -> Receipt | None:
+    """What the records say that were written with ``key``; None where there are none."""
+    found = overlay.written_with(key)
+    rows = index.records("key = ? AND key <> '' ORDER BY seq", (key,), -1)
+    found += [(row.lineage, row.seq, row.version) for row in rows]
+    found = found or index.kept_key(key)
+    if not found:
+        return None
+    lineage = found[0][0]  # another may have the same once more: what a store wrote again after a fork
+    seqs = [seq for of, seq, _ in found if of == lineage]
+    versions = tuple(version for of, _, version in found if version and of == lineage)
+    return Receipt(key, lineage, min(seqs), max(seqs), versions, repeated=True)
+
+
+def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: LineageReader) -> list[tuple[str, str]]:
+    """Type and id of what each record of a mutation is of, in their order.
+
+    The index may not have taken them in yet, and one that was made from a checkpoint behind them never did.
+    """
+    found = {
+        seq: (item_type, item_id)
+        for lineage, seq, item_type, item_id in overlay.named_with(receipt.key)
+        if lineage == receipt.lineage
+    }
+    where, arguments = "lineage = ? AND seq BETWEEN ? AND ?", (receipt.lineage, receipt.first_seq, receipt.last_seq)
+    found |= {row.seq: (row.item_type, row.item_id) for row in index.records(where, arguments, -1)}
+    if len(found) < receipt.last_seq - receipt.first_seq + 1:
+        from periplus.journal.storage.segment_entries import entries_in_segment
+
+        for entry in entries_in_segment(reader, receipt.first_seq, receipt.last_seq):
+            found.setdefault(entry.record.seq, (entry.record.item_type, entry.record.item_id))
+    return [found[seq] for seq in sorted(found)]
+
+
+def records_of(journal: IndexedJournal, receipt: Receipt) -> list[Record]:
+    """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too. Those that only say
+    how versions beside each other are shown, for the next one to name them as one, are left out.
+
+    Raises DamageError where they cannot be read, or are not here.
+    """
+    from periplus.journal.records.record import decode_line
+    from periplus.journal.storage.segment_entries import entries_in_segment
+
+    where, span = "lineage = ? AND seq BETWEEN ? AND ? ORDER BY seq", (receipt.first_seq, receipt.last_seq)
+    rows = journal.index.records(where, (receipt.lineage, *span), -1)
+    if len(rows) == receipt.record_count:
+        records = [decode_line(journal.line_at(row))[0] for row in rows]
+    else:
+        reader = journal.reader(receipt.lineage)
+        records = [entry.record for entry in entries_in_segment(reader, *span)]
+        if len(records) < receipt.record_count:
+            raise _unread(reader, receipt)
+    last = {(record.item_type, record.item_id): record.seq for record in records}
+    return [
+        one for one in records if len(one.parents) < PARENTS_MAX or last[one.item_type, one.item_id] == one.seq
+    ]  # fmt: skip
+
+
+def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
+    """What to say where records of a mutation cannot be read: whether it is the one that is repeated cannot be told then."""
+    seq = receipt.first_seq
+    segment = max((first for first in reader.segments() if first <= seq), default=0)
+    following = min((first for first in reader.segments() if first > seq), default=0)
+    if following and not segment:
+        return reader.gap_before(following, 1)
+    return DamageError(f"the records that were written with the key {receipt.key!r} cannot be read, or are not here",
+                       path=reader.path_of(segment), seq=seq, safe="Nothing was written.",
+                       mend="Run `periplus doctor`; put the archive back if it was moved elsewhere.")  # fmt: skip
+
+
+def payload_of(journal: IndexedJournal, record: Record) -> bytes:
+    """What a record says, from its line or its object; empty for a tombstone and for a stub."""
+    from msgspec import UnsetType
+
+    if record.payload_ref is not None:
+        return journal.load_object(record.payload_ref.sha256)
+    return b"" if isinstance(record.payload, UnsetType) else bytes(record.payload)
+
+
+def key_used(receipt: Receipt) -> ConflictError:
+    """The refusal of a key under which something else was written."""
+    span = (
+        f"record {receipt.first_seq}"
+        if receipt.record_count == 1
+        else f"records {receipt.first_seq} to {receipt.last_seq}"
+    )
+    return ConflictError(f"the key {receipt.key!r} was used for something else ({span})", safe="Nothing was written.",
+                         mend="Repeat without --key, or with one of its own.")  # fmt: skip

@@ -1,0 +1,76 @@
+"""Detect that a lineage of this clone was put back to an earlier state: the index knows more records than its segments have."""
+
+from __future__ import annotations
+
+__all__ = ["rollback_damage"]
+
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import DamageError
+from periplus.journal.index.connection import IndexDamageError
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.lineage import START, LineageReader, Position
+from periplus.journal.storage.truncation_check import left_lineages, sound_end
+
+if TYPE_CHECKING:
+    from periplus.journal.index.indexed_journal import IndexedJournal
+    from periplus.journal.index.tables import Index
+
+
+def rollback_damage(journal: IndexedJournal) -> DamageError | None:
+    """What is wrong where our lineage, sound as it is, has fewer records than were in the index once, or one that we left has.
+
+    A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
+    be older than the index that was copied with it, and does not write the lineage that it was copied with.
+    """
+    if journal.copied_from or not journal.syncs:
+        return None
+    try:
+        for lineage in [journal.lineage] if journal.lineage else journal.index.watermarks():
+            end = sound_end(journal.layout, journal.reader(lineage), 0) or START
+            gone = _put_back(journal.layout, lineage, end, journal.index)
+            if gone is not None:
+                return gone
+        for lineage in left_lineages(journal):
+            reader = journal.reader(lineage)
+            end = sound_end(journal.layout, reader, 0) or START
+            if _is_prefix(reader, end, journal.index):
+                gone = _put_back(journal.layout, lineage, end, journal.index)
+                if gone is not None:
+                    return gone
+    except IndexDamageError:
+        pass  # what it says is not to be believed
+    return None
+
+
+def _is_prefix(reader: LineageReader, end: Position, index: Index) -> bool:
+    """Whether the records up to ``end`` are those of the index: where a side of a fork gave way, others took their place."""
+    last = end.next_seq - 1
+    return not last or index.leaves(reader.lineage, last, last + 1) == [reader.leaf_at(end)]
+
+
+def _put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
+    """What is wrong where our own ``lineage`` ends at ``end``, before the end of what the index was made of.
+
+    That is asked only where the index does not fit the records, and it is believed only where its rows agree with its
+    watermark: else the index is what is wrong.
+    """
+    last = index.watermarks().get(lineage, START).next_seq - 1
+    if last < end.next_seq or index.last_seq(lineage) != last:
+        return None
+    one = end.next_seq == last
+    which = f"record {last} was" if one else f"records {end.next_seq} to {last} were"
+    return DamageError(
+        f"put back to an earlier state: {which} acknowledged and {'is' if one else 'are'} missing",
+        path=layout.lineage_folder(lineage),
+        offset=end.offset,
+        seq=end.next_seq,
+        safe="What is there stays readable; nothing is written, and the index is kept, which knows of the others.",
+        mend="Bring the later state of the journal back"
+        + (
+            ", or let `periplus doctor --repair` restore what the index has, and with --from PATH what a copy has"
+            if end.segment
+            else ": the folder `journal` of a backup, or of what `periplus import` made of an exported file"
+        )
+        + f"; to go on without, remove {layout.index}.",
+    )

@@ -1,0 +1,356 @@
+"""What an entity file is that differs from what the journal would write: judged from its bytes, nothing is changed.
+
+An entity file names its version, and a version id is a digest of the content and its parents. So a file says of itself
+what it is:
+
+* its content *is* the version that it names: one that we hold (an older commit was checked out, the lines were
+  indented anew), or one to adopt (a fresh clone; a pull);
+* its content is not: somebody changed it. That is an edit, a child of the version that it names. Its id follows from its
+  bytes, so the same edit found twice, or in two clones, is one version;
+* it cannot be read, or must not be stored: left alone and reported, with the reason and what to do.
+
+A version counts as held once its record is on disk: until then the file may be the only copy.
+
+What is left of a write that a power cut ended says nothing and is no edit: the beginning of a file that we wrote, none of its bytes,
+or NUL bytes in the place of some. NUL bytes alone prove nothing, for a text that an editor saved as UTF-16 is full of them.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "EDIT_BYTES_MAX",
+    "Document",
+    "LeftAlone",
+    "Verdict",
+    "VerdictKind",
+    "judge",
+    "read_document",
+    "unless_older",
+]
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from periplus.base.canonical import JSONValue, canonical
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
+from periplus.base.tuples import NamedTuple
+from periplus.journal.records.record import decode_line, version_id
+from periplus.journal.records.segment import Entry
+from periplus.journal.state.entity import Change, change_of, entity_of_head, head_of
+from periplus.journal.state.transaction import PARENTS_MAX
+
+if TYPE_CHECKING:
+    from periplus.journal.index.indexed_journal import IndexedJournal
+    from periplus.journal.state.index_values import IndexedRecord
+
+EDIT_BYTES_MAX: Final = 1 << 20
+FORMAT: Final = 1
+VerdictKind: TypeAlias = Literal["held", "torn", "adopt", "edit", "left"]
+_BOM: Final = b"\xef\xbb\xbf"
+_FIELDS: Final = frozenset({"format", "id", "type", "version", "parents", "heads", "entity"})
+_CONFLICTS: Final = "conflicts"
+_MARKERS: Final = (b"<<<<<<<", b"|||||||", b">>>>>>>")
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
+_LOOK_AGAIN: Final = (
+    "Mend the file, then run `periplus status`; or remove it: what the journal holds of it is written anew."
+)
+
+
+class LeftAlone(NamedTuple):
+    """A file that was not touched: why, and what to do."""
+
+    path: str
+    what: str
+    mend: str
+
+
+class Document(NamedTuple):
+    """What an entity file says. ``payload`` is canonical."""
+
+    item_type: str
+    item_id: str
+    version: str
+    parents: tuple[str, ...]
+    heads: tuple[str, ...]
+    value: dict[str, JSONValue]
+    payload: bytes
+    has_conflicts: bool
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows several heads merged, which need be no version of its own."""
+        return self.heads != (self.version,)
+
+    @property
+    def content_version(self) -> str:
+        """The id of the version that has this content and these parents."""
+        return version_id(self.item_type, self.item_id, deleted=False, payload=self.payload, parents=self.parents)
+
+
+class Verdict(NamedTuple):
+    """What a file is. ``what`` and ``mend`` are for one that is left, the others for one to record: see ``Record``."""
+
+    kind: VerdictKind
+    what: str = ""
+    mend: str = ""
+    version: str = ""
+    parents: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    document: Document | None = None
+
+
+def read_document(data: bytes, item_type: str, item_id: str) -> Document:
+    """The document in ``data``, which lies where that of the entity belongs. Raises FormatError naming what is wrong."""
+    fields = _json(data)
+    if not isinstance(fields, dict):
+        raise FormatError("not an entity: no JSON object")
+    if isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
+        raise FormatError(f"an entity file of format {fields['format']}", mend="Update Periplus.")
+    if fields.get("format") != FORMAT or _FIELDS - fields.keys():
+        missing = ", ".join(sorted(_FIELDS - fields.keys())) or "format 1"
+        raise FormatError(f"not an entity file: it lacks {missing}")
+    unknown = sorted(fields.keys() - _FIELDS - {_CONFLICTS})
+    if unknown:
+        raise FormatError(f'it has fields that belong within "entity": {", ".join(unknown)[:200]}')
+    if (fields["type"], fields["id"]) != (item_type, item_id):
+        raise FormatError(
+            f"it says that it is {str(fields['type'])[:80]} {str(fields['id'])[:80]}, its path says otherwise"
+        )
+    if not _is_version(fields["version"]) or not _are_versions(fields["parents"]) or not _are_versions(fields["heads"]):
+        raise FormatError("its version, parents or heads are no version ids")
+    value = fields["entity"]
+    if not isinstance(value, dict):
+        raise FormatError("its entity is no JSON object")
+    try:
+        payload = canonical(value)
+    except (UsageError, RecursionError) as error:
+        raise FormatError(f"its entity cannot be stored: {error}") from error
+    return Document(
+        item_type, item_id, fields["version"], tuple(sorted(fields["parents"])), tuple(sorted(fields["heads"])), value,
+        payload, _CONFLICTS in fields,
+    )  # fmt: skip
+
+
+def judge(journal: IndexedJournal, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
+    """What the bytes found at the place of an entity's file are.
+
+    ``is_forward`` says that git put them in the place of ours by going forward in its history: then they are newer.
+    """
+    if len(data) > EDIT_BYTES_MAX:
+        return Verdict("left", f"larger than {EDIT_BYTES_MAX:,} bytes", _LOOK_AGAIN)
+    if not data.strip(b"\0 \t\r\n") and _rows(journal, item_type, item_id):
+        return Verdict("torn")
+    is_marked = data.startswith(_BOM)
+    try:
+        document = read_document(data.removeprefix(_BOM), item_type, item_id)
+    except FormatError as error:
+        if _is_cut_off(journal, item_type, item_id, data):
+            return Verdict("torn")
+        if b"\0" in data:
+            return Verdict("left", "it has NUL bytes, as UTF-16 has", f"Save it as UTF-8. {_LOOK_AGAIN}")
+        return Verdict("left", error.wrong, error.mend or _LOOK_AGAIN)
+    verdict = _judge_document(journal, document, is_forward=is_forward)
+    if is_marked and verdict.kind in ("adopt", "edit"):
+        return Verdict(
+            "left", "it begins with a byte order mark", "Save it as UTF-8 without one, then run `periplus status`."
+        )
+    return verdict
+
+
+def unless_older(journal: IndexedJournal, verdict: Verdict) -> Verdict:
+    """``verdict`` where the records before a checkpoint are not here: what may be of before is left alone, whose place nobody knows.
+
+    What was written over a version that is a head now, and what is of an entity that never was here, is surely new. Where the index
+    knows the place of the rest all the same, it would be merged over what those records say.
+    """
+    document = verdict.document
+    if document is None:
+        return verdict
+    heads = journal.heads_of(document.item_type, document.item_id)
+    if not heads or any(head.version in verdict.parents for head in heads):
+        return verdict
+    what = "whether it is older than what is held cannot be told: records of before are not here"
+    if not journal.index.has_floors:
+        what = "it would stand beside what is held, and the records of before that both were made from are not here"
+    return Verdict(
+        "left", what,
+        "Put the archive back, then run `periplus status`; or check out the newest commit.")  # fmt: skip
+
+
+def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: bool) -> Verdict:
+    kind: VerdictKind
+
+    def holds(version: str) -> bool:
+        return journal.holds(document.item_type, document.item_id, version, durably=True)
+
+    if document.content_version == document.version:
+        if holds(document.version):
+            return Verdict("held")
+        if document.is_view and document.parents == document.heads:
+            if all(holds(head) for head in document.heads) and not _is_settled(journal, document):
+                return Verdict("held")  # what we would show of these heads
+            if document.has_conflicts:
+                return Verdict("left", "it shows a conflict between versions that are not held here",
+                               "Run `periplus sync` with where it comes from.")  # fmt: skip
+        kind = "edit" if _is_settled(journal, document) else "adopt"
+        version, parents = document.version, document.parents
+    else:
+        parents = document.heads if document.is_view else (document.version,)
+        of_one = {document.version, *parents} if len(parents) == 1 else {document.version}
+        if any(_has_payload(journal, one, document) for one in of_one) or _is_shown(journal, document):
+            return Verdict("held")  # only the lines about the versions were changed
+        version = document._replace(parents=parents).content_version
+        kind = "edit"
+    if holds(version):
+        return Verdict("held")
+    place = _place(journal, document, version, parents, is_forward=is_forward)
+    if place in ("old", "unknown"):
+        return Verdict("held") if place == "old" else Verdict(
+            "left", "its version stands in no known relation to those held here: it may be older or newer",
+            "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
+    try:
+        entity_type = journal.types[document.item_type]
+        if kind == "adopt":  # its lists are as long as clones made them where it was written
+            entity_type.check(document.value)
+        else:
+            entity_type.admit(document.value, lambda: journal.get(document.item_type, document.item_id))
+    except (PeriplusError, RecursionError) as error:
+        return Verdict("left", str(error), _LOOK_AGAIN)
+    if len(parents) > PARENTS_MAX:
+        are_held = all(holds(parent) for parent in parents)
+        mend = f"Say it with `periplus set {document.item_id} FIELD=VALUE`, then remove the file: it is written anew." if are_held \
+            else "Run `periplus sync` with where it comes from."  # fmt: skip
+        return Verdict(
+            "left",
+            f"it stands for {len(parents):,} versions beside each other; a file can settle {PARENTS_MAX:,}",
+            mend,
+        )
+    heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()
+    return Verdict(
+        kind, version=version, parents=parents, after=tuple(head.version for head in heads), document=document
+    )
+
+
+def _is_shown(journal: IndexedJournal, document: Document) -> bool:
+    """Whether it says what we show of the heads that it names."""
+    shown = journal.get(document.item_type, document.item_id)
+    return (
+        shown is not None
+        and (tuple(sorted(shown.heads)), shown.payload) == (document.heads, document.payload)
+        and bool(shown.conflicts) == document.has_conflicts
+    )
+
+
+def _is_settled(journal: IndexedJournal, document: Document) -> bool:
+    """Whether somebody took the list of conflicts out of the file: what it shows is to stand."""
+    shown = journal.get(document.item_type, document.item_id)
+    has_conflicts = shown is not None and shown.version == document.version and bool(shown.conflicts)
+    return has_conflicts and not document.has_conflicts
+
+
+def _place(
+    journal: IndexedJournal, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
+) -> Literal["new", "next", "old", "unknown"]:
+    """Whether a version that is not held can be told from an ancestor of those that are; "next" is one after all heads.
+
+    In a clone that knows an entity from files alone the versions between are missing. What comes back with an old commit
+    then must not become a second head, and what a pull brings must not be in conflict with what it replaces.
+    """
+    heads = journal.heads_of(document.item_type, document.item_id)
+    if not heads:
+        return "new"
+    if journal.is_superseded(document.item_type, document.item_id, version):
+        return "old"
+    if any(head.version in parents for head in heads):
+        return "new"
+    rows = _rows(journal, document.item_type, document.item_id)
+    held = {row.version for row in rows}
+    if is_forward and parents and held.isdisjoint(parents):
+        return "next"
+    if all(parent in held for row in rows for parent in row.parents):
+        return "new"  # every ancestor of ours is held, and this is none of them
+    return "unknown" if parents or journal.index.has_floors else "old"  # an entity is created once
+
+
+def _rows(journal: IndexedJournal, item_type: str, item_id: str) -> list[IndexedRecord]:
+    """The records that hold versions of an entity, as far as they are on disk."""
+    return journal.index.records("item_type = ? AND item_id = ? AND version <> ''", (item_type, item_id), -1)
+
+
+def _change_at(journal: IndexedJournal, row: IndexedRecord) -> Change | None:
+    try:
+        record, leaf = decode_line(journal.line_at(row))
+        return change_of(Entry(record, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object)
+    except (DamageError, UsageError):
+        return None
+
+
+def _has_payload(journal: IndexedJournal, version: str, document: Document) -> bool:
+    """Whether that version of the same entity says just this: a copy of the file under another id is another entity."""
+    where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
+    rows = journal.index.records(where, (version, document.item_type, document.item_id), 1)
+    change = _change_at(journal, rows[0]) if rows else None
+    return change is not None and change.payload == document.payload
+
+
+def _is_cut_off(journal: IndexedJournal, item_type: str, item_id: str, data: bytes) -> bool:
+    """Whether it is what a cut-off write leaves of a file that we wrote or would write: its beginning, some of it as NUL bytes."""
+    from periplus.journal.projections.entity_file import render_entity
+
+    shown = journal.get(item_type, item_id)
+    whole = [render_entity(shown)] if shown is not None else []
+    for row in _rows(journal, item_type, item_id):
+        change = _change_at(journal, row)
+        if change is not None and change.payload:
+            whole.append(render_entity(entity_of_head(head_of(change, 0))))
+    left = data.rstrip(b"\0")
+    return any(
+        len(left) <= len(text) and all(byte in (0, meant) for byte, meant in zip(left, text, strict=False))
+        for text in whole
+    )
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _json(data: bytes) -> Any:
+    """JSON as a person or a merge may have left it: a key that is there twice is not resolved by taking one."""
+    import json
+
+    if data.startswith(_LFS):
+        raise FormatError(
+            "a pointer of Git LFS stands in its place", mend="Run `git lfs pull`, and keep entities/ out of LFS."
+        )
+    if any(line.startswith(_MARKERS) for line in data.splitlines()):
+        raise FormatError(
+            "it has conflict markers of git", mend="Resolve the conflict in the file, then run `periplus status`."
+        )
+    try:
+        return json.loads(data.decode(), object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"not UTF-8: {error.reason} at byte {error.start:,}") from error
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise FormatError("not an entity: nested too deep") from error
+    except ValueError as error:
+        raise FormatError(f"not an entity: {error}") from error
+
+
+def _object(pairs: list[tuple[str, JSONValue]]) -> dict[str, JSONValue]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormatError("a field is there twice")
+    return found
+
+
+def _no_float(text: str) -> JSONValue:
+    raise FormatError(f"the number {text[:40]} is no integer", mend='Write a fraction as {"$dec": "1.5"}.')
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, str) and is_digest_text(value)
+
+
+def _are_versions(value: object) -> bool:
+    return isinstance(value, list) and all(_is_version(one) for one in value)

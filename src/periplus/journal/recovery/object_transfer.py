@@ -1,0 +1,208 @@
+"""The objects that go along with records of a lineage: which, from where, and which stay away for they were redacted.
+
+They come before the records that name them, and thousands of them without the writers' lock. So whoever redacts meanwhile is looked for
+twice: when all of them are there, and once more under the lock under which the records come (docs/decisions/0026-removal-of-objects.md).
+"""
+
+from __future__ import annotations
+
+__all__ = ["UNTOUCHED", "IncomingObjects", "Lender", "ObjectCount", "References", "digest_of", "objects_of"]
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+from periplus.base.digests import is_digest_text
+from periplus.base.errors import ConflictError, DamageError, NotFoundError, RefusedError
+from periplus.base.tuples import NamedTuple
+from periplus.journal.carriers import Carrier, FolderCarrier
+from periplus.journal.records.segment import Entry
+from periplus.journal.recovery.removed_content import Removed, TakenOut, taken_out
+from periplus.journal.state.entity import Entity, change_of, entity_of_head, head_of
+from periplus.journal.storage.lineage import Chunk
+
+Lender: TypeAlias = Callable[[bytes], bytes]
+References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
+UNTOUCHED: Final = "Nothing of it was taken; what we hold is as it was."
+_TRIES_MAX: Final = 4
+
+
+class ObjectCount(NamedTuple):
+    """Objects that go along, their bytes, those that the source has not got either, and those that a redaction took out
+    where they would come: they are left out.
+    """
+
+    objects: int
+    size: int
+    missing: int
+    left_out: int
+
+
+class IncomingObjects:
+    """What ``chunks`` of ``lineage``, which ``source`` has and ``target`` has not, need beside their lines.
+
+    ``returned_seqs`` are records that were lost in the target to damage and are among them.
+    """
+
+    def __init__(
+        self,
+        target: FolderCarrier,
+        source: Carrier,
+        lineage: str,
+        chunks: Callable[[], Iterable[tuple[Chunk, list[Entry]]]],
+        returned_seqs: set[int],
+    ) -> None:
+        self.touched: set[tuple[str, str]] = set()
+        self._target = target
+        self._source = source
+        self._lineage = lineage
+        self._chunks = chunks
+        self._returned_seqs = returned_seqs
+        self._removed: Removed | None = None
+        self._gone: TakenOut | None = None
+        self._references: References | None = None
+
+    def lend(self, digest: bytes) -> bytes:
+        """An object from wherever it is."""
+        try:
+            return self._target.objects.get(digest)
+        except (NotFoundError, DamageError):
+            return self._source.object(self._lineage, digest)
+
+    def take(self, references: References, *, dry_run: bool) -> ObjectCount:
+        """Copy them, or only count them. Raises RefusedError where one is missing that a record cannot be without, or was redacted."""
+        self._references = references
+        for _ in range(_TRIES_MAX):
+            self._gone = self._removed = None
+            taken, size, missing, left_out = self._copied(references, dry_run=dry_run)
+            if dry_run or not self._take_back(taken):
+                return ObjectCount(len(taken), size, missing, left_out)
+        raise ConflictError(f"{self._target.place}: something was redacted each time that {self._lineage} was looked at",
+                            safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip
+
+    def is_judged(self) -> bool:
+        """Whether nothing was taken out of the target since they were judged, if there are any; to be asked under the writers' lock."""
+        return self._gone is None or not self._gone.is_more()
+
+    def judge_again(self) -> None:
+        """By what was taken out since. Raises RefusedError as ``take`` does."""
+        assert self._references is not None
+        self.take(self._references, dry_run=False)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take_back(self, taken: list[bytes]) -> bool:
+        """Remove those of ``taken`` that were taken out since they were judged; False where nothing was."""
+        if self._gone is None:
+            return False
+        return self._gone.take_back(taken, self._target.objects, self._target.writing)
+
+    def _copied(self, references: References, *, dry_run: bool) -> tuple[list[bytes], int, int, int]:
+        size, missing, left_out, taken = 0, 0, 0, list[bytes]()
+        for digest, is_needed in self._lacking(references):
+            if not is_needed and digest in self._taken_out():
+                left_out += 1
+                continue
+            try:
+                data = self._source.object(self._lineage, digest)
+            except NotFoundError as error:
+                if is_needed:
+                    raise RefusedError(
+                        f"{self._source.place}: object {digest.hex()[:16]} that a record of {self._lineage} names is missing",
+                        safe=UNTOUCHED,
+                        mend="Finish the copy there, then repeat the command.",
+                    ) from error
+                missing += 1
+                continue
+            if not dry_run and not self._put(data):
+                break  # they are judged again
+            taken.append(digest)
+            size += len(data)
+        return taken, size, missing, left_out
+
+    def _put(self, data: bytes) -> bool:
+        """Keep what comes, unless something was taken out since it was judged. A redaction waits for who is at it: also of one who is killed
+        nothing is left that went.
+        """
+        if not self._target.is_store:  # nobody redacts in a folder of which others may keep a copy
+            self._target.objects.put(data)
+            return True
+        with self._target.objects.keeping():
+            assert self._gone is not None
+            if self._gone.is_more():
+                return False
+            self._target.objects.put(data)
+        return True
+
+    def _lacking(self, references: References) -> Iterator[tuple[bytes, bool]]:
+        """The objects that the new records need and the target lacks; True for those that a record cannot be without.
+
+        Raises RefusedError for a record whose payload was taken out of the target.
+        """
+        seen: set[bytes] = set()
+        for chunk, entries in self._chunks():
+            for entry in entries:
+                record = entry.record
+                if record.item_type and record.item_id:
+                    self.touched.add((record.item_type, record.item_id))
+                for digest, is_needed in self._named_by(entry, chunk.segment, references):
+                    if (
+                        self._gone is None
+                    ):  # before anything is judged; records without objects need no look at all lineages
+                        self._gone = TakenOut(self._target)
+                    if digest not in seen and not self._target.objects.has(digest):
+                        if is_needed and self._taken_out().forbids(digest, self._lineage, record.seq):
+                            raise self._brings_back(record.seq, digest)
+                        yield digest, is_needed
+                    seen.add(digest)
+
+    def _named_by(self, entry: Entry, segment: int, references: References) -> Iterator[tuple[bytes, bool]]:
+        try:
+            yield from objects_of(entry, self._lineage, segment, references, self.lend)
+        except DamageError as error:
+            raise RefusedError(f"{self._source.place}: record {entry.record.seq} of {self._lineage}: {error}",
+                               safe=UNTOUCHED) from error  # fmt: skip
+
+    def _taken_out(self) -> Removed:
+        """What redactions took out of the target, by what it holds and what comes."""
+        if self._removed is None:
+            self._removed = taken_out(self._target)
+            for _, entries in self._chunks():
+                self._removed.add(entries, self._lineage)
+        return self._removed
+
+    def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
+        mend = "Redact it there too, then sync again. Who wants it back writes it anew where it was redacted."
+        if seq in self._returned_seqs:  # it says the same as one that was redacted, and nobody could see that
+            mend = f"It was lost here before that: whoever writes {self._lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
+        return RefusedError(
+            f"{self._source.place}: record {seq} of {self._lineage} would bring back what was redacted in {self._target.place}: "
+            f"object {digest.hex()[:16]}",
+            safe=UNTOUCHED,
+            mend=mend,
+        )
+
+
+def objects_of(
+    entry: Entry, lineage: str, segment: int, references: References, lend: Lender
+) -> Iterator[tuple[bytes, bool]]:
+    """The objects that a record names, True for its payload; those of the layer above are read through ``lend``.
+
+    Raises DamageError for a payload that cannot be read.
+    """
+    ref = entry.record.payload_ref
+    if ref is not None and is_digest_text(ref.sha256):
+        yield bytes.fromhex(ref.sha256), True
+    try:
+        change = change_of(entry, lineage, segment, lambda sha256: lend(digest_of(sha256)))
+    except NotFoundError:
+        return  # its object was named above
+    if change is not None and change.payload:
+        for digest in sorted(references(entity_of_head(head_of(change, 0)), lend)):
+            yield digest, False
+
+
+def digest_of(sha256: str) -> bytes:
+    """Raises DamageError."""
+    if not is_digest_text(sha256):
+        raise DamageError(f"{sha256[:80]!r} is no name of an object")
+    return bytes.fromhex(sha256)

@@ -1,0 +1,124 @@
+"""Begin a lineage of this clone: ``lineage.json``, its keys, and how much of the lineages before it was acknowledged."""
+
+from __future__ import annotations
+
+__all__ = ["create_lineage", "left_behind", "restate_left"]
+
+import os
+from typing import Final
+
+import msgspec
+
+from periplus.base.clock import Clock, format_ms
+from periplus.base.disks import file_system_id
+from periplus.base.errors import (
+    DamageError,
+    environment_failure,
+)
+from periplus.base.files import Files, generation_of, write_all
+from periplus.base.ids import new_id
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.settings import (
+    LineageFile,
+    Settings,
+    read_lineage,
+    read_settings,
+)
+
+_LEFT_MAX: Final = 1_000
+
+
+def create_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
+    """A lineage of this clone's own, with its keys; the caller holds the lock.
+
+    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use: it signs once
+    more, the records that were durable by now.
+    """
+    from periplus.journal.storage.keys import make_keys, retire_key
+    from periplus.journal.storage.unused_lineage import park_unused_lineage
+
+    lineage = new_id("lin")
+    try:
+        park_unused_lineage(layout, files, clock, previous)
+        left = left_behind(layout, previous)
+        files.make_folder(layout.lineage_folder(lineage))
+        make_keys(layout, files, lineage)
+        created = format_ms(clock.now_ms())
+        found = _write_lineage(layout, files, LineageFile(lineage, store_id, "", created, 0, 0, previous, left=left))
+        files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
+        files.sync_folder(os.path.dirname(layout.root))
+        if previous:
+            retire_key(layout, files, previous)
+    except OSError as error:
+        raise environment_failure(error, "write", layout.lineage) from error
+    return found
+
+
+def restate_left(layout: Layout, files: Files, own: LineageFile, lineage: str, records: int) -> LineageFile:
+    """Have ``lineage.json``, which is ``own``, say that so many ``records`` of ``lineage`` were acknowledged when it was left.
+
+    The caller holds the lock. Raises EnvironmentFailure.
+    """
+    try:
+        return _write_lineage(layout, files, msgspec.structs.replace(own, left={**own.left, lineage: records}))
+    except OSError as error:
+        raise environment_failure(error, "write", layout.lineage) from error
+
+
+def _write_lineage(layout: Layout, files: Files, own: LineageFile) -> LineageFile:
+    """Put ``own`` in place as the file that it names itself: of this machine, with this inode."""
+    # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
+    temporary = f"{layout.lineage}.{os.getpid()}.tmp"
+    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        status = os.fstat(fd)
+        found = msgspec.structs.replace(
+            own,
+            host=os.uname().nodename,
+            device=status.st_dev,
+            inode=status.st_ino,
+            generation=generation_of(fd),
+            boot=files.boot_id(),
+            file_system=file_system_id(temporary),
+        )
+        write_all(files, fd, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        files.sync(fd)
+    finally:
+        files.close(fd)
+    files.replace(temporary, layout.lineage)
+    files.sync_folder(layout.journal)
+    return found
+
+
+def left_behind(layout: Layout, previous: str) -> dict[str, int]:
+    """``LineageFile.left`` of the lineage that follows ``previous``."""
+    from periplus.journal.storage.lineage import read_durable
+
+    try:
+        own = read_lineage(layout)
+    except DamageError:
+        own = None
+    left = dict(own.left) if own is not None else {}
+    mark = read_durable(layout.durable)
+    if previous and mark is not None and mark.lineage == previous:
+        left[previous] = mark.seq
+    settings = read_settings(layout)
+    if previous and settings.journal.sync == "never":
+        left[previous] = max(left.get(previous, 0), _held(layout, settings, previous))
+    elif previous:
+        from periplus.journal.storage.group_commit import surely_durable
+
+        mapped = surely_durable(layout.flush, previous, Files()) or 0
+        if mapped > left.get(previous, 0):  # whoever synced for others has marked no more than his own
+            left[previous] = max(left.get(previous, 0), min(mapped, _held(layout, settings, previous, is_synced=True)))
+    return dict(list(left.items())[-_LEFT_MAX:])
+
+
+def _held(layout: Layout, settings: Settings, lineage: str, *, is_synced: bool = False) -> int:
+    """How many records of ``lineage`` are here: where nobody syncs, and no mark says more, they are what was acknowledged."""
+    from periplus.journal.storage.lineage import LineageReader
+    from periplus.journal.storage.truncation_check import sound_end
+
+    reader = LineageReader(layout.lineage_folder(lineage), settings.store.ids, lineage, is_synced=is_synced)
+    end = sound_end(layout, reader, 0)
+    return end.next_seq - 1 if end is not None else 0

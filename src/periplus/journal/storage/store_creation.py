@@ -1,0 +1,96 @@
+"""Making a store: the folder, its settings, what git ignores of it, and the lineage of this clone."""
+
+from __future__ import annotations
+
+__all__ = ["IGNORED_LINE", "IGNORE_TEXT", "Created", "create_store"]
+
+import os
+from typing import Final
+
+from periplus.base.clock import Clock
+from periplus.base.errors import DamageError, environment_failure
+from periplus.base.files import Files, write_atomic
+from periplus.base.ids import new_id
+from periplus.base.locks import Lock
+from periplus.base.tuples import NamedTuple
+from periplus.journal.storage.gitignore import guard
+from periplus.journal.storage.layout import Layout
+from periplus.journal.storage.lineage_creation import create_lineage
+from periplus.journal.storage.settings import is_written_here, new_settings_text, read_lineage, read_settings
+
+IGNORED_LINE: Final = b"*"
+IGNORE_TEXT: Final = b"# Only the settings and the entities are for git; the rest is this clone's own.\n*\n!.gitignore\n!config.toml\n!entities/\n!entities/**\n"
+
+
+class Created(NamedTuple):
+    """``root`` of the store; ``is_new`` is False where it had been made before and nothing was changed.
+
+    ``known_from`` names the branch of git that has the store's settings, where its id was taken from there.
+    """
+
+    root: str
+    store_id: str
+    lineage: str
+    is_new: bool
+    known_from: str = ""
+
+
+def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> Created:
+    """Make a store at ``root``, or finish one that was begun (a fresh clone has the settings but no journal).
+
+    Where only its settings are gone, as with a commit of git that does not have them, they are made with the id that its
+    journal has. ``store_id`` is the id of a new one, where that is known already. Idempotent. Raises EnvironmentFailure where
+    the folder cannot be written, DamageError where the journal is of another store than the settings name.
+    """
+    layout = Layout(root)
+    layout.refuse_links()
+    if os.path.exists(layout.config):
+        read_settings(layout)  # a store of a later version is left as it is
+    try:
+        files.make_folder(layout.root)
+        files.make_folder(layout.journal)
+        files.make_folder(layout.entities)
+    except OSError as error:
+        raise environment_failure(error, "make the store", root) from error
+    with Lock(layout.lock).holding():
+        if not os.path.exists(layout.ignore):
+            write_atomic(files, layout.ignore, IGNORE_TEXT)
+        if not os.path.exists(layout.config):
+            write_atomic(
+                files, layout.config, new_settings_text(_id_of_journal(layout) or store_id or new_id("str")).encode()
+            )
+        settings = read_settings(layout)
+        own = read_lineage(layout)
+        is_new = own is None
+        if own is not None and own.store not in settings.store.ids:
+            from periplus.journal.storage.store_joining import of_another_store
+
+            raise of_another_store(layout, settings.store, own.store)
+        if own is None or not is_written_here(layout, own):
+            previous = own.lineage if own is not None else ""
+            own = create_lineage(layout, files, clock, settings.store.id, previous=previous)
+    guard(layout, files)
+    return Created(layout.root, settings.store.id, own.lineage, is_new)
+
+
+def _id_of_journal(layout: Layout) -> str:
+    """The id of the store whose journal lies here though its settings are gone; empty where there is none.
+
+    Raises DamageError where the segments name several: another id would make all of them a stranger's.
+    """
+    from periplus.journal.storage.store_joining import (
+        store_ids_in,  # here, for only this one case needs what a repair does
+    )
+
+    found = store_ids_in(layout)
+    own = read_lineage(layout)
+    if not found and own is not None:
+        return own.store
+    if len(found) > 1:
+        raise DamageError(
+            f"the settings are gone, and the segments name several stores: {', '.join(sorted(found))}",
+            path=layout.config,
+            safe="Nothing was changed.",
+            mend="Restore the config.toml that this store was made with, such as from git.",
+        )
+    return found.pop() if found else ""
