@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bench.measure import Bench, Row, figure, in_turn, row, timed
-from periplus.base.analysis import query_terms, terms
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.search_terms import query_terms, terms
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.filters import Query
 from periplus.context.model import Atom, Entry, atom_digest, order_key
 from periplus.context.select import Again, query, select

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from bench.appends import WRITER
 from bench.measure import Bench, Row, figure, in_turn, row
 from bench.samples import Texts
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import SystemClock
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.files import Files
 from periplus.base.ids import new_id
 from periplus.journal import Transaction, create_store

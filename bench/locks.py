@@ -29,7 +29,7 @@ WRITERS: Final = 20
 
 _HOLD: Final = """
 import fcntl, os, sys, time
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 path, how = sys.argv[1:]
 def say(text):
     print(text, flush=True)

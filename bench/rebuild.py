@@ -21,8 +21,8 @@ from bench.codec import forms
 from bench.measure import Bench, Row, figure, in_turn, row
 from bench.processes import run_child
 from bench.samples import Texts
-from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock, format_ms
+from periplus.base.encoding.canonical import canonical
 from periplus.base.files import Files
 from periplus.journal import EntityType, Journal, Transaction, Writer, create_store
 from periplus.journal.checkpoints.creation import make_checkpoint

@@ -17,11 +17,11 @@ from bench.appends import WRITER
 from bench.measure import Bench, Figure, Row, figure, in_turn, pooled, row, timed
 from bench.processes import checked_run, periplus_command, spend
 from bench.samples import Texts
-from periplus.base.analysis import query_terms
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import SystemClock
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.files import Files
 from periplus.base.ids import new_id
+from periplus.base.text.search_terms import query_terms
 from periplus.journal import Transaction, create_store
 from periplus.project import Project
 

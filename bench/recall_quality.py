@@ -36,10 +36,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from periplus.base.analysis import query_terms
 from periplus.base.clock import FixedClock, format_ms, parse_ms
 from periplus.base.files import Files
 from periplus.base.ids import derived_id
+from periplus.base.text.search_terms import query_terms
 from periplus.journal import Transaction, Writer, create_store
 from periplus.memory import Filters
 from periplus.memory.related import related

@@ -13,9 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from periplus.base.container import MAGIC
+from periplus.base.encoding.container import MAGIC
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError
-from periplus.base.varint import uint_bytes
 from periplus.trail import (
     BY_CODE,
     OPCODES,

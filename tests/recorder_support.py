@@ -7,7 +7,7 @@ import os
 from cli_support import git
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.fleet import fleet_observers

@@ -14,10 +14,10 @@ from agent_tools_support import edit, make_host
 from periplus.agent.tools.changes import Change, ChangeLog
 from periplus.agent.tools.edit import EditError, edit_lines
 from periplus.agent.tools.texts import BinaryFileError, decode, encode, split_ends
-from periplus.base.confined import Confined
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files
+from periplus.base.filesystem.confined_folder import Confined
 from support import Stop, StoppingFiles
 
 ENDS = st.sampled_from(["\n", "\r\n"])

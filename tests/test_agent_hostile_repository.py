@@ -21,7 +21,7 @@ from periplus.agent.models.opening import KINDS
 from periplus.agent.policies.permission import Permission, parse_rule
 from periplus.agent.sandbox import Confinement, find_sandbox
 from periplus.cli.run_text import ConsolePerson
-from periplus.interop.gitrun import status
+from periplus.interop.git_history.git_process import status
 
 pytest.importorskip("openai")
 

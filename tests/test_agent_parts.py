@@ -45,9 +45,9 @@ from periplus.agent.models.scripted import ScriptedClient, ScriptEndedError, ans
 from periplus.agent.retry import Gone, Retrying, retry_wait_s, with_retries
 from periplus.agent.scheduler import is_bound, is_read, meet, run_wave, waves
 from periplus.agent.turn import Turn
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, NewerFormatError
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 
 GOLDEN = Path(__file__).parent / "golden" / "agent" / "episodes-v1.jsonl"
 SECRET = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"

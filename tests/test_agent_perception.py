@@ -35,9 +35,9 @@ from periplus.agent.tape.instructions import Instructions
 from periplus.agent.tape.notes import InstructionsNote
 from periplus.agent.tape.prefix import serialised
 from periplus.base.clock import FixedClock
-from periplus.base.confined import Confined
 from periplus.base.errors import NotFoundError
-from periplus.interop.agents.block import OPEN_SEAL, put_block, sealed
+from periplus.base.filesystem.confined_folder import Confined
+from periplus.interop.agents.markdown_block import OPEN_SEAL, put_block, sealed
 from periplus.project import Project
 from recorder_support import WRITER
 

@@ -14,8 +14,8 @@ from periplus.agent.sandbox import Unconfined, find_sandbox
 from periplus.agent.tools.changes import ChangeLog
 from periplus.agent.tools.commands import declared_environment
 from periplus.agent.tools.outputs import Outputs, shorten
-from periplus.base.confined import Confined
 from periplus.base.files import Files
+from periplus.base.filesystem.confined_folder import Confined
 
 BUBBLEWRAP = find_sandbox(PATH, layers=("bubblewrap",))
 LANDLOCK = find_sandbox(PATH, layers=("landlock",))

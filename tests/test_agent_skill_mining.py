@@ -23,8 +23,8 @@ from periplus.agent.skills.candidates import (
 from periplus.agent.skills.finding import find_skills, places_of
 from periplus.agent.skills.mining import Draft, Run, TurnRuns, mine, refusal, runs_of
 from periplus.agent.skills.wording import WordingError, worded
-from periplus.base.confined import Confined
 from periplus.base.errors import ConflictError, FormatError, NotFoundError
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.journal import Journal, Writer
 from periplus.project import Project
 from support import Stop, StoppingFiles

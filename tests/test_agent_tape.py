@@ -41,7 +41,7 @@ from periplus.agent.tape.notes import (
 )
 from periplus.agent.tape.notes import noted as as_noted
 from periplus.agent.tape.patches import apply_diff, diff_texts
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import FormatError, NotFoundError, UsageError
 
 LINES = st.lists(

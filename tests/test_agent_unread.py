@@ -15,8 +15,8 @@ from periplus.agent.sandbox import find_sandbox
 from periplus.agent.tools import HostParts, open_host
 from periplus.agent.tools import unread as unread_module
 from periplus.agent.tools.unread import Unread
-from periplus.base.confined import Confined
 from periplus.base.errors import RefusedError
+from periplus.base.filesystem.confined_folder import Confined
 
 CANARY = "canary-5f2c"
 FILES = ("secrets/prod.txt", "deep/secrets/dev.txt", "keys/a.pem", "deep/b.pem", "plain.txt", "deep/plain.txt")

@@ -7,7 +7,7 @@ import pytest
 
 from periplus.agent.perception.tree import Bounds, look_at
 from periplus.agent.tools.walking import Walk
-from periplus.base.confined import LOOK_EVERY, Confined
+from periplus.base.filesystem.confined_folder import LOOK_EVERY, Confined
 
 FILES = 3_000
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faulty_files import Fault, FaultyFiles
-from periplus.base.canonical import DEPTH_MAX, INTEGER_MAX, check
+from periplus.base.encoding.canonical import DEPTH_MAX, INTEGER_MAX, check
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, PeriplusError, UsageError
 from periplus.base.files import Files, FolderWatch
 from periplus.journal.care.doctor import examine

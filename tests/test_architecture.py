@@ -20,7 +20,9 @@ IN_C = {"periplus.base._speed", "periplus.base._values"}  # where they were buil
 MODULES = sorted({module.name for module in pkgutil.walk_packages(periplus.__path__, "periplus.")} - IN_C)
 
 
-ALLOWED = {"interop/gitrun.py": "git runs in the environment of its user, less what a hook of git left in it"}
+ALLOWED = {
+    "interop/git_history/git_process.py": "git runs in the environment of its user, less what a hook of git left in it"
+}
 
 
 def loaded_by(*argv):
@@ -68,7 +70,7 @@ def test_help_loads_nothing_heavy():
     heavy = {"msgspec", "orjson", "sqlite3", "cryptography", "json", "asyncio", "inspect", "pathlib", "subprocess"}
     assert heavy & modules == set()
     ours = {name for name in modules if name.startswith("periplus")}
-    assert ours == {"periplus", "periplus.base", "periplus.base.tuples", "periplus.cli", "periplus.cli.main"}
+    assert ours == {"periplus", "periplus.base", "periplus.base.named_tuple", "periplus.cli", "periplus.cli.main"}
 
 
 def test_status_loads_no_more_than_the_store_needs(tmp_path):
@@ -109,16 +111,16 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
 @pytest.mark.parametrize(
     ("argv", "unwanted"),
     [
-        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.container", "periplus.project.trails",
+        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.encoding.container", "periplus.project.trails",
                                            "periplus.project.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
                                            "hashlib", "_hashlib", "periplus.memory.schemas", "periplus.memory.lifecycle"}),
         (("recall", "something"), (_WRITES - _PROJECTS) | {"msgspec.inspect"}),
         (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
-                                 "periplus.memory.search", "periplus.base.analysis", "periplus.base.secrets", "periplus.code"}),
+                                 "periplus.memory.search", "periplus.base.text.search_terms", "periplus.base.text.secrets", "periplus.code"}),
         (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
         (("recall", "something"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
         (("recall", "something"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember", "periplus.memory.claims",
-                                   "periplus.memory.scopes", "periplus.base.secrets"}),
+                                   "periplus.memory.scopes", "periplus.base.text.secrets"}),
         (("changed", "--since", "0"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember"}),
     ],
 )  # fmt: skip
@@ -158,7 +160,7 @@ def test_all_is_sorted_and_complete(name):
     stated = getattr(module, "__all__", None)
     if path.name == "__init__.py":
         lazy = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-        helpers = ("__future__", "typing", "periplus.base.lazy") if lazy else ("__future__",)
+        helpers = ("__future__", "typing", "periplus.base.lazy_package") if lazy else ("__future__",)
         bound = {alias.asname or alias.name for node in (*tree.body, *(inner for one in lazy for inner in one.body))
                  if isinstance(node, ast.ImportFrom) for alias in node.names if node.module not in helpers}  # fmt: skip
         for one in lazy:  # what type checkers see and what is found at run time come of the same modules

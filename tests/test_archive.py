@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import PeriplusError
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
 from periplus.journal.checkpoints.creation import WEIGHT_MIN, WORK_BYTES_MAX, make_checkpoint, work_due

@@ -25,7 +25,7 @@ from periplus.base.errors import (
     UsageError,
 )
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.records.record import PayloadRef, Record, encode_line
 from periplus.journal.records.segment import Header, encode_header, scan, segment_name

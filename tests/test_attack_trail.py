@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from periplus.base.container import KIND_TRAIL, pack
+from periplus.base.encoding.container import KIND_TRAIL, pack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, PeriplusError
-from periplus.base.varint import uint_bytes
 from periplus.trail import TrailReader, encode, layout, listing, verify
 from trail_samples import golden_trail, sections_of, small_trail
 

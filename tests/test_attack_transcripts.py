@@ -11,7 +11,7 @@ import pytest
 
 from interop_support import named, read, steps_of, write_lines
 from periplus.base.errors import PeriplusError
-from periplus.interop.commands import commit_digest, passed_count, recognise
+from periplus.interop.shell_commands.actions import commit_digest, passed_count, recognise
 
 MILLIONS = 3_000_000
 

@@ -16,9 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import periplus.base
-from periplus.base.canonical import DEPTH_MAX, INTEGER_MAX, canonical, decode_canonical
 from periplus.base.clock import FixedClock, SystemClock, format_ms, parse_ms
-from periplus.base.container import (
+from periplus.base.encoding.canonical import DEPTH_MAX, INTEGER_MAX, canonical, decode_canonical
+from periplus.base.encoding.container import (
     CONTAINER_VERSION,
     KIND_CONTEXT,
     KIND_TRAIL,
@@ -26,7 +26,8 @@ from periplus.base.container import (
     pack,
     unpack,
 )
-from periplus.base.digests import is_digest_text, parse_digest, sha256
+from periplus.base.encoding.digests import is_digest_text, parse_digest, sha256
+from periplus.base.encoding.varint import UINT_MAX, append_uint, read_uint, uint_bytes, unzigzag, zigzag
 from periplus.base.errors import (
     EnvironmentFailure,
     FormatError,
@@ -37,9 +38,8 @@ from periplus.base.errors import (
 )
 from periplus.base.files import Files, write_all, write_atomic
 from periplus.base.ids import derived_id, is_id, new_id
-from periplus.base.locks import Lock
-from periplus.base.tokens import _of_pieces, estimate_tokens
-from periplus.base.varint import UINT_MAX, append_uint, read_uint, uint_bytes, unzigzag, zigzag
+from periplus.base.process.locks import Lock
+from periplus.base.text.token_estimate import _of_pieces, estimate_tokens
 
 pytestmark = pytest.mark.quick
 
@@ -550,7 +550,7 @@ def test_write_all_writes_all(tmp_path):
 
 HOLD = """
 import sys
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 with Lock(sys.argv[1]).holding():
     print("held", flush=True)
     sys.stdin.readline()
@@ -559,7 +559,7 @@ print("free", flush=True)
 
 HOLD_AND_FORK = """
 import os, sys
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 with Lock(sys.argv[1]).holding():
     child = os.fork()
     if child:
@@ -571,7 +571,7 @@ with Lock(sys.argv[1]).holding():
 FORKED_CHILD_LEAVES_THE_BLOCK = """
 import os, sys
 from periplus.base.errors import LockTimeoutError
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 lock = Lock(sys.argv[1])
 with lock.holding():
     child = os.fork()

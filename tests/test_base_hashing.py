@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base import hashing
+from periplus.base.encoding import hashing
 from periplus.memory.types import TYPES
 
 pytestmark = pytest.mark.quick
@@ -31,7 +31,7 @@ def test_it_is_sha256(first, second):
 
 
 def test_few_and_small_hashes_load_no_openssl_many_or_a_large_one_do():
-    code = "import sys\nfrom periplus.base import hashing\nfound = []\n{}\nprint('hashlib' in sys.modules, len({{*found}}))\n"
+    code = "import sys\nfrom periplus.base.encoding import hashing\nfound = []\n{}\nprint('hashlib' in sys.modules, len({{*found}}))\n"
     assert run(code.format("for _ in range(hashing.FEW): found.append(hashing.sha256(b'a').digest())")) == [
         "False",
         "1",
@@ -45,7 +45,7 @@ def test_few_and_small_hashes_load_no_openssl_many_or_a_large_one_do():
 
 
 def test_once_openssl_is_there_it_makes_them_all():
-    told = "import hashlib\nfrom periplus.base import hashing\nhashing.sha256(bytes(hashing.SMALL_BYTES + 1))\nprint(hashing.sha256 is hashlib.sha256)"
+    told = "import hashlib\nfrom periplus.base.encoding import hashing\nhashing.sha256(bytes(hashing.SMALL_BYTES + 1))\nprint(hashing.sha256 is hashlib.sha256)"
     assert run(told) == ["True"]
 
 

@@ -11,7 +11,7 @@ import typing
 import msgspec
 import pytest
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 pytestmark = pytest.mark.quick
 
@@ -108,7 +108,7 @@ def test_a_class_that_cannot_be_is_refused(body):
 
 def test_the_first_value_of_a_class_may_be_made_by_any_thread(tmp_path):
     code = (
-        "import threading, sys\nsys.setswitchinterval(1e-6)\nfrom periplus.base.tuples import NamedTuple\n"
+        "import threading, sys\nsys.setswitchinterval(1e-6)\nfrom periplus.base.named_tuple import NamedTuple\n"
         "class A(NamedTuple):\n    a: int\n    b: int\n"
         "found = []\n"
         "threads = [threading.Thread(target=lambda: found.append(A(1, b=2))) for _ in range(8)]\n"

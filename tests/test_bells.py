@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from periplus.base import bells
-from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
+from periplus.base.process import futex_wakeup
+from periplus.base.process.futex_wakeup import BELL_BYTES, WAKE_ALL, FutexBell
 
 LONG_S = 600.0  # nobody sleeps that long: the test would not end
 
@@ -29,14 +29,14 @@ def sleeper(memory, offset):
     """A process that sleeps at the bell until somebody rings."""
     pid = os.fork()
     if pid == 0:
-        bell = Bell(memory, offset)
+        bell = FutexBell(memory, offset)
         bell.sleep(bell.listen(), LONG_S)
         os._exit(0)
     return pid
 
 
 def test_a_ring_wakes_another_process(memory):
-    bell = Bell(memory, 64)
+    bell = FutexBell(memory, 64)
     children = [sleeper(memory, 64) for _ in range(3)]
     left = set(children)
     while left:  # a ring before they sleep is seen by who has listened; before that there is nobody to see it
@@ -49,7 +49,7 @@ def test_a_ring_wakes_another_process(memory):
 
 
 def test_a_ring_between_listening_and_sleeping_is_not_missed(memory):
-    bell, other = Bell(memory, 0), Bell(memory, 0)
+    bell, other = FutexBell(memory, 0), FutexBell(memory, 0)
     heard = bell.listen()
     other.ring()
     bell.sleep(heard, LONG_S)
@@ -58,7 +58,7 @@ def test_a_ring_between_listening_and_sleeping_is_not_missed(memory):
 
 
 def test_nobody_rings_where_nobody_listens(memory):
-    bell = Bell(memory, 0)
+    bell = FutexBell(memory, 0)
     before = bytes(memory)
     bell.ring()
     assert bytes(memory) == before
@@ -69,7 +69,7 @@ def test_nobody_rings_where_nobody_listens(memory):
 
 
 def test_who_is_not_rung_for_wakes_by_himself(memory):
-    bell = Bell(memory, 0)
+    bell = FutexBell(memory, 0)
     begun_s = time.monotonic()
     bell.sleep(bell.listen(), 0.02)
     assert time.monotonic() - begun_s >= 0.015
@@ -79,10 +79,10 @@ def test_who_is_not_rung_for_wakes_by_himself(memory):
 @pytest.mark.parametrize("how", ["unknown machine", "refused"])
 def test_where_the_system_cannot_do_it_time_is_slept(memory, monkeypatch, how):
     if how == "refused":
-        monkeypatch.setattr(bells, "_WAIT", 77)  # no operation of the system
+        monkeypatch.setattr(futex_wakeup, "_WAIT", 77)  # no operation of the system
     else:
-        monkeypatch.setattr(bells, "_NUMBERS", {})
-    bell = Bell(memory, 0)
+        monkeypatch.setattr(futex_wakeup, "_NUMBERS", {})
+    bell = FutexBell(memory, 0)
     for _ in range(2):
         begun_s = time.monotonic()
         bell.sleep(bell.listen(), 0.02)
@@ -92,7 +92,7 @@ def test_where_the_system_cannot_do_it_time_is_slept(memory, monkeypatch, how):
 
 
 def test_a_bell_that_one_thread_closes_while_another_sleeps_ends_its_sleep_by_time(memory):
-    bell, slept = Bell(memory, 0), threading.Event()
+    bell, slept = FutexBell(memory, 0), threading.Event()
 
     def sleep():
         heard = bell.listen()
@@ -107,7 +107,7 @@ def test_a_bell_that_one_thread_closes_while_another_sleeps_ends_its_sleep_by_ti
 
 
 def test_an_interrupted_sleep_runs_what_the_signal_is_for(memory):
-    bell, met = Bell(memory, 0), []
+    bell, met = FutexBell(memory, 0), []
 
     def interrupt(*_):
         met.append(1)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.redaction import redact
 from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints

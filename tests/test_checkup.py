@@ -14,7 +14,7 @@ from cli_support import Shell, fill
 from hook_support import hook
 from periplus.base.clock import Clock
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.cli.hook_entry import settle
 from periplus.journal import Writer
 from periplus.project import Project

@@ -10,7 +10,7 @@ import pytest
 
 import reader_histories as histories
 from independent_reader.lineage import FIELDS
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import NotFoundError
 from periplus.journal import Writer
 from periplus.journal.care.doctor import examine

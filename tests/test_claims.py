@@ -15,7 +15,7 @@ from cli_support import Shell
 from periplus.base.clock import FixedClock, format_ms, parse_ms
 from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
-from periplus.base.processes import process_mark
+from periplus.base.process.process_marks import process_mark
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.claim_status import live_claims, scopes_of, session_id

@@ -29,7 +29,7 @@ from periplus.agent.models.opening import Provider
 from periplus.agent.policies.permission import MODES
 from periplus.agent.runlog import StoreLog
 from periplus.agent.settings import SETTINGS
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import Writer
 from periplus.project import Project
 

@@ -21,7 +21,7 @@ import pytest
 from cli_support import claude_session, make_repository
 from periplus.agent.skills.candidates import propose
 from periplus.agent.skills.mining import Draft
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer
 from periplus.memory import Memory

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.confined import Confined, Entry, Limits, is_reserved, judge_path
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files
+from periplus.base.filesystem.confined_folder import Confined, Entry, Limits, is_reserved, judge_path
 from support import FailingFiles, Stop, StoppingFiles
 
 

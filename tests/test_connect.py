@@ -17,10 +17,10 @@ import pytest
 
 from periplus.base.errors import ConflictError, FormatError, RefusedError
 from periplus.interop.agents import AGENTS, Site, agent_named
-from periplus.interop.agents.files import Keeping, apply, plan_connect, plan_disconnect
-from periplus.interop.agents.jsonc import parse
-from periplus.interop.hook_events import AGENTS as HOOK_AGENTS
-from periplus.interop.hook_events import kind_of, read_event
+from periplus.interop.agents.config_files import Keeping, apply, plan_connect, plan_disconnect
+from periplus.interop.agents.jsonc_editing import parse
+from periplus.interop.hooks.events import AGENTS as HOOK_AGENTS
+from periplus.interop.hooks.events import kind_of, read_event
 from support import Stop, StoppingFiles
 
 RULES = "## Periplus\n\n- Ask `periplus brief`.\n"

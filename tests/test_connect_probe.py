@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from periplus.interop.agents.probe import probe_hook, probe_server
+from periplus.interop.agents.connection_probe import probe_hook, probe_server
 
 MARK = "import time; time.sleep(601)"
 CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {MARK!r}]).wait()"

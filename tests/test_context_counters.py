@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base import tokens
 from periplus.base.errors import UsageError
+from periplus.base.text import token_estimate
 from periplus.context import counters
 from periplus.context.counters import BPE_ENCODINGS, ESTIMATE, ESTIMATE_SHARES, BpeCounter, Usage, calibrate
 from periplus.context.model import Atom, Entry, atom_digest, order_key
@@ -85,9 +85,9 @@ def test_the_estimate_is_as_near_as_it_says(kind, encoding):
 @given(st.text(st.sampled_from("aZz09 \t\n\x1c\x00_-=#~.(é日🎉"), max_size=40))
 @settings(max_examples=500, deadline=None)
 def test_both_ways_of_the_estimate_count_alike(text):
-    plain = tokens._of_pieces(text)
+    plain = token_estimate._of_pieces(text)
     if text.isascii():
-        assert tokens._of_ascii(text.encode()) in {plain, None}
+        assert token_estimate._of_ascii(text.encode()) in {plain, None}
     assert ESTIMATE.count(text) == max((plain + 3) // 4, 1 if text else 0)
 
 
@@ -100,15 +100,15 @@ _PIECES = ["word", "Word", "fooBar", "HTTPServer", "ABC", "A", "x" * 25, "X" * 9
 @settings(max_examples=300, deadline=None)
 def test_all_pieces_at_once_count_as_one_by_one(pieces, times):
     text = "".join(pieces) * times
-    assert ESTIMATE.count(text) == max((tokens._of_pieces(text) + 3) // 4, 1 if text else 0)
+    assert ESTIMATE.count(text) == max((token_estimate._of_pieces(text) + 3) // 4, 1 if text else 0)
     if text.isascii() and "\x00" not in text and "9" * 30 not in text and times == 1:
-        assert tokens._of_ascii(text.encode()) is not None, "counted the short way"
+        assert token_estimate._of_ascii(text.encode()) is not None, "counted the short way"
 
 
 @pytest.mark.parametrize("mark", ["… 20 lines left out", "✓ über", "\U0001f389 日本"])
 def test_a_sign_of_another_script_does_not_make_all_of_a_text_be_counted_the_long_way(mark):
     text = "\n".join([f"{row}:\tdef turn(engine, cogs={row}):  # {mark}" for row in range(300)])
-    assert tokens._of_mixed(text) == tokens._of_pieces(text)
+    assert token_estimate._of_mixed(text) == token_estimate._of_pieces(text)
 
 
 def test_every_kind_that_is_stated_is_measured():

@@ -14,7 +14,7 @@ from context_contract import contents, digest_of, plain, root_of
 from periplus.base.clock import FixedClock
 from periplus.base.errors import DamageError, LockTimeoutError, NotFoundError, UsageError
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.context.disk import DiskStore
 from periplus.context.gc import GRACE_MS, PRUNE_AGE_MIN_MS, PRUNE_AGE_MS, collect
 from periplus.context.model import Atom, Context

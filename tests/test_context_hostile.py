@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, fill
-from periplus.base.container import KIND_CONTEXT, pack, unpack
+from periplus.base.encoding.container import KIND_CONTEXT, pack, unpack
 from periplus.base.errors import DamageError, FormatError, NotFoundError, UsageError
 from periplus.context import layout
 from periplus.context.alias import atom_alias

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.analysis import expand, query_terms, terms
+from periplus.base.text.search_terms import expand, query_terms, terms
 from periplus.context.lexical import LexicalTable, Question, stem
 
 pytestmark = pytest.mark.quick

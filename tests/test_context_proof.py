@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from context_streams import entries_of, head_of, history, some_atom
 from periplus.base.errors import FormatError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.memory import MemoryStore
 from periplus.context.model import (
     Atom,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical
-from periplus.base.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
+from periplus.base.encoding.canonical import canonical
+from periplus.base.encoding.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.base.varint import uint_bytes
 from periplus.context import layout
 from periplus.context.model import (
     TIME_MS_MAX,

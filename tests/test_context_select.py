@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.counters import ESTIMATE
 from periplus.context.filters import Filters, Query
 from periplus.context.likeness import ALIKE, LikenessTable, similarity, sketch

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from context_streams import CountingStore, entries_of, head_of, history, some_atom
 from periplus.base.errors import DamageError, UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.chunks import ChunkCutter, Columns, Tallies, atom_bytes, merged
 from periplus.context.disk import DiskStore
 from periplus.context.library import ContextLibrary

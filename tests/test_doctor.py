@@ -17,7 +17,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import DamageError, OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.base.ids import new_id
-from periplus.base.locks import Lock, holder_of, sign
+from periplus.base.process.locks import Lock, holder_of, sign
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.repair import repair
 from periplus.journal.projections.external_edits import take_in

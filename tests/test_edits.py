@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.base.files import Files
 from periplus.journal import EntityType, Journal
@@ -724,7 +724,7 @@ def test_whatever_happens_to_a_file_every_value_written_in_it_is_held(tmp_path_f
 
 
 def payload_digest(value):
-    from periplus.base.canonical import canonical
+    from periplus.base.encoding.canonical import canonical
 
     return sha256(canonical(value))
 

@@ -18,9 +18,9 @@ from hook_support import hook
 from periplus.agent.runlog import StoreLog
 from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.base.files import Files
-from periplus.base.notes import Note, leave_note, read_notes
-from periplus.base.spool import Spool
-from periplus.interop.hook_events import HookEvent
+from periplus.base.filesystem.failure_notes import Note, leave_note, read_notes
+from periplus.base.filesystem.spool import Spool
+from periplus.interop.hooks.events import HookEvent
 from periplus.journal.care.index_check import check_file
 from periplus.memory import Memory
 from periplus.memory.claim_status import session_id

@@ -23,7 +23,7 @@ from periplus.interop.exports.agent_trace import agent_trace, last_commit
 from periplus.interop.exports.in_toto import PAYLOAD_TYPE, envelope, pae, statement, verify_envelope
 from periplus.interop.exports.markdown import markdown_lines
 from periplus.interop.exports.otel import otel_lines
-from periplus.interop.exports.source import ExportSource
+from periplus.interop.exports.trail_source import ExportSource
 from periplus.journal.storage.keys import public_of_private, verify_signature
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader, concat, listing, open_parts, verify, withhold
 from support import SHARED

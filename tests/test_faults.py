@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import FixedClock
-from periplus.base.disks import file_system_in
 from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, PeriplusError, UsageError
+from periplus.base.filesystem.file_systems import file_system_in
 from periplus.journal.care.doctor import NETWORK_SYSTEMS, examine
 from periplus.journal.care.repair import repair
 from periplus.journal.records.segment import decode_header, scan

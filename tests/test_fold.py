@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.journal.index.index_file import NullIndexer
 from periplus.journal.index.tables import Index

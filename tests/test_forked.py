@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.base.forks import is_held_by_parent
+from periplus.base.process.fork_safety import is_open_in_parent
 from periplus.journal.care.doctor import examine
 from periplus.journal.index.connection import ForkedError
 from support import WRITER, item, make_store, open_journal
@@ -206,7 +206,7 @@ def test_where_another_thread_of_the_parent_has_it_open_a_child_is_served_from_m
 
     def work():
         yield
-        assert is_held_by_parent(os.path.join(root, "index.sqlite"))
+        assert is_open_in_parent(os.path.join(root, "index.sqlite"))
         with open_journal(root) as own:
             assert own.index.is_memory
             assert own.get("note", item(3, "not")).value["text"] == "3"

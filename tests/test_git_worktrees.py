@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell, claude_session, shared_project
-from periplus.base.gitfiles import sparse_state
+from periplus.base.filesystem.git_files import sparse_state
 from periplus.journal.care.doctor import examine
 from periplus.journal.projections.external_edits import ADOPTED
 from periplus.journal.projections.git_state import read_git

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
-from periplus.base.disks import MapRoom
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
+from periplus.base.filesystem.file_systems import MappingSpace
 from periplus.journal import Journal
 from periplus.journal.care.unconfirmed_records import list_unconfirmed
 from periplus.journal.carriers import FolderCarrier, open_folder
@@ -305,7 +305,7 @@ def test_after_a_start_of_the_machine_what_is_there_was_on_the_disk(ada, tmp_pat
 
 def test_who_writes_without_a_map_says_that_one_of_an_earlier_start_says_nothing_more(ada, bob, monkeypatch):
     """On a nearly full disk nobody maps the file: what was written there and not synced counted as of before the start."""
-    monkeypatch.setattr(MapRoom, "is_enough", lambda _: False)
+    monkeypatch.setattr(MappingSpace, "is_enough", lambda _: False)
     files = LaterBoot("another")
     with open_journal(ada, files) as journal:
         unsynced(journal)

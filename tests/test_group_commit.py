@@ -15,7 +15,7 @@ import pytest
 
 from periplus.base.errors import OutcomeUnknownError
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from support import WRITER, item, make_store, open_journal
 

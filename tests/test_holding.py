@@ -6,7 +6,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.clock import FixedClock
-from periplus.interop.hook_events import HookEvent
+from periplus.interop.hooks.events import HookEvent
 from periplus.memory import Filters, Memory
 from periplus.memory.holding import holds, standing
 from periplus.project import Project

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hook_support import hook
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import Writer
 from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
 from periplus.journal.checkpoints.creation import WORK_BYTES_MAX, make_due, work_due

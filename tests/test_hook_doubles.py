@@ -12,8 +12,8 @@ import pytest
 from hook_support import hook_command
 from periplus.base.clock import FixedClock
 from periplus.base.files import Files
-from periplus.base.spool import Spool
-from periplus.interop.hook_events import DOUBLE_MS, HookEvent, encode_event, mark_of
+from periplus.base.filesystem.spool import Spool
+from periplus.interop.hooks.events import DOUBLE_MS, HookEvent, encode_event, mark_of
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project

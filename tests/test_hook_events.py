@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError, PeriplusError, UsageError
-from periplus.base.secrets import mask_secrets
-from periplus.interop.hook_events import (
+from periplus.base.text.secrets import mask_secrets
+from periplus.interop.hooks.events import (
     AGENTS,
     KINDS,
     Answer,
@@ -23,7 +23,7 @@ from periplus.interop.hook_events import (
     reply_to,
     touched_paths,
 )
-from periplus.interop.hook_steps import steps_of
+from periplus.interop.hooks.steps import steps_of
 from periplus.trail import BY_CODE
 
 # What the agents send, by their own documentation: the event, its document, and what of it must arrive.

@@ -14,12 +14,12 @@ import pytest
 
 from hook_support import hook, hook_command
 from periplus.base.files import Files
-from periplus.base.spool import Spool
+from periplus.base.filesystem.spool import Spool
 from periplus.cli.main import main
-from periplus.interop.hook_events import AGENTS, HookEvent, encode_event, mark_of
+from periplus.interop.hooks.events import AGENTS, HookEvent, encode_event, mark_of
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.objects.keeping import door_of
+from periplus.objects.redaction_barrier import door_of
 from periplus.project import Project
 from support import Stop, StoppingFiles
 
@@ -359,7 +359,7 @@ def test_a_reader_that_went_away(place, tmp_path):
 
 
 def test_notes_are_bounded(place, tmp_path):
-    from periplus.base.notes import NOTES_BYTES_MAX, Note, leave_note, read_notes
+    from periplus.base.filesystem.failure_notes import NOTES_BYTES_MAX, Note, leave_note, read_notes
 
     path = os.fspath(tmp_path / "notes")
     for number in range(2_000):
@@ -390,7 +390,7 @@ def test_the_spool_is_bounded_and_private_and_holds_no_secret(place, tmp_path):
 
 
 def test_a_full_spool_keeps_what_waits(tmp_path, monkeypatch):
-    monkeypatch.setattr("periplus.base.spool.SPOOLED_FILES_MAX", 3)
+    monkeypatch.setattr("periplus.base.filesystem.spool.SPOOLED_FILES_MAX", 3)
     spool = Spool(os.fspath(tmp_path / "spool"))
     for number in range(3):
         assert spool.leave(b"{}", number)
@@ -455,7 +455,7 @@ def test_a_hook_that_is_killed_leaves_an_event_or_none(place, tmp_path, after_s)
 @pytest.mark.slow
 def test_taking_in_that_is_stopped_anywhere_takes_each_event_in_once(tmp_path):
     """At every call that writes: what was not done then is done by the next, and nothing is done twice."""
-    from periplus.interop.hook_events import encode_event, read_event
+    from periplus.interop.hooks.events import encode_event, read_event
 
     def same(text):
         return text, 0

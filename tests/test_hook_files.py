@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from hook_support import hook
-from periplus.interop.hook_events import HookEvent, command_of, is_reading, named_files, touched_paths
+from periplus.interop.hooks.events import HookEvent, command_of, is_reading, named_files, touched_paths
 from periplus.journal import Writer
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import read_settings
@@ -221,7 +221,7 @@ def test_reading_what_nothing_is_known_of_does_not_open_the_project(place):
         return set(done.stdout.decode().split())
 
     heavy = {"msgspec", "orjson", "periplus.project.project", "periplus.journal.journal", "periplus.memory.index", "periplus.memory.check",
-             "periplus.interop.git", "periplus.shell.judgement", "typing_extensions", "inspect", "dataclasses"}  # fmt: skip
+             "periplus.interop.git_history.history_import", "periplus.shell.judgement", "typing_extensions", "inspect", "dataclasses"}  # fmt: skip
     assert loaded("Read", {"file_path": "src/plain.py"}) & heavy == set()
     assert loaded("Edit", {"file_path": "src/plain.py"}) & heavy == set()
     assert loaded("Bash", {"command": "ls -la src"}) & heavy == set()

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hook_support import hook
-from periplus.base.spool import SPOOLED_FILE_BYTES_MAX
-from periplus.interop.hook_events import HookEvent, decode_event, encode_event
-from periplus.interop.hook_sizes import encode_without
-from periplus.interop.hook_steps import steps_of
+from periplus.base.filesystem.spool import SPOOLED_FILE_BYTES_MAX
+from periplus.interop.hooks.events import HookEvent, decode_event, encode_event
+from periplus.interop.hooks.size_limit import encode_within
+from periplus.interop.hooks.steps import steps_of
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.trail import Digest, TrailReader, opcode_name
@@ -61,14 +61,14 @@ def test_a_prompt_that_is_too_large_says_what_it_lacks(tmp_path):
     (step,) = steps(tmp_path, ("UserPromptSubmit", {"prompt": "\u0436" * 6_000_000}))
     assert step[0] == "PROMPT"
     event = decode_event(
-        encode_without(EVENT._replace(kind="prompt", prompt="\u0436" * 6_000_000), SPOOLED_FILE_BYTES_MAX)
+        encode_within(EVENT._replace(kind="prompt", prompt="\u0436" * 6_000_000), SPOOLED_FILE_BYTES_MAX)
     )
     assert event.prompt.endswith("4,951,424 characters are left out here: the event was too large to be kept")
 
 
 def test_a_long_answer_goes_before_what_was_asked():
     event = EVENT._replace(arguments={"file_path": "/w/a", "content": "x" * 900_000}, response={"stdout": "y" * 900_000, "exitCode": 2, "interrupted": False})  # fmt: skip
-    found = decode_event(encode_without(event, 1 << 20))
+    found = decode_event(encode_within(event, 1 << 20))
     assert found.arguments == event.arguments
     assert found.response == {"exitCode": 2, "interrupted": False}
 
@@ -78,8 +78,8 @@ def test_a_long_answer_goes_before_what_was_asked():
 )
 def test_an_answer_of_which_half_is_left_out_has_no_digest(tmp_path, response):
     """That of the other half would be the digest of what the model did not see."""
-    from periplus.base.secrets import mask_secrets
-    from periplus.interop.hook_events import read_event
+    from periplus.base.text.secrets import mask_secrets
+    from periplus.interop.hooks.events import read_event
 
     document = {"session_id": "s-1", "tool_name": "Bash", "tool_input": {"command": "make"}, "tool_response": response}
     event = read_event("claude-code", "PostToolUse", document, 1_700_000_000_000, mask_secrets)
@@ -99,7 +99,7 @@ VALUES = st.recursive(
 def test_an_event_fits_and_is_the_same_where_it_fits(prompt, arguments, response):
     event = EVENT._replace(prompt=prompt, arguments=arguments, response=response)
     assert decode_event(encode_event(event)) == event
-    data = encode_without(event, 1 << 20)
+    data = encode_within(event, 1 << 20)
     assert len(data) <= 1 << 20
     found = decode_event(data)
     assert found._replace(prompt="", arguments=None, response=None) == event._replace(
@@ -109,4 +109,4 @@ def test_an_event_fits_and_is_the_same_where_it_fits(prompt, arguments, response
 
 def test_arguments_of_many_texts_are_left_out_together():
     event = EVENT._replace(arguments={f"{number:05d}" * 40: "x" * 250 for number in range(5_000)})
-    assert decode_event(encode_without(event, 1 << 20)).arguments == {"left_out": "all, of an event of 2,280,148 bytes"}
+    assert decode_event(encode_within(event, 1 << 20)).arguments == {"left_out": "all, of an event of 2,280,148 bytes"}

@@ -10,7 +10,7 @@ import pytest
 from cli_support import Shell
 from hook_support import hook
 from interop_support import named, read, write_lines
-from periplus.interop.hook_texts import without_hook_texts
+from periplus.interop.conversion.hook_blocks import strip_hook_blocks
 from periplus.journal import Writer
 from periplus.project import Project
 
@@ -133,12 +133,12 @@ def test_a_message_of_hooks_alone_is_no_prompt(tmp_path, said):
     ],
 )
 def test_what_a_person_says_of_the_tags_stays(text):
-    assert without_hook_texts(text) == (text, 0)
+    assert strip_hook_blocks(text) == (text, 0)
 
 
 def test_many_beginnings_take_time_in_proportion():
     text = f"x<{TAG} " * 200_000 + f"</{TAG}>"
-    assert without_hook_texts(text) == (text, 0)
+    assert strip_hook_blocks(text) == (text, 0)
 
 
 def test_a_hook_that_is_given_such_a_prompt_takes_the_persons_words(tmp_path, said):

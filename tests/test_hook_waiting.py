@@ -10,7 +10,7 @@ import pytest
 from tests.cli_support import Shell
 
 from periplus.base.errors import FormatError
-from periplus.base.spool import Spool
+from periplus.base.filesystem.spool import Spool
 from periplus.project.hook_waiting import waiting_events
 
 NOBODY = 65_534
@@ -104,7 +104,7 @@ def test_events_of_another_user_are_that_users(shell):
 
 @as_root
 def test_events_of_another_user_do_not_fill_the_spool_for_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("periplus.base.spool.SPOOLED_FILES_MAX", 2)
+    monkeypatch.setattr("periplus.base.filesystem.spool.SPOOLED_FILES_MAX", 2)
     spool = Spool(os.fspath(tmp_path / "spool"))
     for number in range(2):
         assert spool.leave(b"{}", number)

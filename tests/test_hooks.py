@@ -13,8 +13,8 @@ import pytest
 
 from cli_support import PERIPLUS, Shell
 from hook_support import TRANSCRIPTS, hook, told_by
-from periplus.base import processes
 from periplus.base.files import Files
+from periplus.base.process import process_marks
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
@@ -136,7 +136,7 @@ def lines_of(transcript):
 
 
 def steps_of_run(project, run) -> list[LiveStep]:
-    from periplus.base.secrets import mask_secrets
+    from periplus.base.text.secrets import mask_secrets
     from periplus.trail.livestep import StepMaker
     from periplus.trail.recorder import Recorder
 
@@ -521,10 +521,10 @@ def test_a_session_is_over_where_its_client_is_gone(place, agent):
 
 
 def test_a_mark_of_a_process_is_text_and_back():
-    mark = processes.process_mark(os.getpid(), Files())
-    assert processes.mark_of_text(processes.text_of_mark(mark)) == mark
+    mark = process_marks.process_mark(os.getpid(), Files())
+    assert process_marks.mark_of_text(process_marks.text_of_mark(mark)) == mark
     for text in ("", "x", "1 2 3", "a b c d e", "1 2 3 4 5 6", "99999999999 2 3 4 5"):
-        assert processes.mark_of_text(text) is None
+        assert process_marks.mark_of_text(text) is None
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from interop_samples import SAMPLES
 from periplus.base.clock import SystemClock
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.interop import import_transcripts
-from periplus.interop.footprint import SETTLED_MS, footprint
+from periplus.interop.file_footprint import SETTLED_MS, footprint
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.cards import Calls
@@ -297,7 +297,7 @@ path, form, seen = sys.argv[1], sys.argv[2], set()
 def hook(event, args):
     if event in ("open", "os.listdir", "os.scandir", "sqlite3.connect") and isinstance(args[0], str):
         seen.add(os.path.abspath(args[0]).rstrip("/"))
-import periplus.interop.footprint as module
+import periplus.interop.file_footprint as module
 list(import_transcripts(path, trail_key=bytes(32), put_object=lambda data: bytes(32)))
 sys.addaudithook(hook)
 list(import_transcripts(path, trail_key=bytes(32), put_object=lambda data: bytes(32)))
@@ -513,7 +513,7 @@ with Importing(Path({os.fspath(tmp_path / "project")!r})) as importing:
         ).stdout.strip()
 
     assert [run(), run()] == ["True [True]", "False [False]"]
-    with (tree / "periplus/interop/claude.py").open("a") as file:
+    with (tree / "periplus/interop/importers/claude_code/session.py").open("a") as file:
         file.write("# changed\n")
     assert [run(), run()] == ["True [False]", "False [False]"]
 

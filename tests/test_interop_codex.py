@@ -6,7 +6,7 @@ import json
 import pytest
 
 from interop_support import FIXTURES, named, plain, read, steps_of, write_lines
-from periplus.interop.patches import Change, find_patch, parse_patch
+from periplus.interop.conversion.apply_patch import Change, find_patch, parse_patch
 from periplus.trail.reader import TrailReader
 
 pytestmark = pytest.mark.quick

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.interop.commands import COMMAND_CHARS_MAX, Action, commit_digest, passed_count, recognise
+from periplus.interop.shell_commands.actions import COMMAND_CHARS_MAX, Action, commit_digest, passed_count, recognise
 
 pytestmark = pytest.mark.quick
 

@@ -19,7 +19,7 @@ import pytest
 from interop_support import KEY, SHARED, Objects, check, named, plain, steps_of
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
-from periplus.interop.inspect_log import DIRECTORY_BYTES_MAX, MEMBER_BYTES_MAX
+from periplus.interop.importers.inspect_ai.log import DIRECTORY_BYTES_MAX, MEMBER_BYTES_MAX
 
 SECRET = "ghp_Zq3vT8xK2mW9rB5nL7cJ4dF6hG1sA0pQ"
 FILES = {

@@ -8,8 +8,8 @@ import pytest
 
 from hook_support import hook
 from interop_support import Objects, read, write_lines
-from periplus.interop.intake import Intake
-from periplus.interop.opencode import OpencodeImporter
+from periplus.interop.conversion.intake import Intake
+from periplus.interop.importers.opencode.session import OpencodeImporter
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.trail.reader import TrailReader

@@ -12,9 +12,9 @@ import pytest
 from interop_support import KEY, SHARED, Objects, check
 from periplus.base.errors import FormatError
 from periplus.interop import find_sessions, import_transcripts
-from periplus.interop.detect import detect_format
+from periplus.interop.conversion.source import Head
+from periplus.interop.format_detection import detect_format
 from periplus.interop.formats import FORMATS, format_names, format_of, importer_of, kinds_of_files
-from periplus.interop.source import Head
 
 pytestmark = pytest.mark.quick
 

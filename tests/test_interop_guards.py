@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from interop_support import FIXTURES, KEY, Objects, check, plain, read, write_lines
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, UsageError
-from periplus.base.secrets import mask_secrets
-from periplus.interop import find_sessions, import_transcript, lines
-from periplus.interop.values import Moment, json_text
+from periplus.base.text.secrets import mask_secrets
+from periplus.interop import find_sessions, import_transcript
+from periplus.interop.readers import line_reader
+from periplus.interop.readers.json_values import Moment, json_text
 from periplus.trail.reader import TrailReader
 
 pytestmark = pytest.mark.quick
@@ -81,7 +82,7 @@ def test_a_line_over_the_limit_is_refused_without_being_read(tmp_path):
     error = refuse(path, progress=lambda done, _: seen.append(done))
     assert (error.line, error.path) == (2, str(path))
     assert "32 MiB" in error.wrong
-    assert seen[-1] <= lines.LINE_BYTES_MAX + 2 * lines.BLOCK_BYTES
+    assert seen[-1] <= line_reader.LINE_BYTES_MAX + 2 * line_reader.BLOCK_BYTES
 
 
 def test_lines_longer_than_a_block_are_whole(tmp_path):
@@ -93,7 +94,7 @@ def test_lines_longer_than_a_block_are_whole(tmp_path):
 
 
 def test_a_first_line_longer_than_the_head_is_detected(tmp_path):
-    record = {"parentUuid": None, "sessionId": "s", **PROMPT, "toolUseResult": "x" * (2 * lines.HEAD_BYTES)}
+    record = {"parentUuid": None, "sessionId": "s", **PROMPT, "toolUseResult": "x" * (2 * line_reader.HEAD_BYTES)}
     assert read(write_lines(tmp_path / "s.jsonl", [record])).counts["prompts"] == 1
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError
-from periplus.interop import json_stream, lines
-from periplus.interop.json_stream import JsonReader, JsonWalker
+from periplus.interop.readers import json_stream, line_reader
+from periplus.interop.readers.json_stream import JsonReader, JsonWalker
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
@@ -168,7 +168,7 @@ def test_an_element_without_end_is_refused_within_bounds(tmp_path):
     with pytest.raises(FormatError) as caught:
         list(JsonReader(str(path), [("messages",)], lambda done, _: seen.append(done)))
     assert (caught.value.path, caught.value.offset) == (str(path), 17)
-    assert seen[-1] <= 2 * lines.LINE_BYTES_MAX + 3 * lines.BLOCK_BYTES
+    assert seen[-1] <= 2 * line_reader.LINE_BYTES_MAX + 3 * line_reader.BLOCK_BYTES
 
 
 @pytest.mark.slow

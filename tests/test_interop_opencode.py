@@ -14,7 +14,7 @@ from interop_samples import OPENCODE, SAMPLES, as_database
 from interop_support import KEY, Objects, check, named
 from periplus.base.errors import FormatError, UsageError
 from periplus.interop import import_transcript, import_transcripts
-from periplus.interop.opencode_database import Database
+from periplus.interop.importers.opencode.database import Database
 
 pytestmark = pytest.mark.quick
 

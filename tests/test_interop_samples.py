@@ -12,8 +12,8 @@ from interop_samples import SAMPLES, changed, places
 from interop_support import KEY, Objects, check
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
-from periplus.interop.detect import detect_format
-from periplus.interop.source import Head
+from periplus.interop.conversion.source import Head
+from periplus.interop.format_detection import detect_format
 from periplus.project import Project
 from periplus.trail.reader import TrailReader
 from sampling import sampled

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.interop.commands import (
+from periplus.interop.shell_commands.actions import (
     COMMAND_CHARS_MAX,
     Action,
     commit_digest,
+    git_ending,
     passed_count,
     recognise,
-    told_ending,
-    told_git_ending,
+    runner_ending,
 )
 from periplus.trail.shell_words import program_of, split_segments
 
@@ -442,7 +442,7 @@ def test_counts_of_runners(output, count):
     ],
 )  # fmt: skip
 def test_how_tests_ended_by_their_runners_last_words(output, ending):
-    assert told_ending(output, passed_count(output)) == ending
+    assert runner_ending(output, passed_count(output)) == ending
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_how_tests_ended_by_their_runners_last_words(output, ending):
     ],
 )  # fmt: skip
 def test_how_a_commit_or_a_push_ended_by_what_git_said(kind, output, ending):
-    assert told_git_ending(kind, output) == ending
+    assert git_ending(kind, output) == ending
 
 
 def test_the_commit_that_a_log_shows():
@@ -518,8 +518,8 @@ def test_hostile_commands_take_linear_time(piece):
 def test_hostile_outputs_take_linear_time(piece):
     started = time.process_time()
     passed_count(piece * 200_000)
-    told_ending("\n" + piece * 200_000, None)
-    told_git_ending("push", "\n" + piece * 200_000)
+    runner_ending("\n" + piece * 200_000, None)
+    git_ending("push", "\n" + piece * 200_000)
     assert time.process_time() - started < 3
 
 

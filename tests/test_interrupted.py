@@ -16,7 +16,7 @@ import pytest
 
 import periplus
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.storage.group_commit import FlushMap
 from support import WRITER, item, make_store, open_journal

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import (
     ConflictError,
     DamageError,
@@ -26,7 +26,7 @@ from periplus.base.errors import (
     UsageError,
 )
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import ABSENT, Journal
 from periplus.journal.care.doctor import examine
 from periplus.journal.projections.external_edits import take_in

@@ -14,8 +14,8 @@ import pytest
 
 from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
-from periplus.base.locks import holder_of
-from periplus.objects.keeping import Keeping, door_of
+from periplus.base.process.locks import holder_of
+from periplus.objects.redaction_barrier import Keeping, door_of
 from periplus.objects.store import ObjectStore
 
 
@@ -67,7 +67,7 @@ def test_where_nobody_ever_kept_anything_there_is_nobody_to_wait_for(tmp_path):
 WAITING = """
 import sys
 from periplus.base.files import Files
-from periplus.objects.keeping import Keeping
+from periplus.objects.redaction_barrier import Keeping
 Keeping(sys.argv[1], Files()).wait()
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from periplus.base.clock import FixedClock
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.files import _subject

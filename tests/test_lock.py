@@ -13,7 +13,7 @@ import pytest
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from support import WRITER, item, make_store, open_journal
 
 pytestmark = pytest.mark.quick

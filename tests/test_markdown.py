@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import Shell
-from periplus.base.canonical import canonical
 from periplus.base.clock import FixedClock
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import Entity, Writer

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cli_support import PERIPLUS
 from mcp_support import PATIENCE_S, Raw, Served, run, text_of
 from periplus.base.errors import UsageError
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import Layout
 from periplus.server.mcp.arguments import read_arguments
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, TOOLS

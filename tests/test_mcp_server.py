@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from cli_support import SECRET, claude_session
 from mcp_support import MODES, Served, run, text_of
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.memory import Memory
 from periplus.project import Project
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.analysis import query_terms
 from periplus.base.clock import FixedClock
 from periplus.base.errors import LockTimeoutError, SecretFoundError, UsageError
 from periplus.base.files import Files
-from periplus.base.locks import Lock
-from periplus.base.tokens import estimate_tokens
+from periplus.base.process.locks import Lock
+from periplus.base.text.search_terms import query_terms
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.validation import TAG_BYTES_MAX
 from periplus.journal.carriers import open_folder
 from periplus.memory import Filters, Memory

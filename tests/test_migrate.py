@@ -16,7 +16,7 @@ from cli_support import Shell
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id
-from periplus.interop.v1 import render_file
+from periplus.interop.version1.documents import render_file
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project

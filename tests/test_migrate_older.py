@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import Shell
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
-from periplus.interop.v1 import parse_file, part_ids, read_entity, render_file
+from periplus.interop.version1.documents import parse_file, part_ids, read_entity, render_file
 from periplus.journal import Writer
 from periplus.memory import MEMORY_TYPES, memory_types
 from periplus.memory.claim_status import holds

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical, check
+from periplus.base.encoding.canonical import canonical, check
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.interop.v1 import carry, parse_file, read_entity, render_file, type_name, uncarry
-from periplus.interop.v1_folder import list_folder, read_folder, read_log
-from periplus.interop.v1_text import Number, dump, parse_text, style_of
+from periplus.interop.version1.documents import carry, parse_file, read_entity, render_file, type_name, uncarry
+from periplus.interop.version1.folder import list_folder, read_folder, read_log
+from periplus.interop.version1.json_text import Number, dump, parse_text, style_of
 from periplus.memory import memory_types
 
 TYPES = memory_types()

@@ -27,9 +27,10 @@ from hypothesis import strategies as st
 
 import periplus
 import trail_samples
-from periplus.base import canonical as canonical_module
-from periplus.base import ids, secrets, speed
+from periplus.base import ids, speed
+from periplus.base.encoding import canonical as canonical_module
 from periplus.base.errors import FormatError, UsageError
+from periplus.base.text import secrets
 from periplus.journal.records.record import seal_line, unseal_line
 from periplus.merkle.tree import root_of
 from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, strings, withhold
@@ -474,7 +475,7 @@ def check_made():
 
 def judged_alike(functions, module, program, forms):
     """How many steps the section has, None where they are not sound; C has to find so what the loop in Python finds."""
-    from periplus.base.varint import read_uint
+    from periplus.base.encoding.varint import read_uint
 
     count, at = read_uint(program, 0, len(program))
     of_c = functions.sound_steps(
@@ -504,7 +505,7 @@ def by_python(reader, data, count=None):
 
 def decoder_of(reader, data):
     """The times stand where they stood: as many of them as the trail has steps."""
-    from periplus.base.varint import read_uint
+    from periplus.base.encoding.varint import read_uint
     from periplus.trail import steps as module
 
     shift = len(data) - len(reader._data)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell
-from periplus.base import disks
-from periplus.base.disks import MapRoom, file_system_of, is_room_for_maps
+from periplus.base.filesystem import file_systems
+from periplus.base.filesystem.file_systems import MappingSpace, file_system_of, is_room_for_maps
 from periplus.journal.care.doctor import examine
 from support import WRITER, item, make_store, open_journal
 
@@ -247,7 +247,7 @@ class Full:
 @pytest.mark.parametrize("kind", ["btrfs", "overlay", "", "ext4", "xfs"])
 def test_what_is_written_in_its_place_may_stay_mapped(tmp_path, monkeypatch, kind):
     asked = []
-    monkeypatch.setattr(disks, "file_system_of", lambda path: asked.append(path) or kind)
+    monkeypatch.setattr(file_systems, "file_system_of", lambda path: asked.append(path) or kind)
     assert is_room_for_maps(os.fspath(tmp_path))
     assert asked == [], "who has room need not know where"
     monkeypatch.setattr(os, "statvfs", Full)
@@ -255,9 +255,9 @@ def test_what_is_written_in_its_place_may_stay_mapped(tmp_path, monkeypatch, kin
 
 
 def test_a_disk_that_fills_is_noticed_by_who_holds_a_map(tmp_path, monkeypatch):
-    found = MapRoom(os.fspath(tmp_path))
+    found = MappingSpace(os.fspath(tmp_path))
     assert found.is_enough()
-    monkeypatch.setattr(disks, "file_system_of", lambda _path: "btrfs")
+    monkeypatch.setattr(file_systems, "file_system_of", lambda _path: "btrfs")
     monkeypatch.setattr(os, "statvfs", Full)
     time.sleep(0.03)
     assert not found.is_enough()
@@ -271,7 +271,7 @@ def test_the_kind_of_this_file_system_is_known():
 def test_without_a_map_everybody_syncs_for_himself(tmp_path, monkeypatch):
     """As on a nearly full disk of that kind: the records are durable when they are acknowledged, and nothing is mapped."""
     root = make_store(tmp_path)
-    monkeypatch.setattr(disks, "file_system_of", lambda _path: "btrfs")
+    monkeypatch.setattr(file_systems, "file_system_of", lambda _path: "btrfs")
     with open_journal(root) as journal:
         journal.mutate(put(1, "with"), WRITER)
         monkeypatch.setattr(os, "statvfs", Full)

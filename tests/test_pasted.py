@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from periplus.base.analysis import QUERY_TERMS_MAX, query_terms
 from periplus.base.clock import FixedClock
-from periplus.interop.hook_events import HookEvent
+from periplus.base.text.search_terms import QUERY_TERMS_MAX, query_terms
+from periplus.interop.hooks.events import HookEvent
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.named_paths import NamedPath, named_paths

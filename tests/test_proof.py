@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical, decode_canonical
-from periplus.base.container import KIND_PROOF, pack, unpack
+from periplus.base.encoding.canonical import canonical, decode_canonical
+from periplus.base.encoding.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.journal.proofs.proof_file import (
     BUNDLE_RECORDS_MAX,

@@ -16,7 +16,7 @@ from cli_support import git
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
-from periplus.base.processes import ProcessMark, is_gone, process_mark
+from periplus.base.process.process_marks import ProcessMark, is_gone, process_mark
 from periplus.project.recording import IDLE_MS_MAX
 from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, rest, verify
 from periplus.trail.livestep import NOTE_MASKED, payload_of, step_of_payload

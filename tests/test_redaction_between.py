@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from periplus.base.canonical import canonical
 from periplus.base.clock import SystemClock
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, PeriplusError
 from periplus.base.files import Files
-from periplus.base.locks import holder_of
+from periplus.base.process.locks import holder_of
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.redaction import files_below, redact
 from periplus.journal.carriers import FolderCarrier, open_folder
@@ -22,7 +22,7 @@ from periplus.journal.exchange.sync import sync
 from periplus.journal.recovery.removed_content import TakenOut
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import read_settings
-from periplus.objects.keeping import door_of
+from periplus.objects.redaction_barrier import door_of
 from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, settle
 from test_exchange import clone, put
 

@@ -13,7 +13,7 @@ import pytest
 from cli_support import claude_session, shared_project
 from periplus.base.errors import LockTimeoutError
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import Writer
 from periplus.journal.care import redaction
 from periplus.journal.care.doctor import examine

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from interop_support import KEY, SHARED, Objects
 from periplus.base.errors import UsageError
-from periplus.base.secrets import find_secrets
+from periplus.base.text.secrets import find_secrets
 from periplus.interop import import_transcripts
 from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 from periplus.memory.reflect import (

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from periplus.base import hashing
+from periplus.base.encoding import hashing
 from periplus.base.files import Files
 from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder

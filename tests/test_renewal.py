@@ -15,7 +15,7 @@ import pytest
 
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.redaction import redact
 from periplus.journal.care.repair import repair

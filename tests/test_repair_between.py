@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.clock import SystemClock
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal import Journal
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.redaction import redact

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cli_support import git, make_repository
 from periplus.base.clock import FixedClock
-from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, UsageError
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.trail import OPCODES, Digest, TrailReader, encode, verify, withhold
 from periplus.trail.replay import Canned, Capabilities, Grant, MemoryFolder, Replay, edited, replay_trail
 from periplus.trail.replay.capability import plain_words

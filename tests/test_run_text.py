@@ -19,7 +19,7 @@ from periplus.agent.events import (
 )
 from periplus.agent.tools.changes import Change, effect_of
 from periplus.agent.tools.outputs import shorten
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.cli.face import Face
 from periplus.cli.run_answers import BLOCK_CHARS_MAX, Blocks
 from periplus.cli.run_text import EventLines

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from cli_support import Shell, claude_session, git
-from periplus.base import secrets
+from periplus.base.text import secrets
 from periplus.project import Project
 from periplus.project.secret_search import find_in_store
 from support import WRITER

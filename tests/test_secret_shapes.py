@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from periplus.base.secrets import find_secrets, mask_secrets
+from periplus.base.text.secrets import find_secrets, mask_secrets
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base import secrets
-from periplus.base.secrets import Secret, find_secrets, mask_secrets
+from periplus.base.text import secrets
+from periplus.base.text.secrets import Secret, find_secrets, mask_secrets
 from sampling import sampled
 
 pytestmark = pytest.mark.quick

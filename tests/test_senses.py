@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base.analysis import terms
+from periplus.base.text.search_terms import terms
 from periplus.memory.senses import _SENSES, SENSE_MARK, senses_of
 
 
@@ -48,7 +48,7 @@ def test_other_words_share_none_and_have_none():
 )
 def test_the_senses_of_a_document_are_those_of_its_terms(body, context):
     """Where the terms that the index took in serve again, and where they do not."""
-    from periplus.base.analysis import STOP_WORDS, expand
+    from periplus.base.text.search_terms import STOP_WORDS, expand
     from periplus.memory.documents import Document
     from periplus.memory.index_rows import _senses
 

@@ -12,7 +12,7 @@ import pytest
 from cli_support import Shell
 from hook_support import hook
 from periplus.base.clock import format_ms
-from periplus.interop.hook_events import HookEvent, encode_event, mark_of
+from periplus.interop.hooks.events import HookEvent, encode_event, mark_of
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.trail import BY_NAME, TrailReader
@@ -177,7 +177,7 @@ def test_the_record_that_says_as_much_counts(session):
 @pytest.mark.slow
 def test_two_ends_of_a_session_that_are_taken_in_together(session):
     """As where the one who took in what came before was busy for long."""
-    from periplus.base.locks import Lock
+    from periplus.base.process.locks import Lock
 
     lock = Lock(os.fspath(session.folder / ".periplus/hooks/lock"), is_guard=False)
     with lock.holding():

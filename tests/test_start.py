@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical
 from periplus.base.clock import parse_past_ms
-from periplus.base.plain_toml import plain_tables
+from periplus.base.encoding.canonical import canonical
+from periplus.base.encoding.toml_subset import plain_tables
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Entity
 from periplus.journal.records.record import version_id
@@ -98,7 +98,7 @@ def test_so_long_ago_is_a_time(text, ago_ms):
 
 def test_typing_extensions_is_there_for_who_asks_later():
     code = (
-        "import sys\nfrom periplus.base.lean import load_msgspec\nload_msgspec()\n"
+        "import sys\nfrom periplus.base.import_trimming import load_msgspec\nload_msgspec()\n"
         "assert 'msgspec' in sys.modules and 'typing_extensions' not in sys.modules\n"
         "import typing_extensions, msgspec\nfrom typing import Required, TypedDict\n"
         "class Said(TypedDict, total=False):\n    a: Required[int]\n    b: str\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import FormatError
 from periplus.journal.records.record import Record, decode_line, encode_line, seal_line
 from periplus.journal.records.segment import Entry, scan

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.files import Files, leftover, write_atomic, write_new
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.repair import repair
 from support import WRITER, item, make_store, open_journal

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import LockTimeoutError, PeriplusError, UsageError
-from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.base.process.locks import LOCK_PATIENCE_S
 from periplus.journal.care.doctor import examine
 from periplus.journal.history.cursors import Reader
 from periplus.journal.history.follow import follow

@@ -8,7 +8,7 @@ import pytest
 
 from hook_support import hook
 from interop_support import read
-from periplus.interop.titles import better_title, says_something
+from periplus.interop.conversion.session_titles import better_title, says_something
 from periplus.journal import Writer
 from periplus.project import Project
 from reflect_support import CWD, session

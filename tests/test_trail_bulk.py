@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError
-from periplus.base.varint import read_uint, uint_bytes
 from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, steps, withhold
 from periplus.trail.bulk import OddError, are_sound_sources, are_sound_times, entries_of_sound_steps, made_steps
 from periplus.trail.numbers import counted, flat_numbers, numbers_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.base.container import CONTAINER_BYTES_MAX
+from periplus.base.encoding.container import CONTAINER_BYTES_MAX
+from periplus.base.encoding.varint import uint_bytes, zigzag
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.base.varint import uint_bytes, zigzag
 from periplus.trail import (
     Digest,
     Header,

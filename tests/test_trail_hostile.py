@@ -16,9 +16,9 @@ import tracemalloc
 import pytest
 
 from fuzz_trail import corpus, dictionary, read_everything
-from periplus.base.container import KIND_TRAIL, KIND_TRAILS, pack, unpack
+from periplus.base.encoding.container import KIND_TRAIL, KIND_TRAILS, pack, unpack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError
-from periplus.base.varint import uint_bytes
 from periplus.trail import (
     OPCODES,
     Header,

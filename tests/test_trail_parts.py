@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import Shell, claude_session
-from periplus.base.container import KIND_TRAILS, pack, unpack
+from periplus.base.encoding.container import KIND_TRAILS, pack, unpack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.base.varint import uint_bytes
 from periplus.trail import (
     Header,
     Parts,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from interop_support import KEY, Objects, shared_files
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError, UsageError
-from periplus.base.secrets import find_secrets
+from periplus.base.text.secrets import find_secrets
 from periplus.interop import import_transcript
 from periplus.trail import (
     Digest,

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import periplus.base
 from cli_support import Shell, claude_session
-from periplus.base import primed
-from periplus.base.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
+from periplus.base import lzma_preset
+from periplus.base.encoding.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.base.files import Files
-from periplus.base.varint import uint_bytes
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.objects import ObjectStore
 from periplus.trail import Header, TrailBuilder, TrailReader, concat, encode, rest, salvage, sign, verify
@@ -59,7 +59,7 @@ def sealed(form, body):
 
 
 def filed(columns, raw, length, form=1):
-    stream = primed.pack_primed(columns) if form == 1 else primed.pack_alone(columns)
+    stream = lzma_preset.pack_primed(columns) if form == 1 else lzma_preset.pack_alone(columns)
     sizes = uint_bytes(length) + uint_bytes(len(columns)) + uint_bytes(len(stream))
     return sealed(form, sizes + raw[:32] + stream + raw[32:])
 
@@ -83,7 +83,7 @@ def test_golden_files_are_read(name):
 
 
 def test_the_text_known_before_is_a_promise():
-    with open(os.path.join(os.path.dirname(primed.__file__), "primed.lzma"), "rb") as file:
+    with open(os.path.join(os.path.dirname(lzma_preset.__file__), "primed.lzma"), "rb") as file:
         text = lzma.decompress(file.read(), lzma.FORMAT_ALONE)
     assert (len(text), hashlib.sha256(text).hexdigest()) == (TEXT_LENGTH, TEXT_SHA256)
 
@@ -218,7 +218,7 @@ def test_packing_takes_memory_by_what_is_packed():
     """A window of 4 MiB has 8 MB of tables, which 200 KB touch all over."""
     script = """
 import lzma, random
-from periplus.base.primed import pack_alone, unpack_alone
+from periplus.base.lzma_preset import pack_alone, unpack_alone
 data = random.Random(1).randbytes(200_000)
 before = peak_bytes()
 packed = pack_alone(data)
@@ -234,8 +234,8 @@ assert unpack_alone(packed, len(data)) == data
 @pytest.mark.parametrize("length", [1, 40_000, 1 << 20, (1 << 20) + 1, (1 << 22) + 1])
 def test_whatever_its_length_what_is_packed_alone_is_given_back(length):
     data = (random.Random(length).randbytes(1 + length // 2) * 2)[:length]
-    packed = primed.pack_alone(data)
-    assert primed.unpack_alone(packed, length) == data
+    packed = lzma_preset.pack_alone(data)
+    assert lzma_preset.unpack_alone(packed, length) == data
 
 
 def test_what_is_left_of_a_damaged_file_has_its_steps():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli_support import Shell, claude_session
-from periplus.base.container import unpack
+from periplus.base.encoding.container import unpack
 from periplus.base.errors import FormatError, NewerFormatError
 from periplus.trail import (
     Digest,

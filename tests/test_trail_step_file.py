@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.container import KIND_PROOF, pack, unpack
+from periplus.base.encoding.container import KIND_PROOF, pack, unpack
+from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.base.varint import uint_bytes
 from periplus.trail import (
     Digest,
     Header,

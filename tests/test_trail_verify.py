@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.base.container import KIND_TRAIL, unpack
+from periplus.base.encoding.container import KIND_TRAIL, unpack
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, NotFoundError, UsageError
 from periplus.merkle import root_of, verify_inclusion
 from periplus.trail import (

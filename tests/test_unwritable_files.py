@@ -11,7 +11,7 @@ import pytest
 
 from cli_support import Shell
 from periplus.base.files import Files
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.memory import Memory
 from periplus.project import Project
 from support import WRITER, Stop

@@ -6,8 +6,8 @@ import hmac
 
 from hypothesis import strategies as st
 
-from periplus.base.container import KIND_TRAIL, pack, unpack
-from periplus.base.varint import uint_bytes, zigzag
+from periplus.base.encoding.container import KIND_TRAIL, pack, unpack
+from periplus.base.encoding.varint import uint_bytes, zigzag
 from periplus.merkle import leaf_hash, root_of
 from periplus.trail import (
     BY_CODE,

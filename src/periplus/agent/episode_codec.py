@@ -20,7 +20,7 @@ import msgspec
 
 from periplus.agent.contracts import ToolCall
 from periplus.agent.episodes import Answered, Episode, Resulted
-from periplus.base.canonical import INTEGER_MAX, JSONValue
+from periplus.base.encoding.canonical import INTEGER_MAX, JSONValue
 from periplus.base.errors import DamageError, NewerFormatError
 
 EPISODE_VERSION: Final = 1

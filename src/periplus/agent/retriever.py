@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from periplus.agent.contracts import Snippet
-from periplus.base.analysis import query_terms, rough_stem, terms
-from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
+from periplus.base.text.search_terms import query_terms, rough_stem, terms
 
 FILES_MAX: Final = 2_000
 FILE_BYTES_MAX: Final = 256 << 10
@@ -106,7 +106,7 @@ def _without_own_part(text: str, path: str) -> str:
     """The text without what ``periplus connect`` keeps in it: that repeats memory, which is told by itself. What a person has changed stays."""
     if _OWN not in text:
         return text
-    from periplus.interop.agents.block import find_block, is_intact, is_sealed, remove_block
+    from periplus.interop.agents.markdown_block import find_block, is_intact, is_sealed, remove_block
 
     try:
         block = find_block(text, path)

@@ -22,8 +22,8 @@ from periplus.agent.stored import SESSION_TYPE, StoredEpisodes, turn_of
 from periplus.agent.trailing import EpisodeSteps
 from periplus.base.errors import EnvironmentFailure, FormatError, PeriplusError, RefusedError
 from periplus.base.files import read_plain
-from periplus.base.locks import Lock, holder_of
-from periplus.base.secrets import mask_secrets
+from periplus.base.process.locks import Lock, holder_of
+from periplus.base.text.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.storage.store_identity import ReplacedError
@@ -246,7 +246,7 @@ class StoreLog:
         return self._recording
 
     def _refuse_second(self) -> None:
-        from periplus.base.processes import is_gone
+        from periplus.base.process.process_marks import is_gone
 
         for run in session_runs(self._project, self._name):
             mark = run.process

@@ -19,9 +19,9 @@ from periplus.agent.episode_codec import decode_episode
 from periplus.agent.episodes import Episode
 from periplus.agent.tape.turn_pages import is_over, title_of, turn_text
 from periplus.agent.tape.turns_kept import FoundTurn
-from periplus.base.disks import MapRoom
 from periplus.base.errors import FormatError, PeriplusError, UsageError
-from periplus.base.forks import is_held_by_parent, not_for_children
+from periplus.base.filesystem.file_systems import MappingSpace
+from periplus.base.process.fork_safety import close_in_children, is_open_in_parent
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.index.connection import abandon
 from periplus.journal.records.record import record_of
@@ -57,7 +57,7 @@ class TurnIndex:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._path = project.journal.layout.turns
-        self._room = MapRoom(os.path.dirname(self._path))
+        self._room = MappingSpace(os.path.dirname(self._path))
         self._is_file = False
         self._is_short = False  # what is here of the journal is not all that is to be taken in: in memory, then
         self._db = self._connect()
@@ -90,7 +90,7 @@ class TurnIndex:
 
     def search(self, question: str, limit: int, *, session: str = "", but: str = "") -> list[FoundTurn]:
         """The turns that answer best, of one session or of all but one (ids of entities), the best first."""
-        from periplus.base.analysis import query_terms
+        from periplus.base.text.search_terms import query_terms
 
         terms = query_terms(question)[:_WORDS_ASKED_MAX]
         self.refresh()
@@ -221,7 +221,7 @@ class TurnIndex:
              _sum(item_id, turn, title), _sum(item_id, turn, text)),
         )  # fmt: skip
         if over:
-            from periplus.base.analysis import expand
+            from periplus.base.text.search_terms import expand
 
             row = (made.lastrowid, expand(text), _token(item_id))
             self._db.execute("INSERT INTO words (rowid, text, session) VALUES (?, ?, ?)", row)
@@ -278,7 +278,7 @@ class TurnIndex:
                 pass  # not every file of the three is there at all times
 
     def _connect(self) -> sqlite3.Connection:
-        if self._is_short or not self._room.is_enough() or is_held_by_parent(self._path):
+        if self._is_short or not self._room.is_enough() or is_open_in_parent(self._path):
             return self._opened(":memory:")
         try:
             return self._opened(self._path)
@@ -307,7 +307,7 @@ class TurnIndex:
             raise
         self._is_file = path == self._path
         if self._is_file:
-            not_for_children(db, path)
+            close_in_children(db, path)
         return db
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from periplus.base.errors import LockTimeoutError, RefusedError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
-from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.base.process.locks import LOCK_PATIENCE_S, Lock
 
 LOCK_NAME: Final = ".lock"
 _Held = TypeVar("_Held")

@@ -10,7 +10,7 @@ __all__ = ["ID_BITS", "PASTED", "derived_id", "is_id", "new_id", "typed_id"]
 import os
 from typing import Final
 
-from periplus.base import hashing
+from periplus.base.encoding import hashing
 
 ID_BITS: Final = 80
 PASTED: Final = "\ufeff \t\r\n"  # what may stand around an id that was pasted, and is no part of it

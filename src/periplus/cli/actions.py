@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face
 
 

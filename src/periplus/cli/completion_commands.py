@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face
 
 _HELP_CHARACTERS_MAX: Final = 90

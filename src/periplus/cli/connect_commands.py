@@ -16,7 +16,7 @@ from periplus.cli.face import Face, plain, visible
 if TYPE_CHECKING:
     from periplus.cli.connect_schemas import FileChangeOut
     from periplus.interop.agents import Agent
-    from periplus.interop.agents.files import Change
+    from periplus.interop.agents.config_files import Change
     from periplus.project.connecting import Connecting, Machine
 
 AGENTS: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")

@@ -59,7 +59,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _test(
     face: Face, contexts: ProjectContexts, digest: bytes, arguments: argparse.Namespace
 ) -> Callable[[bytes], bool]:
-    from periplus.base.digests import is_digest_text
+    from periplus.base.encoding.digests import is_digest_text
     from periplus.base.errors import UsageError
     from periplus.context.history import has_atom, has_text
 

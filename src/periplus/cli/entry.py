@@ -27,7 +27,7 @@ def run() -> NoReturn:
             from periplus.cli.hook_entry import run_hook
 
             run_hook(words[1:])
-        from periplus.base.lean import load_argparse
+        from periplus.base.import_trimming import load_argparse
         from periplus.cli.interrupts import hold_while_loading
 
         hold_while_loading()

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TextIO
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import msgspec

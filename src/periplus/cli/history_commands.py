@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from periplus.base.notes import Note, leave_note
-from periplus.base.places import find_root
-from periplus.base.spool import SPOOLED_FILE_BYTES_MAX, Spool
-from periplus.base.tuples import NamedTuple
-from periplus.interop.hook_events import (
+from periplus.base.filesystem.failure_notes import Note, leave_note
+from periplus.base.filesystem.spool import SPOOLED_FILE_BYTES_MAX, Spool
+from periplus.base.filesystem.store_location import find_root
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.hooks.events import (
     AGENTS,
     DOUBLE_MS,
     HookEvent,
@@ -159,7 +159,7 @@ def _parse(words: Sequence[str]) -> _Call:
 def _tell(call: _Call) -> None:
     kind = kind_of(call.event)
     document = _document(_read_input())
-    from periplus.base.secrets import mask_secrets
+    from periplus.base.text.secrets import mask_secrets
 
     now_ns = time.time_ns()
     event = read_event(call.agent, call.event, document, now_ns // 1_000_000, mask_secrets)
@@ -194,9 +194,9 @@ def _encoded(event: HookEvent) -> bytes:
     data = encode_event(event)
     if len(data) <= SPOOLED_FILE_BYTES_MAX:
         return data
-    from periplus.interop.hook_sizes import encode_without
+    from periplus.interop.hooks.size_limit import encode_within
 
-    return encode_without(event, SPOOLED_FILE_BYTES_MAX)
+    return encode_within(event, SPOOLED_FILE_BYTES_MAX)
 
 
 def _start(document: dict[str, Any]) -> str:
@@ -281,7 +281,7 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
         is_silent, marks = _glance(root, event, folder, told)
         if is_silent:
             return
-    from periplus.base.lean import load_msgspec
+    from periplus.base.import_trimming import load_msgspec
 
     load_msgspec()
     from periplus.memory.index import MemoryIndexer
@@ -305,9 +305,9 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
     looked at again before something is written.
     """
     from periplus.base.clock import format_ms
+    from periplus.base.filesystem.store_location import worktree_root
     from periplus.base.ids import derived_id
-    from periplus.base.places import worktree_top
-    from periplus.interop.hook_events import command_of, is_reading, named_files, patched_paths, touched_paths
+    from periplus.interop.hooks.events import command_of, is_reading, named_files, patched_paths, touched_paths
     from periplus.memory.glance import glance
 
     paths, changes = touched_paths(event)
@@ -322,7 +322,7 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
     name = event.writer or event.agent
     holder = derived_id("who", name, os.uname().nodename)
     session = event.session if event.session.startswith("ses_") else derived_id("ses", event.session)
-    top = worktree_top(project, folder)
+    top = worktree_root(project, folder)
     seen = glance(root, names, holder, session, top, format_ms(time.time_ns() // 1_000_000))
     if seen is None:
         return False, []
@@ -342,7 +342,7 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
 
 def _names_in(project: str, paths: Sequence[str], start: str) -> list[str]:
     """``paths``, and what those that are links lead to, as the project names them; without those that lie outside of it."""
-    from periplus.base.places import name_in
+    from periplus.base.filesystem.store_location import name_in
 
     wholes = [os.path.normpath(os.path.join(start, path)) for path in paths if "\0" not in path]
     wholes += [real for whole in wholes if (real := os.path.realpath(whole)) != whole]
@@ -361,7 +361,7 @@ def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
 def _client() -> str:
     """The agent's own process, whose end is the end of a session of which no event tells it."""
     from periplus.base.files import Files
-    from periplus.base.processes import client_mark, text_of_mark
+    from periplus.base.process.process_marks import client_mark, text_of_mark
 
     try:
         mark = client_mark(Files())
@@ -403,7 +403,7 @@ def _is_due(spool: Spool, now_ns: int) -> bool:
     oldest_ns = int(waiting[0].partition("-")[0])
     if len(waiting) < WAITING_MAX and now_ns - oldest_ns < WAITING_S_MAX * 1_000_000_000:
         return False
-    from periplus.base.locks import holder_of
+    from periplus.base.process.locks import holder_of
 
     return holder_of(os.path.join(os.path.dirname(spool.folder), "lock")) is None
 
@@ -496,7 +496,7 @@ def user_notes_file(environment: Mapping[str, str]) -> str:
 
 def _note_once(call: _Call, folder: str, what: str) -> None:
     """For what is so at each event, and no trouble: hooks of a person run in folders that have no store as well."""
-    from periplus.base.notes import read_notes
+    from periplus.base.filesystem.failure_notes import read_notes
 
     paths = [user_notes_file(os.environ)]
     try:

@@ -11,7 +11,7 @@ from periplus.cli.changes import add_insist, changed, check_typed
 from periplus.cli.face import Face
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.memory.lifecycle import Changed
     from periplus.project import Project
     from periplus.project.work import ProjectWork

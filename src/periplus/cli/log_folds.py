@@ -11,7 +11,7 @@ __all__ = ["LONG", "Folded", "Row", "each", "folds", "read_folded", "rows_out"]
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.cli.schemas import RecordOut

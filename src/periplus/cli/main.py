@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -483,7 +483,7 @@ class _CommandModule(NamedTuple):
 
 
 def _execute(arguments: argparse.Namespace) -> int:
-    from periplus.base.lean import load_msgspec
+    from periplus.base.import_trimming import load_msgspec
     from periplus.cli.face import give_up_output, standard_face
 
     load_msgspec()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, cut_short, number, plain, seq_shown, visible
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
 
 REMEMBERED: Final = ("decision", "constraint", "trap", "lesson", "note")
 _KNOWN: Final = f"{', '.join(REMEMBERED)}, or one that config.toml declares"
@@ -247,7 +247,7 @@ def _nearly(path: str) -> str:
 
 
 def _warn_outside(face: Face, path: str) -> None:
-    from periplus.base.places import STORE_FOLDER, find_root, name_in
+    from periplus.base.filesystem.store_location import STORE_FOLDER, find_root, name_in
 
     store = find_root(face.cwd, face.store)
     folder = os.path.dirname(store) if os.path.basename(store) == STORE_FOLDER else store

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
-    from periplus.interop.v1_folder import Finding
+    from periplus.interop.version1.folder import Finding
 
 _LISTED_MAX: Final = 10
 _MEANING: Final = {

@@ -290,7 +290,7 @@ def _make_folder(folder: str) -> list[str]:
     something else is in the way, RefusedError within a store.
     """
     from periplus.base.errors import RefusedError, UsageError, environment_failure
-    from periplus.base.places import STORE_FOLDER
+    from periplus.base.filesystem.store_location import STORE_FOLDER
 
     if STORE_FOLDER in os.path.realpath(folder).split(os.sep):
         raise RefusedError(f"{folder} is a store, or lies in one", safe="It was not touched.",

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _told_stubs(stubs: tuple[int, ...]) -> Iterator[str]:
 
 def _read_head(face: Face, text: str) -> tuple[int, bytes]:
     """SIZE:ROOT, or a file of `periplus head --out`."""
-    from periplus.base.digests import parse_digest
+    from periplus.base.encoding.digests import parse_digest
     from periplus.base.errors import UsageError
     from periplus.cli.inputs import read_file
     from periplus.journal.proofs.proof_file import PROOF_BYTES_MAX, HeadStatement, verify_proof

@@ -72,7 +72,7 @@ def _changed(old: str, new: str, content: Callable[[str], bytes | None]) -> list
 
 def _masked(data: bytes | None) -> bytes | None:
     from periplus.agent.tape.patches import text_of
-    from periplus.base.secrets import mask_secrets
+    from periplus.base.text.secrets import mask_secrets
 
     text = text_of(data) if data is not None else None
     return data if text is None else mask_secrets(text)[0].encode()

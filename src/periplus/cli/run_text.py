@@ -386,7 +386,7 @@ def _calls(denied: Sequence[str]) -> str:
 
 def _rule_for(event: Any) -> str:
     """The rule that allows calls like this one: of a command as many words as say what runs."""
-    from periplus.shell.words import names_what_runs
+    from periplus.shell.command_words import names_what_runs
 
     words = str(event.args.get("command", "")).split()
     if event.name != "shell" or not words or not words[0].replace("-", "").isalnum():

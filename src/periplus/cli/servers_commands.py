@@ -134,7 +134,7 @@ def _row(one: Standing) -> ServerOut:
 
 def _how(row: ServerRow) -> str:
     """What is started or asked; never its environment, headers or the query of an address."""
-    from periplus.base.secrets import mask_secrets
+    from periplus.base.text.secrets import mask_secrets
 
     return mask_secrets(" ".join(row.command) if row.command else row.url.partition("?")[0])[0]
 

@@ -164,8 +164,8 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 def _accept(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.skills.candidates import accept_skill, find_skill_candidate
     from periplus.agent.trust import Trust
-    from periplus.base.confined import Confined
     from periplus.base.files import Files
+    from periplus.base.filesystem.confined_folder import Confined
     from periplus.cli.skill_schemas import SkillDecidedOut
 
     config = user_folder(face)
@@ -353,7 +353,7 @@ def _plugins(face: Face, arguments: argparse.Namespace) -> int:
 def _root(face: Face) -> str:
     """The project's folder; no store is needed to say whose programs may run."""
     from periplus.base.errors import NotAStoreError
-    from periplus.base.places import find_root, project_root
+    from periplus.base.filesystem.store_location import find_root, project_root
 
     try:
         return os.path.dirname(find_root(face.cwd, face.store))

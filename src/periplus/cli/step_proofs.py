@@ -25,7 +25,7 @@ def may_be_step_proof(data: bytes) -> bool:
 
 def verify_step(face: Face, data: bytes, key: bytes | None, arguments: argparse.Namespace) -> int:
     """Check the file ``data`` with what was given, or with the trails of the store at hand; gives the exit code."""
-    from periplus.base.digests import parse_digest
+    from periplus.base.encoding.digests import parse_digest
     from periplus.base.errors import UsageError
     from periplus.cli.trail_schemas import StepProofOut
     from periplus.trail import verify_step_proof

@@ -132,7 +132,7 @@ def _joined(joined: Joined, settings: str) -> Iterator[str]:
 
 def _tell_of_store_above(face: Face, root: str) -> None:
     from periplus.base.errors import PeriplusError
-    from periplus.base.places import find_root
+    from periplus.base.filesystem.store_location import find_root
 
     folder = os.path.dirname(root)
     try:
@@ -277,7 +277,7 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tup
     for source in arguments.sources:
         path = face.path(source)
         if os.path.isfile(path):
-            from periplus.base.places import project_root
+            from periplus.base.filesystem.store_location import project_root
             from periplus.journal.exchange.package_import import unpacked
 
             beside = os.path.dirname(os.path.abspath(face.store)) if face.store else project_root(face.cwd)
@@ -406,7 +406,7 @@ def _place_of(path: str, root: str) -> str:
 
 def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
     """What hooks that were called in ``folder`` could note in no store, the newest few."""
-    from periplus.base.notes import read_notes
+    from periplus.base.filesystem.failure_notes import read_notes
     from periplus.cli.hook_entry import user_notes_file
 
     path = user_notes_file(face.environment)
@@ -417,8 +417,8 @@ def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
 def _add_hook_notes(face: Face, error: PeriplusError) -> None:
     """To what stands in the way of opening the store: that hooks met it, too."""
     from periplus.base.errors import PeriplusError
-    from periplus.base.notes import read_notes
-    from periplus.base.places import find_root
+    from periplus.base.filesystem.failure_notes import read_notes
+    from periplus.base.filesystem.store_location import find_root
 
     notes = _hook_notes(face, face.cwd)
     try:

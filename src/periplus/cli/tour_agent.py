@@ -74,7 +74,7 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
 
 def _commit(folder: str) -> bool:
     from periplus.base.errors import PeriplusError
-    from periplus.interop.gitrun import run_git
+    from periplus.interop.git_history.git_process import run_git
 
     person = ("-c", "user.name=tour", "-c", "user.email=tour@example.org", "-c", "commit.gpgsign=false")
     try:

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face, counted, number, visible
 from periplus.cli.trail_inputs import guarded, named_trail, trail_readers
 from periplus.cli.trail_selecting import add_filters, selection_of

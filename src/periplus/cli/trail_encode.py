@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face, counted, visible
 from periplus.cli.trail_inputs import named_trail, trail_reader
 
@@ -85,7 +85,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source:
     """The program of what was named, and its secret where it has one. Nothing is masked: it is the same trail."""
-    from periplus.base.container import MAGIC
+    from periplus.base.encoding.container import MAGIC
     from periplus.base.errors import FormatError
     from periplus.cli.trail_flux import errors_naming, faults_out, flux_reader
     from periplus.trail.flux import is_flux

@@ -13,7 +13,7 @@ from periplus.cli.face import Face, safe_json, visible
 from periplus.cli.trail_inputs import guarded, named_trail, trail_readers
 
 if TYPE_CHECKING:
-    from periplus.interop.exports.source import ExportSource
+    from periplus.interop.exports.trail_source import ExportSource
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
@@ -83,7 +83,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 def _source(found: TrailFile, store: ObjectReader | None) -> ExportSource:
     from periplus.base.errors import NotFoundError
-    from periplus.interop.exports.source import ExportSource
+    from periplus.interop.exports.trail_source import ExportSource
     from periplus.trail import Parts, is_concatenation
 
     def read(sha256: bytes) -> bytes:
@@ -132,7 +132,7 @@ def _revision(
     """The commit that the record speaks of, and its files; where the repository has no such commit, none of them."""
     from periplus.base.errors import PeriplusError
     from periplus.interop.exports.agent_trace import FILE_BYTES_MAX, last_commit
-    from periplus.interop.git import commit_id, file_at
+    from periplus.interop.git_history.history_import import commit_id, file_at
 
     wanted = arguments.revision or last_commit(source)
     if not wanted:

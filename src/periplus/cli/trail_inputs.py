@@ -41,7 +41,7 @@ def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailF
 
 def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
     """A reader of the trail, or of each part of a concatenation; their errors name the file."""
-    from periplus.base.container import KIND_TRAIL, KIND_TRAILS, kind_of
+    from periplus.base.encoding.container import KIND_TRAIL, KIND_TRAILS, kind_of
     from periplus.base.errors import DamageError, FormatError, NewerFormatError
     from periplus.trail import open_parts
 

@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import FormatError, PeriplusError
     from periplus.base.files import Files, write_new
-    from periplus.base.secrets import find_secrets
+    from periplus.base.text.secrets import find_secrets
     from periplus.cli.inputs import check_target
     from periplus.cli.trail_schemas import TrailRedactOut
     from periplus.trail import verify

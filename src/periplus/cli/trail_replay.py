@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.cli.face import Face, counted, number, visible
 from periplus.cli.trail_inputs import named_trail, trail_readers
 

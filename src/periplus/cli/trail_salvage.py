@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def salvaged(found: TrailFile) -> Salvage:
     """What is still good of the trail. Raises DamageError where that is nothing, FormatError where it never was one."""
-    from periplus.base.container import MAGIC
+    from periplus.base.encoding.container import MAGIC
     from periplus.base.errors import DamageError, FormatError
     from periplus.trail import salvage
 

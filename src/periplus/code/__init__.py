@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from periplus.base.lazy import lazily
+from periplus.base.lazy_package import lazily
 
 if TYPE_CHECKING:
     from periplus.code.regions import Region, find_region, lines_of, region_of

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 
 NEIGHBOURS: Final = 2
 COMPARED_LINES_MAX: Final = 400_000

@@ -42,7 +42,7 @@ from threading import Lock
 from typing import Final, NamedTuple, Protocol
 
 from periplus.base.errors import DamageError, UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.model import (
     Atom,
     Chunk,

@@ -20,7 +20,7 @@ __all__ = ["Standing", "compose", "compress", "molecule_changes", "sorted_contex
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.context.model import (
     Atom,

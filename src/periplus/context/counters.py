@@ -34,7 +34,7 @@ from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 from periplus.base.errors import UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 
 BPE_ENCODINGS: Final = ("cl100k_base", "o200k_base")
 CALIBRATION_PAIRS_MAX: Final = 10_000

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
-from periplus.base.container import KIND_CONTEXT, kind_of
+from periplus.base.encoding.container import KIND_CONTEXT, kind_of
 from periplus.base.errors import FormatError, NotFoundError, PeriplusError
 from periplus.context import record
 from periplus.context.exchange import WALKED_PER_REST, Listed, between_steps

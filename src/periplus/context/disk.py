@@ -21,7 +21,7 @@ import os
 from typing import Final
 
 from periplus.base.clock import Clock, SystemClock
-from periplus.base.digests import parse_digest, sha256
+from periplus.base.encoding.digests import parse_digest, sha256
 from periplus.base.errors import (
     DamageError,
     RefusedError,
@@ -29,7 +29,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
-from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.base.process.locks import LOCK_PATIENCE_S, Lock
 from periplus.context.gc import GRACE_MS, GcReport, collect
 from periplus.context.lately import HELD_BYTES_MAX
 from periplus.context.library import LARGE_WEIGHT, ContextLibrary

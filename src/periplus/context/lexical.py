@@ -22,7 +22,7 @@ from array import array
 from collections.abc import Generator
 from typing import Final, NamedTuple
 
-from periplus.base.analysis import expand, query_terms, rough_stem, terms
+from periplus.base.text.search_terms import expand, query_terms, rough_stem, terms
 from periplus.context.rests import run_through
 
 _K1: Final = 1.2

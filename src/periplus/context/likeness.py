@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 from zlib import crc32
 
-from periplus.base.analysis import terms
+from periplus.base.text.search_terms import terms
 
 ALIKE: Final = 600_000
 SKETCH_MAX: Final = 512

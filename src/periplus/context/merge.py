@@ -40,7 +40,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.context.ancestry import common_bases
 from periplus.context.compress import Standing, molecule_changes, sorted_context

@@ -46,7 +46,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 
 RELEVANCE_MAX: Final = 1_000_000
 STRING_TYPE: Final = "String"

@@ -57,8 +57,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical, decode_canonical
-from periplus.base.digests import DIGEST_BYTES
+from periplus.base.encoding.canonical import JSONValue, canonical, decode_canonical
+from periplus.base.encoding.digests import DIGEST_BYTES
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
 from periplus.context.model import Atom, Molecule
 from periplus.context.types import parse

@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.chunks import ATOM_BYTES, atom_bytes, miscounted, progress_of, unnameable
 from periplus.context.model import (
     Atom,

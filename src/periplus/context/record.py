@@ -39,11 +39,11 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
-from periplus.base.canonical import canonical
-from periplus.base.container import KIND_CONTEXT, MAGIC, kind_of, pack
-from periplus.base.digests import DIGEST_BYTES
+from periplus.base.encoding.canonical import canonical
+from periplus.base.encoding.container import KIND_CONTEXT, MAGIC, kind_of, pack
+from periplus.base.encoding.digests import DIGEST_BYTES
+from periplus.base.encoding.varint import append_uint
 from periplus.base.errors import FormatError, UsageError
-from periplus.base.varint import append_uint
 from periplus.context import layout
 from periplus.context.model import Atom, Context, ContextHeader, Molecule
 from periplus.context.pages import (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from periplus.base import hashing
+from periplus.base.encoding import hashing
 from periplus.base.errors import NotFoundError, RedactedError, environment_failure
 from periplus.base.files import Files
 from periplus.objects.store import ObjectStore

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
 from periplus.context.chunks import Columns, Tallies

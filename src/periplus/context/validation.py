@@ -33,8 +33,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical, check, decode_canonical
-from periplus.base.digests import DIGEST_BYTES
+from periplus.base.encoding.canonical import JSONValue, canonical, check, decode_canonical
+from periplus.base.encoding.digests import DIGEST_BYTES
 from periplus.base.errors import FormatError, UsageError
 from periplus.context.model import (
     RELEVANCE_MAX,

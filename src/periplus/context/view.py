@@ -15,11 +15,11 @@ from typing import TypeAlias, overload
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, decode_canonical
-from periplus.base.container import KIND_CONTEXT, unpack
-from periplus.base.digests import DIGEST_BYTES
+from periplus.base.encoding.canonical import JSONValue, decode_canonical
+from periplus.base.encoding.container import KIND_CONTEXT, unpack
+from periplus.base.encoding.digests import DIGEST_BYTES
+from periplus.base.encoding.varint import read_uint
 from periplus.base.errors import FormatError, NewerFormatError
-from periplus.base.varint import read_uint
 from periplus.context import layout
 from periplus.context.model import Atom, Context, ContextHeader, Molecule, OrderKey, order_key
 from periplus.context.pages import (

@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from periplus.base.lazy import lazily
+from periplus.base.lazy_package import lazily
 
 if TYPE_CHECKING:
-    from periplus.interop.git import import_git
+    from periplus.interop.git_history.history_import import import_git
     from periplus.interop.model import FoundSession, Imported, SourceFormat, Tokens
-    from periplus.interop.sessions import find_sessions
+    from periplus.interop.session_search import find_sessions
     from periplus.interop.transcripts import import_transcript, import_transcripts
 else:
     __getattr__ = lazily(
         __name__,
         {
-            "import_git": "git",
-            "find_sessions": "sessions",
+            "import_git": "git_history.history_import",
+            "find_sessions": "session_search",
             **dict.fromkeys(("FoundSession", "Imported", "SourceFormat", "Tokens"), "model"),
             **dict.fromkeys(("import_transcript", "import_transcripts"), "transcripts"),
         },

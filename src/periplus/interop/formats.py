@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
+    from periplus.interop.conversion.source import Head, Source
     from periplus.interop.model import Imported
-    from periplus.interop.source import Head, Source
 
 # What one file holds: a record a line; one document; the card of a session whose records are files beside it; a
 # database of sessions.
@@ -70,65 +70,65 @@ class Importer(Protocol):
 # In the order in which they are asked: those that say plainly what they are before those that are told by likeness.
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
-        "codex", "Codex", "a session of Codex", "periplus.interop.codex", "lines", grows=True,
+        "codex", "Codex", "a session of Codex", "periplus.interop.importers.codex", "lines", grows=True,
         places=(Place((".codex", "sessions"), 4, "rollout-*.jsonl"),),
     ),
     Format(
-        "claude-code", "Claude Code", "a session of Claude Code", "periplus.interop.claude_files", "lines", grows=True,
+        "claude-code", "Claude Code", "a session of Claude Code", "periplus.interop.importers.claude_code.files", "lines", grows=True,
         places=(Place((".claude", "projects"), 1, "*.jsonl", "agent-*", is_far=True),),
     ),
     Format(
-        "qwen-code", "Qwen Code", "a session of Qwen Code", "periplus.interop.qwen", "lines", grows=True,
+        "qwen-code", "Qwen Code", "a session of Qwen Code", "periplus.interop.importers.qwen", "lines", grows=True,
         places=(Place((".qwen", "projects"), 2, "*.jsonl"),),
     ),
     Format(
-        "copilot-cli", "Copilot CLI", "a session of Copilot CLI", "periplus.interop.copilot", "lines", grows=True,
+        "copilot-cli", "Copilot CLI", "a session of Copilot CLI", "periplus.interop.importers.copilot", "lines", grows=True,
         places=(Place((".copilot", "session-state"), 1, "*.jsonl"),),
     ),
     Format(
-        "droid", "Droid", "a session of Droid", "periplus.interop.droid", "lines", grows=True,
+        "droid", "Droid", "a session of Droid", "periplus.interop.importers.droid", "lines", grows=True,
         places=(Place((".factory", "sessions"), 1, "*.jsonl"),),
     ),
     Format(
-        "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "periplus.interop.pi", "lines", grows=True,
+        "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "periplus.interop.importers.pi", "lines", grows=True,
         places=(Place((".pi", "agent", "sessions"), 1, "*.jsonl"),),
     ),
     Format(
-        "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.cursor", "lines", grows=True,
+        "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,
         places=(Place((".cursor", "projects"), 3, "*.jsonl"),),
     ),
     Format(
-        "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "periplus.interop.gemini", "lines", grows=True,
+        "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "periplus.interop.importers.gemini", "lines", grows=True,
         places=(Place((".gemini", "tmp"), 2, "session-*.json*", held_in="projectHash"),),
     ),
     Format(
-        "amp", "Amp", "a thread of Amp", "periplus.interop.amp", "document", grows=False,
+        "amp", "Amp", "a thread of Amp", "periplus.interop.importers.amp", "document", grows=False,
         places=(Place((".local", "share", "amp", "threads"), 0, "T-*.json", held_in="uri"),),
     ),
     Format(
-        "continue", "Continue", "a session of Continue", "periplus.interop.continue_dev", "document", grows=False,
+        "continue", "Continue", "a session of Continue", "periplus.interop.importers.continue_dev", "document", grows=False,
         places=(Place((".continue", "sessions"), 0, "*.json", "sessions.json", held_in="workspaceDirectory"),),
     ),
-    Format("openhands", "OpenHands", "events of OpenHands", "periplus.interop.openhands", "lines", grows=True,
+    Format("openhands", "OpenHands", "events of OpenHands", "periplus.interop.importers.openhands.event_files", "lines", grows=True,
            places=(Place((".openhands", "conversations"), 1, "base_state.json", held_in="working_dir",
                          is_far=True),)),
-    Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "periplus.interop.mini_swe", "document", grows=False,
+    Format("mini-swe-agent", "mini-swe-agent", "a trajectory of mini-swe-agent", "periplus.interop.importers.mini_swe_agent", "document", grows=False,
            places=(Place((".config", "mini-swe-agent"), 0, "*.traj.json"),)),
-    Format("swe-agent-traj", "SWE-agent", "a trajectory of SWE-agent", "periplus.interop.swe_agent", "document", grows=False),
+    Format("swe-agent-traj", "SWE-agent", "a trajectory of SWE-agent", "periplus.interop.importers.swe_agent", "document", grows=False),
     Format(
-        "opencode", "opencode", "sessions of opencode", "periplus.interop.opencode_files", "database", grows=False,
+        "opencode", "opencode", "sessions of opencode", "periplus.interop.importers.opencode.files", "database", grows=False,
         places=(Place((".local", "share", "opencode"), 0, "opencode.db", held_in=""),
                 Place((".local", "share", "opencode", "storage", "session"), 1, "ses_*.json",
                       held_in="directory")),
     ),
     Format(
-        "cline", "Cline", "a session of Cline", "periplus.interop.cline", "folder", grows=False,
+        "cline", "Cline", "a session of Cline", "periplus.interop.importers.cline", "folder", grows=False,
         places=(Place((".cline", "data", "sessions"), 1, "*.messages.json", card=(".messages.json", ".json")),),
     ),
-    Format("inspect", "Inspect", "a log of Inspect", "periplus.interop.inspect_log", "document", grows=False),
-    Format("otel", "OpenTelemetry", "a trace of OpenTelemetry", "periplus.interop.otel", "document", grows=False),
+    Format("inspect", "Inspect", "a log of Inspect", "periplus.interop.importers.inspect_ai.log", "document", grows=False),
+    Format("otel", "OpenTelemetry", "a trace of OpenTelemetry", "periplus.interop.importers.otel.traces", "document", grows=False),
     Format(
-        "aider", "aider", "a chat history of aider", "periplus.interop.aider", "lines", grows=True,
+        "aider", "aider", "a chat history of aider", "periplus.interop.importers.aider.history", "lines", grows=True,
         places=(Place((), 0, ".aider.chat.history.md", held_in="", in_project=True),),
     ),
 )  # fmt: skip

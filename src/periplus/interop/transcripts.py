@@ -35,8 +35,8 @@ def import_transcripts(
     Raises FormatError, naming file and line or offset, for what is no transcript; EnvironmentFailure for what cannot be
     read.
     """
-    from periplus.interop.detect import detect_format
-    from periplus.interop.source import Head, Source
+    from periplus.interop.conversion.source import Head, Source
+    from periplus.interop.format_detection import detect_format
 
     if format is not None and format not in format_names():
         raise UsageError(f"unknown format {format!r}", mend=f"One of: {', '.join(format_names())}.")

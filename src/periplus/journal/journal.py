@@ -28,7 +28,7 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.base.process.locks import LOCK_PATIENCE_S
 from periplus.journal.index.connection import AtWorkError
 from periplus.journal.index.overlay import Added, UnmergedError, names_in
 from periplus.journal.index.receipt import Pending, receipt_of, written_by

@@ -21,7 +21,7 @@ from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch
 from periplus.base.ids import is_id
-from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.base.process.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.checkpoints.history_fallback import (
     serve_from_checkpoint,
     serve_full_history,

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import sha256
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import UsageError
+from periplus.base.filesystem.store_location import name_in
 from periplus.base.ids import is_id
-from periplus.base.places import name_in
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.code import lines_of, region_of, symbols_of
 from periplus.code.regions import line_sum
 from periplus.memory.anchors import read_file

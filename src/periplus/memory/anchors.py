@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import sha256
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import sha256
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.regions import Region, find_region, line_sum, lines_of
 from periplus.journal import Entity
 

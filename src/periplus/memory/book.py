@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import is_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, IndexedRecord
 from periplus.memory.schemas import Common
 from periplus.memory.types import MemoryType, is_ended, state_of
@@ -227,7 +227,7 @@ def _section(heading: str, said: JSONValue) -> Iterator[str]:
 
 
 def _json(value: JSONValue) -> str:
-    from periplus.base.canonical import canonical
+    from periplus.base.encoding.canonical import canonical
 
     return canonical(value).decode()
 

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, UsageError
-from periplus.base.tokens import estimate_tokens
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Journal, Writer
 from periplus.journal.index.record_lookup import one_question
 from periplus.memory.anchors import Ground

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["BriefLine", "BriefSection"]
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 
 class BriefLine(NamedTuple):

@@ -24,11 +24,11 @@ __all__ = [
 from collections.abc import Iterable
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, PeriplusError, UsageError
 from periplus.base.ids import derived_id, new_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.anchoring import anchored
 from periplus.memory.inbox import taken_over, waits, writes_here

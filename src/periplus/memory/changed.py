@@ -15,8 +15,8 @@ from typing import Final
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import PASTED, typed_id
-from periplus.base.tokens import estimate_tokens
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.recall import bring_up_to_date
 from periplus.memory.types import CANDIDATE, is_ended, rows_of

@@ -6,9 +6,9 @@ __all__ = ["CHECKED", "FAILED", "Check", "CheckResult", "command_of", "last_chec
 
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import NotFoundError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Receipt, Transaction, Writer
 
 if TYPE_CHECKING:

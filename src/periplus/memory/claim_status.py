@@ -21,8 +21,8 @@ __all__ = [
 from collections.abc import Mapping
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id
@@ -68,7 +68,7 @@ def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
 
 def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
     """Whether somebody stands in line for a claim now: his last sign is not old, and his process has not surely ended."""
-    from periplus.base.processes import ProcessMark, is_gone
+    from periplus.base.process.process_marks import ProcessMark, is_gone
 
     if claim.value.get("state") != "waiting" or str(claim.value.get("expires", "")) <= format_ms(now_ms):
         return False

@@ -17,10 +17,10 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.schemas import Common
 from periplus.memory.types import (

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ __all__ = [
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.schemas import Common
 from periplus.memory.types import MEMORY_TYPES
@@ -234,7 +234,7 @@ def label_of(document: Document) -> str:
         or any(not one.isalnum() and one not in _IN_LABELS for one in head)
     ):
         return ""
-    from periplus.base.analysis import STOP_WORDS, terms
+    from periplus.base.text.search_terms import STOP_WORDS, terms
 
     return " ".join(term for term in terms(head) if term not in STOP_WORDS and term not in _NO_LABELS)
 

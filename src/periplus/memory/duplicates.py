@@ -8,7 +8,7 @@ import re
 from collections.abc import Container
 from typing import Final
 
-from periplus.base.analysis import STOP_WORDS, rough_stem, terms
+from periplus.base.text.search_terms import STOP_WORDS, rough_stem, terms
 from periplus.journal import Entity, Journal
 from periplus.memory.holding import is_over
 from periplus.memory.index_rows import text_digest

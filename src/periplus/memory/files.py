@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import log
 from typing import Final
 
-from periplus.base.analysis import STOP_WORDS, query_terms, rough_stem, terms
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.search_terms import STOP_WORDS, query_terms, rough_stem, terms
 from periplus.journal import Journal
 from periplus.memory.recall import bring_up_to_date
 from periplus.memory.search import Candidate, Filters, search

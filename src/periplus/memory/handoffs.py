@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.lifecycle import supersede
 from periplus.memory.links import linked, open_entities

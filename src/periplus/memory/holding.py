@@ -12,8 +12,8 @@ __all__ = ["expired", "holds", "is_over", "replacements", "standing", "told_expi
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from periplus.base.canonical import JSONValue
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, EntityType, Journal
 from periplus.memory.types import is_ended, row_of, rows_of
 

@@ -18,8 +18,8 @@ __all__ = [
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import is_id, new_id
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer

@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from periplus.base import hashing
+from periplus.base.encoding import hashing
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity, Layout
 from periplus.memory.index_rows import (

@@ -22,8 +22,8 @@ __all__ = [
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base import hashing
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding import hashing
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.types import MEMORY_TYPES, UNSEARCHED
 
@@ -128,7 +128,7 @@ def superseded_in(relations: object) -> list[str]:
 
 def _senses(item_type: str, document: Document, body: str, context: str) -> str:
     """The senses of a memory's words; a session or a commit has none. ``body`` and ``context`` are what the index takes in of them."""
-    from periplus.base.analysis import STOP_WORDS, terms
+    from periplus.base.text.search_terms import STOP_WORDS, terms
 
     if item_type == "trail":
         return ""
@@ -153,7 +153,7 @@ def document_row(item: Pending) -> tuple[object, ...]:
 
 def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
     """The table of words that a document stands in, and its row there."""
-    from periplus.base.analysis import expand
+    from periplus.base.text.search_terms import expand
 
     document = item.document
     body, context = _spelled(expand(document.body)), _spelled(expand(document.context))
@@ -167,9 +167,9 @@ def _spelled(words: str) -> str:
     """Words as ``expand`` gives them, found in both spellings."""
     if words.isascii():
         return words
-    from periplus.base.analysis import with_spellings
+    from periplus.base.text.search_terms import add_spellings
 
-    return " ".join(with_spellings(words.split(" ")))
+    return " ".join(add_spellings(words.split(" ")))
 
 
 def touched_rows(item: Pending) -> list[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.history.versions import Versions
 from periplus.journal.state.merge import Node, nearest_common_ancestors

@@ -30,11 +30,11 @@ __all__ = [
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.holding import told_past_end
 from periplus.memory.index_rows import text_digest

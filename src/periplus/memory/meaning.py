@@ -20,8 +20,8 @@ import stat
 from collections.abc import Sequence
 from typing import Any, Final
 
-from periplus.base.disks import is_room_for_maps
 from periplus.base.errors import UsageError, environment_failure
+from periplus.base.filesystem.file_systems import is_room_for_maps
 
 NEAR_MAX: Final = 30
 LIFT: Final = 0.2  # of the best match of words: as much as what is as near as can be gets

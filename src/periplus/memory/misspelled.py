@@ -26,7 +26,7 @@ def near_words(db: Connection, words: Sequence[str], filters: Filters) -> dict[s
     """For those of ``words`` that may be misspelled, what some document has that is one edit away: first the words that stand there as
     they are, then those of which a form does.
     """
-    from periplus.base.analysis import STOP_WORDS
+    from periplus.base.text.search_terms import STOP_WORDS
 
     found: dict[str, tuple[str, ...]] = {}
     left = _EDITS_MAX

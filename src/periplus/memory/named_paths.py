@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from periplus.base.analysis import both_ends
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.search_terms import head_and_tail
 from periplus.journal import Journal
 
 PATHS_MAX: Final = 100
@@ -40,7 +40,7 @@ def named_paths(text: str, root: str = "", most: int = PATHS_MAX) -> list[NamedP
     """The paths that ``text`` names, each once, in their order; of a long text those near its ends. ``root`` is the project's folder."""
     found: dict[str, NamedPath] = {}
     folders = tuple(dict.fromkeys((root.rstrip("/"), os.path.realpath(root)))) if root else ()
-    for said in _PATH.findall(both_ends(text, _CHARACTERS_MAX)):
+    for said in _PATH.findall(head_and_tail(text, _CHARACTERS_MAX)):
         one = _named(said.rstrip("."), folders)
         if one is not None:
             found.setdefault(one.path, one)

@@ -25,11 +25,11 @@ __all__ = [
 from collections.abc import Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.claim_status import is_live
 from periplus.memory.claims import TTL_S, Asked, Blocked, claimed_error, expire, in_the_way, put_claim, renew

@@ -7,7 +7,7 @@ __all__ = ["Act", "ActKind", "Proposal", "Proposer", "Seen", "SessionActs"]
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 ActKind = Literal["prompt", "say", "command", "test", "change", "other"]
 

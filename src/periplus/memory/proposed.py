@@ -12,11 +12,11 @@ __all__ = ["Near", "ProposedCandidate", "RecordedProposals", "record_proposals"]
 from collections.abc import Iterable
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.candidates import Skipped
 from periplus.memory.duplicates import near_memories, says_nearly_the_same

@@ -6,8 +6,8 @@ __all__ = ["anchored_anew"]
 
 from collections.abc import Sequence
 
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import sha256
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import sha256
 from periplus.code import lines_of, symbols_of
 from periplus.code.regions import Region, line_sum
 from periplus.memory.anchoring import about_lines, about_symbol

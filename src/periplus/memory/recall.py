@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final
 from periplus.base.clock import format_ms
 from periplus.base.errors import UsageError
 from periplus.base.ids import is_id
-from periplus.base.tokens import estimate_tokens
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Entity, Journal
 from periplus.memory.anchors import Ground, evidence_of
 from periplus.memory.checks import words_of_last
@@ -139,7 +139,7 @@ def recall(
 
     Raises UsageError for a limit, an offset or filters that make no sense.
     """
-    from periplus.base.analysis import QUERY_TERMS_MAX, terms, with_spellings
+    from periplus.base.text.search_terms import QUERY_TERMS_MAX, add_spellings, terms
 
     if limit < 0 or offset < 0:
         raise UsageError("a limit and an offset are at least 0")
@@ -151,7 +151,7 @@ def recall(
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
     asked = _telling(journal, rest, filters)
     told = list(dict.fromkeys([*asked, *ids]))
-    words = with_spellings(told)
+    words = add_spellings(told)
     ground = ground or Ground(root)
     view = _View(journal, words, filters, now_ms, ground)
     if not question.strip():
@@ -190,7 +190,7 @@ def recall(
 
 def _telling(journal: Journal, question: str, filters: Filters) -> list[str]:
     """The terms to look for; of the many of something pasted those at its ends, and what is rare of what lies between."""
-    from periplus.base.analysis import QUERY_TERMS_MAX, query_terms
+    from periplus.base.text.search_terms import QUERY_TERMS_MAX, query_terms
 
     asked = query_terms(question)
     if len(asked) < QUERY_TERMS_MAX:
@@ -213,7 +213,7 @@ def _senses(question: str, filters: Filters) -> list[str]:
     """The senses of the question's words; none where only sessions and commits are asked for, for these have none."""
     if _is_for_work(filters):
         return []
-    from periplus.base.analysis import query_terms
+    from periplus.base.text.search_terms import query_terms
     from periplus.memory.senses import senses_of
 
     return senses_of(query_terms(question))[:_SENSES_MAX]
@@ -227,10 +227,10 @@ def _is_for_work(filters: Filters) -> bool:
 def _by_meaning(
     view: _View, candidates: list[Candidate], question: str, filters: Filters, meaning: Meaning
 ) -> list[Candidate]:
-    from periplus.base.analysis import both_ends
+    from periplus.base.text.search_terms import head_and_tail
     from periplus.memory.meaning import LIFT
 
-    near = meaning.near(view.journal.index_path, view.db, both_ends(question, _SEEN_CHARACTERS_MAX))
+    near = meaning.near(view.journal.index_path, view.db, head_and_tail(question, _SEEN_CHARACTERS_MAX))
     view.near = {*near}.difference(one.id for one in candidates)
     return joined_by(view.db, candidates, near, filters, LIFT)
 

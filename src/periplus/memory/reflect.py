@@ -19,7 +19,7 @@ __all__ = ["CONFIDENCE_MIN", "acts_of_trail", "bounded", "reflect"]
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.memory.proposal import Act, ActKind, Proposal, SessionActs
 
@@ -67,7 +67,7 @@ def reflect(sessions: Sequence[SessionActs], beside: Sequence[SessionActs] = ())
 
 def bounded(one: Proposal) -> Proposal:
     """The proposal within its bounds, and without secrets. Raises UsageError for one that nothing could be made of."""
-    from periplus.base.secrets import mask_secrets
+    from periplus.base.text.secrets import mask_secrets
 
     if one.item_type not in _TYPES:
         raise UsageError(f"a proposal of type {one.item_type!r}", mend=f"Known are: {', '.join(_TYPES)}.")

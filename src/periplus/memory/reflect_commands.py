@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 
 _ATTEMPTS_OF_A_TRAP: Final = 4

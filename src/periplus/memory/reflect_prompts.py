@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
 
 _PROMPT_CHARACTERS_MAX: Final = 2_000

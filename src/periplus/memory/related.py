@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from periplus.base.errors import UsageError
-from periplus.base.tokens import estimate_tokens
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Journal
 from periplus.memory.anchors import Ground
 from periplus.memory.files import FileVote, likely_files

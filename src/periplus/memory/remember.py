@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, EnvironmentFailure, LockTimeoutError, UsageError, refuse_text
 from periplus.base.ids import new_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.anchoring import Anchored, anchored
 from periplus.memory.duplicates import duplicate_of, near_memories

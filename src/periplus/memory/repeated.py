@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue, canonical
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Receipt
 from periplus.journal.index.receipt import key_used, payload_of, records_of
 

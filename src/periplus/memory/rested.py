@@ -7,13 +7,13 @@ __all__ = ["TRAILS_AT_REST"]
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.objects.packing import Packing
+from periplus.objects.object_forms import Packing
 
 _BYTES_MAX: Final = 8 << 20
 
 
 def _pack(data: bytes) -> bytes | None:
-    from periplus.base.container import KIND_TRAIL, kind_of
+    from periplus.base.encoding.container import KIND_TRAIL, kind_of
 
     if kind_of(data) != KIND_TRAIL:
         return None

@@ -11,10 +11,10 @@ __all__ = ["Due", "checks_of", "confirm", "in_force", "review"]
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.anchoring import anchored

@@ -199,7 +199,7 @@ class SkillCandidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class Process(msgspec.Struct, frozen=True):
-    """Which process carries a run; see ``periplus.base.processes``."""
+    """Which process carries a run; see ``periplus.base.process.process_marks``."""
 
     pid: int
     started: str

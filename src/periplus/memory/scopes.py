@@ -43,7 +43,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeAlias
 
 from periplus.base.errors import UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 SCOPE_CHARACTERS_MAX: Final = 500
 SCOPES_MAX: Final = 100

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.index.connection import Connection
 from periplus.memory.index_rows import REWRITTEN, kind_token
 from periplus.memory.senses import SENSE_MARK

@@ -10,11 +10,11 @@ __all__ = ["LIVE_S", "NewSession", "Present", "begin_session", "seal_session", "
 
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import PASTED, typed_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.memory.claim_status import is_live, live_claims, session_id

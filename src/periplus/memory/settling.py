@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.journal import Entity, Journal
 from periplus.journal.state.entity import Conflict
 from periplus.memory.types import CONTEXT_REF, MemoryType, row_of

@@ -16,7 +16,7 @@ from contextlib import closing
 from itertools import chain
 from typing import Final
 
-from periplus.base.analysis import STOP_WORDS, terms
+from periplus.base.text.search_terms import STOP_WORDS, terms
 from periplus.memory.index import TOKENIZER
 
 _WORD: Final = 20

@@ -15,7 +15,7 @@ __all__ = ["Idle", "Stuck", "idle_work", "stuck_work"]
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.state.version_cycles import circles_of
 from periplus.memory.links import open_entities

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.memory.index_rows import SUPERSEDES, supersedes_of

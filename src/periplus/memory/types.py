@@ -40,9 +40,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import EntityType, MergeRules
 from periplus.memory.rested import TRAILS_AT_REST
 
@@ -380,7 +380,7 @@ def _check_candidate(value: Candidate) -> None:
 
 
 def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
-    from periplus.base.secrets import (
+    from periplus.base.text.secrets import (
         find_secrets,
         may_hold_secret,
     )  # here, for who only reads compiles none of its patterns
@@ -406,7 +406,7 @@ def check_said(said: Said) -> None:
     """
     if not said.text or said.action in _BROUGHT_IN or said.item_type in _RECORDED:
         return
-    from periplus.base.secrets import find_secrets
+    from periplus.base.text.secrets import find_secrets
 
     found = find_secrets(said.text[:_SAID_CHARACTERS_MAX])
     if found:

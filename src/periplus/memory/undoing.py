@@ -10,7 +10,7 @@ __all__ = ["claims_in_the_way"]
 
 from collections.abc import Mapping
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.journal import Entity, Journal, Writer
 from periplus.memory.claim_status import is_held, is_let_go_in, is_live, scopes_of
 from periplus.memory.claims import claimed_error, in_the_way

@@ -10,7 +10,7 @@ __all__ = ["Unreplaced", "is_unreplaced", "unreplaced"]
 
 from typing import TYPE_CHECKING
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal
 from periplus.journal.history.log import of_entity
 from periplus.memory.index_rows import SUPERSEDES

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms, parse_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ClaimedError, PeriplusError
 from periplus.base.ids import new_id
-from periplus.base.processes import process_mark
+from periplus.base.process.process_marks import process_mark
 from periplus.journal import ABSENT, Journal, Transaction, Writer
 from periplus.memory.claim_status import session_id, waiting_claims
 from periplus.memory.claims import Acquired, Asked, acquire, checked_scopes

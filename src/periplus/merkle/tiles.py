@@ -25,7 +25,7 @@ from hashlib import sha256
 from typing import Final
 
 from periplus.base.errors import DamageError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.merkle.tree import Prover, Tree
 
 TILE_HEIGHT: Final = 8

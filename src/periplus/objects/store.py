@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
-from periplus.base import hashing
-from periplus.base.digests import DIGEST_BYTES, is_digest_text
+from periplus.base.encoding import hashing
+from periplus.base.encoding.digests import DIGEST_BYTES, is_digest_text
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
@@ -34,8 +34,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files, open_plain, read_plain, write_atomic
-from periplus.objects.keeping import Keeping
-from periplus.objects.packing import (
+from periplus.objects.object_forms import (
     PACKED_SUFFIX,
     SUFFIXES,
     ZLIB_SUFFIX,
@@ -43,9 +42,10 @@ from periplus.objects.packing import (
     damaged,
     digits_of,
     encode_object,
-    form_at,
-    unzipped,
+    form_in_file,
+    inflate_pieces,
 )
+from periplus.objects.redaction_barrier import Keeping
 
 OBJECT_BYTES_MAX: Final = 1 << 30
 _PIECE_BYTES: Final = 1 << 20
@@ -101,7 +101,7 @@ class ObjectStore:
             raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
         digest = hashing.sha256(data).digest()
         sound, broken = self._sorted_forms(digest)
-        healed = {path: kept for path in broken if (kept := form_at(path, data, self.packing)) is not None}
+        healed = {path: kept for path in broken if (kept := form_in_file(path, data, self.packing)) is not None}
         if not sound and not healed:
             suffix, kept = encode_object(data, self.packing)
             self._write(self._plain_path(digest) + suffix, kept, durable=durable)
@@ -144,7 +144,7 @@ class ObjectStore:
         """Write the object again into a new file, synced: for after a sync that failed. Raises as ``get`` and ``put``."""
         data = self.get(digest)
         path = self.path_of(digest)
-        kept = form_at(path, data, self.packing)
+        kept = form_in_file(path, data, self.packing)
         if kept is None:
             suffix, kept = encode_object(data, self.packing)
             path = self._plain_path(digest) + suffix
@@ -349,7 +349,7 @@ class ObjectStore:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise damaged("not a file", path)
             pieces = (
-                unzipped(fd, path, piece_bytes)
+                inflate_pieces(fd, path, piece_bytes)
                 if path.endswith(ZLIB_SUFFIX)
                 else self._unpacked(fd, path, is_lenient=is_lenient)
                 if path.endswith(PACKED_SUFFIX)

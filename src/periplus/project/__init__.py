@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from periplus.base.lazy import lazily
+from periplus.base.lazy_package import lazily
 
 if TYPE_CHECKING:
     from periplus.project.cards import ImportedTrail

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, PeriplusError, environment_failure
 from periplus.base.files import Files, is_temporary, read_plain, write_atomic, write_pieces
-from periplus.interop.v1_folder import list_folder
+from periplus.interop.version1.folder import list_folder
 from periplus.journal.storage.layout import COPIES_FOLDER
 from periplus.project.keeper import MigrationPlaces, make_folder, read_mode
 

@@ -6,9 +6,9 @@ __all__ = ["Calls", "ImportedTrail", "card_of", "card_of_run", "is_later"]
 
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import LockTimeoutError, environment_failure
 from periplus.base.files import write_atomic
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.project.checkup_report import FILE, CheckUp, last_checkup
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ __all__ = ["CommitsOfGit"]
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.memory.anchors import Anchor, is_intact
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CommitsOfGit:
         return self._found[anchor]
 
     def _look(self, anchor: Anchor) -> str | None:
-        from periplus.interop.gitrun import run_git
+        from periplus.interop.git_history.git_process import run_git
         from periplus.project.worktree import read_blobs
 
         done = run_git(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotAStoreError, PeriplusError, environment_failure
 from periplus.base.files import Files, read_plain
-from periplus.base.places import project_root
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.store_location import project_root
+from periplus.base.named_tuple import NamedTuple
 from periplus.interop.agents import AGENTS, GREETING, Agent, Site
-from periplus.interop.agents.files import (
+from periplus.interop.agents.config_files import (
     FILE_BYTES_MAX,
     Change,
     Keeping,
@@ -28,13 +28,13 @@ from periplus.interop.agents.files import (
     plan_disconnect,
     read_held,
 )
-from periplus.interop.agents.parts import BlockPart, JsonPart, Part, WholePart, standing, starts
+from periplus.interop.agents.config_parts import BlockPart, JsonPart, Part, WholePart, standing, starts
 from periplus.journal import find_root
 from periplus.journal.projections.git_state import is_busy
 from periplus.project.instructions import USE
 
 if TYPE_CHECKING:
-    from periplus.interop.agents.probe import Probed
+    from periplus.interop.agents.connection_probe import Probed
     from periplus.project.store import ProjectStore
 
 KEEPING_FOLDER: Final = "connections"
@@ -290,7 +290,7 @@ def _check_runs(
     """``servers`` are those that were asked already: most agents start the same."""
     import shlex
 
-    from periplus.interop.agents.probe import ANSWER_S, probe_hook, probe_server
+    from periplus.interop.agents.connection_probe import ANSWER_S, probe_hook, probe_server
 
     cwd = site.folder or site.home
     command = (*site.command, "mcp")

@@ -35,7 +35,7 @@ from periplus.base.errors import (
     NotFoundError,
     UsageError,
 )
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.context.address import Trust, parse_address
 from periplus.context.depot import LocalPeer
 from periplus.context.exchange import Peer, Progress, Transferred, clone, transfer

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import environment_failure
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.context.ancestry import is_ancestor
 from periplus.context.library import ContextLibrary
 from periplus.context.shelf import FolderObjects

@@ -19,11 +19,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import SecretFoundError, UsageError
-from periplus.base.secrets import find_secrets
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.secrets import find_secrets
 from periplus.context.model import STRING_TYPE, Atom, Molecule, atom_digest
 
 LINE_BYTES_MAX: Final = 16 << 20

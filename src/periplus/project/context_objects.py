@@ -11,7 +11,7 @@ __all__ = ["RefObjects", "all_objects", "context_problems", "new_objects", "ref_
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError
 from periplus.memory.types import CONTEXT_REF
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, RefusedError
 from periplus.context.ancestry import descent
 from periplus.context.lookup import find, molecule_table
@@ -23,7 +23,7 @@ from periplus.memory.schemas import PAYLOAD_VERSION
 from periplus.project.context_objects import ref_targets
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.context.model import Atom, ContextHeader
     from periplus.journal import Entity
     from periplus.project.context_library import ProjectLibrary

@@ -14,7 +14,7 @@ __all__ = ["JournalRefs", "ref_id"]
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError
 from periplus.base.ids import derived_id
 from periplus.context.refs import moved
@@ -22,7 +22,7 @@ from periplus.memory.schemas import PAYLOAD_VERSION
 from periplus.memory.types import CONTEXT_REF
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Entity, Journal, Transaction, Writer
     from periplus.journal.state.entity import Head
 

@@ -21,7 +21,7 @@ from periplus.project.context_objects import ref_targets
 from periplus.project.context_redacting import without
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Journal, Transaction
     from periplus.journal.state.entity import Head
     from periplus.project.context_library import ProjectLibrary

@@ -26,8 +26,8 @@ from periplus.memory.recall import bring_up_to_date
 from periplus.project.context_lines import GivenAtom, check_no_secret
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
-    from periplus.interop.exports.source import ExportSource, Moment
+    from periplus.base.encoding.canonical import JSONValue
+    from periplus.interop.exports.trail_source import ExportSource, Moment
     from periplus.journal import Entity, Journal
     from periplus.project.store import ProjectStore
 
@@ -143,7 +143,7 @@ def atoms_of_trail(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GivenAtom]:
     """Prompts, answers, commands and results; of equal ones the last. Raises NotFoundError, DamageError, SecretFoundError."""
-    from periplus.interop.exports.source import ExportSource
+    from periplus.interop.exports.trail_source import ExportSource
     from periplus.project.trail_files import trail_bytes
     from periplus.trail import open_parts
 

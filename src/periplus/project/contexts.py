@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.container import KIND_CONTEXT, kind_of
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.container import KIND_CONTEXT, kind_of
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, SecretFoundError, UsageError
 from periplus.base.ids import typed_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
 from periplus.context.lookup import find, molecule_table
 from periplus.context.model import Context, Entry, Molecule, molecule_digest
@@ -28,7 +28,7 @@ from periplus.project.context_library import ProjectLibrary
 from periplus.project.context_sources import is_outdated
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.context.filters import Filters
     from periplus.context.merge import Choice, Conflict, Settled
     from periplus.context.model import Expansion
@@ -308,7 +308,7 @@ class ProjectContexts:
             raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
         if self._project.journal.check_said is None:
             return  # somebody insists
-        from periplus.base.secrets import find_secrets
+        from periplus.base.text.secrets import find_secrets
 
         if find_secrets(message):
             raise SecretFoundError("the message holds what looks like a secret", safe="Nothing was committed.",

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from periplus.base.errors import DamageError, NotFoundError
-from periplus.base.tuples import NamedTuple
-from periplus.interop.gitrun import ask, check_repository
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.git_history.git_process import ask, check_repository
 from periplus.project.worktree import base_entries, read_blobs, worktree_of
 from periplus.trail.effects import Effects, judge_effects
 from periplus.trail.gittree import TreeEntry, git_algorithm, tree_id

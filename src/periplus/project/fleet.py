@@ -11,8 +11,8 @@ __all__ = ["fleet_observers"]
 from collections.abc import Callable
 from typing import Final
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import derived_id
 from periplus.journal import Transaction
 from periplus.memory.types import TEXT_CHARACTERS_MAX

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.errors import PeriplusError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.project.cards import ImportedTrail

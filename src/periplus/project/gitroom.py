@@ -27,7 +27,7 @@ def in_gits_way(root: str) -> list[str]:
     folder, inside = os.path.dirname(root), f"{os.path.basename(root)}/entities"
     if state is None or busy_with(state.main.git_folder):
         return []
-    from periplus.interop.gitrun import run_git
+    from periplus.interop.git_history.git_process import run_git
 
     def asked(*words: str) -> list[bytes]:
         done = run_git(folder, *words, "-z", "--", f":(literal){inside}", timeout_s=_TIMEOUT_S)

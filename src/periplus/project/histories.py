@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Rewriting(NamedTuple):
 
 def rewriting(project: ProjectStore, repository: str, imported: Imported, item_id: str) -> Rewriting:
     """What the import of ``repository`` as the trail ``item_id`` finds rewritten. Raises FormatError where git cannot be asked."""
-    from periplus.interop.git import reached_by_refs
+    from periplus.interop.git_history.history_import import reachable_from_refs
     from periplus.memory.documents import REWRITTEN_MAX
 
     project.journal.refresh()
@@ -68,7 +68,7 @@ def rewriting(project: ProjectStore, repository: str, imported: Imported, item_i
     now = _steps_of(imported.trail)
     steps = {one.item_id: _held_steps(project, one) for one in trails}
     commits = {one.item_id: steps[one.item_id].keys() | _told(one).keys() for one in trails}
-    reached = reached_by_refs(repository, {commit for some in commits.values() for commit in some} - now.keys())
+    reached = reachable_from_refs(repository, {commit for some in commits.values() for commit in some} - now.keys())
     gone: dict[str, _Row] = {}
     gives_way, ended = "", list[str]()
     for one in trails:

@@ -21,7 +21,7 @@ from typing import Final
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import derived_id
-from periplus.interop.hook_events import DOUBLE_MS, HookEvent, identity_of
+from periplus.interop.hooks.events import DOUBLE_MS, HookEvent, identity_of
 
 _READ_BY_OTHERS: Final = "claude-code"
 _BEGINNINGS: Final = ("session-start", "prompt")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError
 from periplus.base.ids import derived_id
-from periplus.interop.hook_events import AGENTS, HookEvent
+from periplus.interop.hooks.events import AGENTS, HookEvent
 from periplus.journal import Entity
 from periplus.project.hook_trails import RunOfSession, run_id_of, seal_session_run
 from periplus.trail.model import Status

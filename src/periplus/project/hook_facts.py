@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
-from periplus.interop.hook_events import (
+from periplus.interop.hooks.events import (
     AGENTS,
     FACTS_CHARACTERS_MAX,
     Answer,
@@ -84,7 +84,7 @@ def _of_damage(project: ProjectStore) -> str:
 
 def _for_prompt(project: ProjectStore, prompt: str) -> str:
     """Memories that share enough words with the prompt, or that it names; most prompts get none."""
-    from periplus.base.analysis import query_terms
+    from periplus.base.text.search_terms import query_terms
     from periplus.memory.recall import recall
     from periplus.memory.search import Filters
     from periplus.memory.shared_words import shared_words, word_count

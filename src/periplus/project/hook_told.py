@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 
 FOLDER: Final = "told"
 _DIGITS: Final = 16

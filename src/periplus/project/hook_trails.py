@@ -16,15 +16,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Never
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
-from periplus.base.processes import ProcessMark
-from periplus.base.secrets import mask_secrets
-from periplus.base.tuples import NamedTuple
-from periplus.interop.hook_events import AGENTS, HookEvent
-from periplus.interop.titles import Done, better_title, is_telling
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.process_marks import ProcessMark
+from periplus.base.text.secrets import mask_secrets
+from periplus.interop.conversion.session_titles import Done, better_title, is_meaningful
+from periplus.interop.hooks.events import AGENTS, HookEvent
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.project.cards import Calls
 from periplus.trail.layout import SECRET_BYTES
@@ -225,7 +225,7 @@ def _from_steps(project: ProjectStore, run: Run, status: Status, told: Calls) ->
     if not steps:
         return None
     facts = run.facts
-    title = facts.title if is_telling(facts.title) else _done(steps, facts.cwd) or facts.title
+    title = facts.title if is_meaningful(facts.title) else _done(steps, facts.cwd) or facts.title
     run = run._replace(facts=facts._replace(title=title))
     header = Header(
         agent=facts.agent,

@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import user_named
-from periplus.base.spool import Foreign, Spool
+from periplus.base.filesystem.spool import Foreign, Spool
 from periplus.journal.care.doctor import Problem
 
 _OF_OTHERS: Final = "Only that user takes in what it left, with `periplus status`. What is your own under another name, chown gives to you; what nobody will take in any more may be removed."

@@ -21,12 +21,12 @@ from periplus.base.errors import (
     RefusedError,
     UsageError,
 )
+from periplus.base.filesystem.failure_notes import Note, leave_note, read_notes
+from periplus.base.filesystem.spool import Group, Spool
 from periplus.base.ids import derived_id
-from periplus.base.locks import Lock
-from periplus.base.notes import Note, leave_note, read_notes
-from periplus.base.spool import Group, Spool
-from periplus.base.tuples import NamedTuple
-from periplus.interop.hook_events import AGENTS, Answer, HookEvent, decode_event
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
+from periplus.interop.hooks.events import AGENTS, Answer, HookEvent, decode_event
 from periplus.journal import Writer
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class ProjectHooks:
 
     def _made(self, events: list[HookEvent]) -> list[tuple[HookEvent, LiveStep]]:
         """The steps of events. One of which none can be made is noted and left out: the others must not wait behind it for ever."""
-        from periplus.interop.hook_steps import steps_of
+        from periplus.interop.hooks.steps import steps_of
         from periplus.project.withholding import Withholding
 
         put = Withholding(self._project).put
@@ -247,8 +247,8 @@ def _told(note: Note, path: str) -> Problem:
 
 def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
     """What is known of the run by this event, and by those before it."""
-    from periplus.base.processes import mark_of_text
-    from periplus.interop.titles import better_title
+    from periplus.base.process.process_marks import mark_of_text
+    from periplus.interop.conversion.session_titles import better_title
     from periplus.project.hook_trails import RunOfSession
 
     kind = AGENTS[event.agent].format
@@ -267,7 +267,7 @@ def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
 
 def _title(events: Sequence[HookEvent]) -> str:
     """The first prompt that says something, in one line; as imports name a session."""
-    from periplus.interop.titles import better_title
+    from periplus.interop.conversion.session_titles import better_title
 
     text = ""
     for event in events:

@@ -33,7 +33,7 @@ import msgspec
 
 from periplus import base
 from periplus.base.clock import STARTED_MS
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.base.files import TEMPORARY_SUFFIX, read_plain, write_atomic
 from periplus.project.redaction_mark import redaction_mark
@@ -106,7 +106,7 @@ class ImportNotes:
 
     def begin(self, source_format: str) -> None:
         """To be called before the file is read, of which the format is known by now."""
-        from periplus.interop.footprint import SETTLED_MS
+        from periplus.interop.file_footprint import SETTLED_MS
 
         self._format = source_format
         try:
@@ -135,7 +135,7 @@ class ImportNotes:
 
     def _inputs_now(self, source_format: str, *, settled_ms: int | None) -> str:
         """A code of all that an import depends on but for the store; empty where that cannot be told, or changed after ``settled_ms``."""
-        from periplus.interop.footprint import footprint
+        from periplus.interop.file_footprint import footprint
 
         found, code = footprint(self._path, source_format), importing_code()
         if found is None or not code or (settled_ms is not None and found.newest_ms > settled_ms):

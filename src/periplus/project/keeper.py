@@ -27,8 +27,8 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import sha256
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
@@ -38,8 +38,8 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, read_plain, write_atomic
-from periplus.base.locks import Lock
-from periplus.interop.v1 import (
+from periplus.base.process.locks import Lock
+from periplus.interop.version1.documents import (
     FILE_BYTES_MAX,
     FOREIGN_PREFIX,
     Key,
@@ -48,7 +48,7 @@ from periplus.interop.v1 import (
     part_ids,
     render_file,
 )
-from periplus.interop.v1_folder import (
+from periplus.interop.version1.folder import (
     FOLDERS_DEEP_MAX,
     Finding,
     Listing,

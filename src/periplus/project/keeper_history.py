@@ -7,11 +7,11 @@ __all__ = ["Ended", "History", "Version"]
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
-from periplus.base.secrets import find_secrets
-from periplus.interop.v1 import Key, V1Entity, parse_file, read_entity
-from periplus.interop.v1_folder import V1File, V1Folder, Was
+from periplus.base.text.secrets import find_secrets
+from periplus.interop.version1.documents import Key, V1Entity, parse_file, read_entity
+from periplus.interop.version1.folder import V1File, V1Folder, Was
 from periplus.journal import EntityType
 
 

@@ -9,9 +9,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from periplus.base.tuples import NamedTuple
-from periplus.interop.v1 import FOREIGN_PREFIX, Key, type_name
-from periplus.interop.v1_folder import Finding, Listing, Stat, V1File, V1Folder
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.version1.documents import FOREIGN_PREFIX, Key, type_name
+from periplus.interop.version1.folder import Finding, Listing, Stat, V1File, V1Folder
 from periplus.journal import Entity
 
 Mode: TypeAlias = Literal["off", "dual", "primary"]

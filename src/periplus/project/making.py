@@ -12,9 +12,9 @@ from typing import Final
 from periplus.base.clock import Clock
 from periplus.base.errors import PeriplusError
 from periplus.base.files import Files
+from periplus.base.filesystem.store_location import STORE_FOLDER, project_root
 from periplus.base.ids import is_id
-from periplus.base.places import STORE_FOLDER, project_root
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Created, create_store
 from periplus.journal.storage.store_joining import Joined, join_stores
 
@@ -57,7 +57,7 @@ def known_store(root: str) -> KnownStore | None:
 
     Of their settings only the id is taken. Nothing is fetched. Where git cannot be asked, nothing is known.
     """
-    from periplus.interop.gitrun import run_git
+    from periplus.interop.git_history.git_process import run_git
 
     folder = os.path.dirname(root)
     if not os.path.isdir(folder):

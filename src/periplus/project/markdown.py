@@ -15,10 +15,10 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import DamageError, RefusedError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.memory.book import Page

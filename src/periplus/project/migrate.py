@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import NotFoundError, RefusedError, UsageError, environment_failure
-from periplus.base.tuples import NamedTuple
-from periplus.interop.v1_folder import Finding, LogCounts, V1Folder, list_folder, read_log
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.version1.folder import Finding, LogCounts, V1Folder, list_folder, read_log
 from periplus.journal import Transaction
 from periplus.project.archive import back_up, park_logs, restore_logs
 from periplus.project.keeper import Keeper, Kept, MigrationPlaces, Mode, ModeFile, Take, read_mode, write_mode

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
-from periplus.base.processes import is_gone, process_mark
-from periplus.base.secrets import mask_secrets
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.process_marks import is_gone, process_mark
+from periplus.base.text.secrets import mask_secrets
 from periplus.journal import Entity, Transaction
 from periplus.project.cards import card_of_run
 from periplus.project.fleet import fleet_observers

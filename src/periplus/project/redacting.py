@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity
 from periplus.journal.care.redaction import Redaction, Remaining, files_below, redact

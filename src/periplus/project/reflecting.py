@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, FormatError, refuse_text
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.memory.candidates import Accepted, accept, find_candidate, inbox, refuse
 from periplus.memory.proposal import Proposal, Proposer, SessionActs
 from periplus.memory.proposed import Near, ProposedCandidate, record_proposals

@@ -6,8 +6,8 @@ __all__ = ["keep_replay"]
 
 from typing import TYPE_CHECKING
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import derived_id
 from periplus.trail.reader import TrailReader
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import RefusedError, refuse_text
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.anchors import DEEP, Ground
 from periplus.memory.checks import Check, record_check

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain
-from periplus.base.secrets import find_secrets
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.text.secrets import find_secrets
 from periplus.journal.care.redaction import files_below, segment_again
 from periplus.journal.care.text_removal import SECRET_BYTES_MAX, SECRET_BYTES_MIN
 from periplus.journal.storage.lineage import START
@@ -214,7 +214,7 @@ def _pieces(path: str) -> Iterator[bytes]:
 
 def _in_git(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
     """The copies of git remotes that this store is exchanged through."""
-    from periplus.interop.gitrun import ask
+    from periplus.interop.git_history.git_process import ask
     from periplus.project.worktree import read_blobs
 
     folder = os.path.join(project.root, "remotes")

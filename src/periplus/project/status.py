@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from periplus.base.clock import Clock
 from periplus.base.errors import NotAStoreError, PeriplusError, UsageError
 from periplus.base.files import Files, read_plain
-from periplus.base.places import name_in, worktree_top
+from periplus.base.filesystem.store_location import name_in, worktree_root
 from periplus.journal import Journal, Layout, Writer
 from periplus.journal.storage.progress import no_progress
 from periplus.memory.index import MemoryIndexer
@@ -165,7 +165,7 @@ class ProjectStore:
         """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
         folder, beside = self.folder, self.beside
         try:
-            return worktree_top(folder, beside[0]) if beside else folder
+            return worktree_root(folder, beside[0]) if beside else folder
         except NotAStoreError:  # of a clone that is elsewhere by now: who named a store is served from it
             return folder
 
@@ -183,7 +183,7 @@ class ProjectStore:
     def folder_for(self, cwd: str) -> str:
         """Where paths are typed: ``cwd``, or the project's folder for who is not in the project at all."""
         folder = self.folder
-        if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or worktree_top(folder, cwd) != folder:
+        if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or worktree_root(folder, cwd) != folder:
             return cwd or folder
         return folder
 

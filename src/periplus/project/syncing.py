@@ -18,9 +18,9 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files
-from periplus.base.locks import Lock
-from periplus.base.places import refuse_without_settings
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.store_location import require_settings_file
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal import STORE_FOLDER, Journal
 from periplus.journal.carriers import FolderCarrier, GitCarrier, is_folder_carrier, open_folder, resolve_remote
 from periplus.journal.exchange.sync import SyncReport, Transfer, is_of_another, sync
@@ -161,7 +161,7 @@ def _carrier(
     is_there = os.path.isdir(path)
     is_carrier = is_there and is_folder_carrier(path)
     for place in (path, os.path.join(path, STORE_FOLDER)) if not is_carrier else ():
-        refuse_without_settings(place)  # else what goes to a clone would lie beside its store, in its repository
+        require_settings_file(place)  # else what goes to a clone would lie beside its store, in its repository
     if is_carrier or (is_there and not _is_repository(path)):
         yield open_folder(path, project.journal.files, project.journal.objects.packing)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError, environment_failure
 from periplus.base.ids import typed_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 from periplus.project.cards import Calls
 

@@ -26,7 +26,7 @@ def trail_objects(
     """
     if entity.item_type != "trail" or entity.deleted:
         return set()
-    from periplus.base.digests import is_digest_text
+    from periplus.base.encoding.digests import is_digest_text
     from periplus.trail import open_parts
     from periplus.trail.standing import recorded_objects, written_contents
 

@@ -15,7 +15,7 @@ from periplus.project.trail_files import calls_in, calls_of
 from periplus.project.trail_keys import project_trail_key
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.interop import Imported, SourceFormat
     from periplus.project.histories import Rewriting
     from periplus.project.store import ProjectStore

@@ -7,7 +7,7 @@ __all__ = ["undo_in_project"]
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import PeriplusError
 from periplus.journal.history.field_reversal import Content
 from periplus.journal.history.undo import Undoing, plan_undo, undo

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError
-from periplus.base.gitfiles import pointed
+from periplus.base.filesystem.git_files import pointed
 from periplus.journal.projections.git_state import read_git, sparse_checkout
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import read_lineage
@@ -108,7 +108,7 @@ def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
 
 def _stated(git_dir: str) -> dict[str, str]:
     """The store that each lineage's head names, as far as that can be read."""
-    from periplus.interop.gitrun import run_git
+    from periplus.interop.git_history.git_process import run_git
     from periplus.journal.storage.tree_head import decode_head
     from periplus.project.making import batch_contents
 

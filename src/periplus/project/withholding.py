@@ -13,8 +13,8 @@ __all__ = ["Withholding", "places_withheld"]
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base import hashing
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding import hashing
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, PeriplusError
 from periplus.journal.care.text_removal import MASK
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import refuse_text
 
 if TYPE_CHECKING:

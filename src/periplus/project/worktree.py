@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from periplus.base.errors import FormatError, environment_failure
-from periplus.base.tuples import NamedTuple
-from periplus.interop.gitrun import ask, check_repository, run_git
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.git_history.git_process import ask, check_repository, run_git
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
 from periplus.trail.livestep import CONTENT_BYTES_MAX

@@ -16,7 +16,7 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import EnvironmentFailure, RefusedError, UsageError, environment_failure
-from periplus.base.locks import Lock, holder_of
+from periplus.base.process.locks import Lock, holder_of
 from periplus.context.address import Address, is_loopback, socket_path
 
 if TYPE_CHECKING:

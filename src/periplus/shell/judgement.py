@@ -19,43 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from periplus.shell.losses import loss_of
-from periplus.shell.programs import (
-    BUILDERS,
-    DEVICE,
-    DOWNLOADERS,
-    GIT_STARTS,
-    LOSSY,
-    MACHINE_ENDS,
-    REMOTE,
-    SHELLS,
-    USER_CHANGERS,
-)
-from periplus.shell.runs import (
-    STARTS,
-    XARGS_VALUED,
-    Judgement,
-    Level,
-    Run,
-    hints_of,
-    only_starts,
-    takes_code,
-    words_in,
-)
-from periplus.shell.syntax import (
-    DEPTH_MAX,
-    Command,
-    Function,
-    Group,
-    Pipeline,
-    Redirect,
-    ShellSyntaxError,
-    Simple,
-    Word,
-    parse_shell,
-)
-from periplus.shell.touching import Found, Scope, Touching
-from periplus.shell.words import (
+from periplus.shell.command_words import (
     UNKNOWN,
     Layer,
     behind_options,
@@ -73,6 +37,42 @@ from periplus.shell.words import (
     unwrap,
     unwrapped,
     words_for_host,
+)
+from periplus.shell.file_effects import FileEffects, Found, Scope
+from periplus.shell.program_tables import (
+    BUILDERS,
+    DEVICE,
+    DOWNLOADERS,
+    GIT_STARTS,
+    LOSSY,
+    MACHINE_ENDS,
+    REMOTE,
+    SHELLS,
+    USER_CHANGERS,
+)
+from periplus.shell.remote_deletions import remote_deletion_of
+from periplus.shell.syntax import (
+    DEPTH_MAX,
+    Command,
+    Function,
+    Group,
+    Pipeline,
+    Redirect,
+    ShellSyntaxError,
+    Simple,
+    Word,
+    parse_shell,
+)
+from periplus.shell.verdict import (
+    STARTS,
+    XARGS_VALUED,
+    Judgement,
+    Level,
+    Run,
+    only_starts,
+    start_hints,
+    takes_code,
+    words_in,
 )
 
 _STEPS_MAX: Final = 20_000
@@ -118,7 +118,7 @@ def _elsewhere(scope: Scope) -> Scope:
     return inner
 
 
-class _Judging(Touching):
+class _Judging(FileEffects):
     # -- walking ------------------------------------------------------------------------------------------------------
 
     def run(self, script: Sequence[Pipeline], scope: Scope, depth: int) -> None:
@@ -308,7 +308,7 @@ class _Judging(Touching):
         self._runs.append(Run(
             found.layers,
             only_starts=program is None or is_function or only_starts(program, arguments),
-            hints=() if is_function else hints_of(program, arguments, is_known=program is not None and hasattr(self, _rule_name(program))),
+            hints=() if is_function else start_hints(program, arguments, is_known=program is not None and hasattr(self, _rule_name(program))),
         ))  # fmt: skip
         if any(one.wrapper is not None and one.program in USER_CHANGERS for one in found.layers) or program == "su":
             self._note("destructive", "it would run as another user")
@@ -325,7 +325,7 @@ class _Judging(Touching):
             inner.values |= dict.fromkeys(("@", "*"), list(arguments) or [""])
             self.run(scope.functions[program], inner, depth + 1)
             return
-        lost = next(filter(None, (loss_of(one.program, one.words[1:]) for one in found.layers)), "")
+        lost = next(filter(None, (remote_deletion_of(one.program, one.words[1:]) for one in found.layers)), "")
         if lost:
             self._is_beyond = True
             self._note("destructive", lost)

@@ -18,9 +18,9 @@ __all__ = ["TrailBuilder"]
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from periplus.base.container import KIND_TRAIL, pack
+from periplus.base.encoding.container import KIND_TRAIL, pack
+from periplus.base.encoding.varint import append_uint, uint_bytes, zigzag
 from periplus.base.errors import UsageError
-from periplus.base.varint import append_uint, uint_bytes, zigzag
 from periplus.trail import layout
 from periplus.trail.identity import identify
 from periplus.trail.model import (

@@ -30,8 +30,8 @@ from itertools import count as count_from
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from periplus.base.encoding.varint import read_uint, uint_bytes, unzigzag
 from periplus.base.errors import FormatError
-from periplus.base.varint import read_uint, uint_bytes, unzigzag
 from periplus.trail import layout
 from periplus.trail.model import OUTCOMES, OperandValue, Step
 from periplus.trail.numbers import counted, flat_numbers, numbers_of, pieces, unzigzagged

@@ -14,8 +14,8 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from periplus.base.encoding.varint import append_uint, read_uint, uint_bytes, unzigzag, zigzag
 from periplus.base.errors import FormatError
-from periplus.base.varint import append_uint, read_uint, uint_bytes, unzigzag, zigzag
 from periplus.trail import layout
 from periplus.trail.model import DIGEST_SIZES
 from periplus.trail.steps import check_steps

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from periplus.base.clock import format_ms
-from periplus.base.container import KIND_TRAIL, unpack
-from periplus.base.varint import read_uint, unzigzag
+from periplus.base.encoding.container import KIND_TRAIL, unpack
+from periplus.base.encoding.varint import read_uint, unzigzag
 from periplus.trail import layout
 from periplus.trail.display import Piece, View, line_of, shown, step_pieces, whole
 from periplus.trail.model import STATUSES, Digest, TextObject, Withheld

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError
 from periplus.base.speed import (
     IS_NATIVE,
@@ -35,7 +36,6 @@ from periplus.base.speed import (
     sha256_joined,
     sha256_salted,
 )
-from periplus.base.varint import read_uint, uint_bytes
 from periplus.merkle.tree import root_of
 from periplus.trail import layout
 from periplus.trail.bulk import OddError, leaf_inputs

@@ -25,8 +25,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from periplus.base.canonical import INTEGER_MAX as JSON_INTEGER_MAX
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import INTEGER_MAX as JSON_INTEGER_MAX
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import DamageError, UsageError
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import CLOCK_MS_MAX, CLOCK_MS_MIN, INLINE_TEXT_BYTES_MAX, SECRET_BYTES

@@ -22,7 +22,7 @@ __all__ = [
 
 from typing import Final, Literal, TypeAlias, get_args
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 TOOL_VERSION: Final = "0.2.0"
 

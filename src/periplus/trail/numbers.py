@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from itertools import chain, compress
 from typing import Final
 
+from periplus.base.encoding.varint import read_uint
 from periplus.base.errors import FormatError
-from periplus.base.varint import read_uint
 
 _CHUNK_BYTES: Final = 4096
 _KINDS: Final = bytes(

@@ -16,9 +16,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from periplus.base.container import CONTAINER_BYTES_MAX, KIND_TRAILS, kind_of, pack, unpack
+from periplus.base.encoding.container import CONTAINER_BYTES_MAX, KIND_TRAILS, kind_of, pack, unpack
+from periplus.base.encoding.varint import append_uint, read_uint, uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.base.varint import append_uint, read_uint, uint_bytes
 from periplus.trail import layout
 from periplus.trail.reader import TrailReader
 

@@ -13,8 +13,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from periplus.base.encoding.varint import append_uint
 from periplus.base.errors import UsageError
-from periplus.base.varint import append_uint
 from periplus.trail.builder import TrailBuilder
 from periplus.trail.layout import KNOWN_TAGS, TAG_SIGNATURE
 from periplus.trail.model import (

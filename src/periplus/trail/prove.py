@@ -12,8 +12,8 @@ __all__ = ["Opening", "StepProof", "holds", "step_proof"]
 import hashlib
 from typing import NamedTuple
 
+from periplus.base.encoding.varint import read_uint
 from periplus.base.errors import FormatError, NotFoundError
-from periplus.base.varint import read_uint
 from periplus.merkle.tree import Tree
 from periplus.merkle.verify import verify_inclusion
 from periplus.trail import layout

@@ -11,10 +11,10 @@ __all__ = ["TrailReader"]
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from periplus.base.container import KIND_TRAIL, unpack
+from periplus.base.encoding.container import KIND_TRAIL, unpack
+from periplus.base.encoding.varint import read_uint
 from periplus.base.errors import FormatError, NewerFormatError
 from periplus.base.speed import IS_NATIVE
-from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.bulk import made_steps
 from periplus.trail.identity import Identity, commit_entries, trail_identity

@@ -38,11 +38,11 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms, parse_ms
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
-from periplus.base.processes import ProcessMark
+from periplus.base.process.process_marks import ProcessMark
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.journal.checkpoints.partial_history import need_records
 from periplus.journal.records.record import Record, record_of

@@ -18,9 +18,9 @@ from array import array
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from periplus.base.container import CONTAINER_VERSION, KIND_TRAIL, KIND_TRAILS, MAGIC, kind_of, pack
+from periplus.base.encoding.container import CONTAINER_VERSION, KIND_TRAIL, KIND_TRAILS, MAGIC, kind_of, pack
+from periplus.base.encoding.varint import append_uint, read_uint, uint_bytes, zigzag
 from periplus.base.errors import FormatError
-from periplus.base.varint import append_uint, read_uint, uint_bytes, zigzag
 from periplus.trail import layout
 from periplus.trail.damaged import (
     Clocks,

@@ -10,8 +10,8 @@ __all__ = ["withhold"]
 
 from collections.abc import Callable
 
-from periplus.base.container import KIND_TRAIL, pack
-from periplus.base.varint import append_uint
+from periplus.base.encoding.container import KIND_TRAIL, pack
+from periplus.base.encoding.varint import append_uint
 from periplus.trail import layout
 from periplus.trail.model import OperandValue
 from periplus.trail.parts import Parts, is_concatenation

@@ -18,11 +18,11 @@ from binascii import crc_hqx
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.base import container
-from periplus.base.container import KIND_TRAIL, kind_of
+from periplus.base.encoding import container
+from periplus.base.encoding.container import KIND_TRAIL, kind_of
+from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError
-from periplus.base.primed import pack_alone, pack_primed, unpack_alone, unpack_primed
-from periplus.base.varint import read_uint, uint_bytes
+from periplus.base.lzma_preset import pack_alone, pack_primed, unpack_alone, unpack_primed
 from periplus.trail import layout
 from periplus.trail.reader import TrailReader
 from periplus.trail.rest_restoring import Restored

@@ -8,8 +8,8 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from periplus.base.encoding.varint import UINT_MAX, append_uint, read_uint, uint_bytes
 from periplus.base.errors import FormatError
-from periplus.base.varint import UINT_MAX, append_uint, read_uint, uint_bytes
 from periplus.trail import layout
 from periplus.trail.model import DIGEST_SIZES
 from periplus.trail.rest_taking import (

@@ -33,8 +33,8 @@ __all__ = [
 
 from typing import Final, NamedTuple
 
+from periplus.base.encoding.varint import append_uint, read_uint, uint_bytes
 from periplus.base.errors import FormatError
-from periplus.base.varint import append_uint, read_uint, uint_bytes
 from periplus.trail import layout
 from periplus.trail.model import DIGEST_SIZES
 from periplus.trail.reader import TrailReader

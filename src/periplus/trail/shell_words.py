@@ -23,7 +23,7 @@ __all__ = [
 import re
 from typing import Final, NamedTuple
 
-from periplus.shell.words import unwrap
+from periplus.shell.command_words import unwrap
 
 _WORDS_MAX: Final = 2000
 _HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]{1,64})'|\"([^\"\n]{1,64})\"|\\?([\w.+-]{1,64}))")

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-from periplus.base.container import KIND_TRAIL, pack
+from periplus.base.encoding.container import KIND_TRAIL, pack
 from periplus.base.errors import FormatError, UsageError
 from periplus.trail import layout
 from periplus.trail.parts import Parts, is_concatenation

@@ -12,7 +12,7 @@ __all__ = ["Standing", "decode_standing", "encode_standing", "recorded_objects",
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
 
-from periplus.base.canonical import JSONValue, canonical, decode_canonical
+from periplus.base.encoding.canonical import JSONValue, canonical, decode_canonical
 from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry
 from periplus.trail.livestep import NOTE_NOT_KEPT

@@ -33,10 +33,10 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from periplus.base.canonical import canonical, decode_canonical
-from periplus.base.container import KIND_PROOF, kind_of, pack, unpack
+from periplus.base.encoding.canonical import canonical, decode_canonical
+from periplus.base.encoding.container import KIND_PROOF, kind_of, pack, unpack
+from periplus.base.encoding.varint import append_uint, read_uint, unzigzag
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.base.varint import append_uint, read_uint, unzigzag
 from periplus.merkle.verify import PATH_NODES_MAX
 from periplus.trail import layout
 from periplus.trail.identity import committed_header, ref_offsets, trail_digest

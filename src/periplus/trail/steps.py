@@ -26,9 +26,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
+from periplus.base.encoding.varint import read_uint, unzigzag
 from periplus.base.errors import FormatError
 from periplus.base.speed import IS_NATIVE, record, sound_steps, take_steps
-from periplus.base.varint import read_uint, unzigzag
 from periplus.trail import layout
 from periplus.trail.bulk import are_sound_sources, are_sound_times, entries_of_sound_steps
 from periplus.trail.model import (

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from periplus.base.encoding.varint import read_uint
 from periplus.base.errors import FormatError
 from periplus.base.speed import check_entries, record, text_at
-from periplus.base.varint import read_uint
 from periplus.trail import layout
 from periplus.trail.model import DIGEST_SIZES, Digest, TextObject, Withheld
 from periplus.trail.salts import entry_salt

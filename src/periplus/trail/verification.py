@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from periplus.base.container import KIND_TRAIL, unpack
+from periplus.base.encoding.container import KIND_TRAIL, unpack
 from periplus.base.errors import DamageError, FormatError, NewerFormatError, NotFoundError
 from periplus.trail import layout
 from periplus.trail.identity import Identity

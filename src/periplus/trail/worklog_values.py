@@ -62,7 +62,7 @@ class WorklogValues:
         self.masked = 0
         self._mask: Callable[[str], tuple[str, int]] | None = None
         if mask:
-            from periplus.base.secrets import mask_secrets
+            from periplus.base.text.secrets import mask_secrets
 
             self._mask = mask_secrets
 
@@ -230,7 +230,7 @@ def name_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        from periplus.base.secrets import mask_secrets
+        from periplus.base.text.secrets import mask_secrets
 
         value, _ = mask_secrets(value)  # an error is shown and logged, and the value may be a key in the wrong place
         return repr(value if len(value) <= 40 else value[:39] + "…")

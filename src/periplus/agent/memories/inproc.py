@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from periplus.agent.contracts import Consolidation, LLMClient, PageRef, TaskRef, TaskState
-from periplus.base.analysis import query_terms, rough_stem, terms
 from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.text.search_terms import query_terms, rough_stem, terms
 
 if TYPE_CHECKING:
     from periplus.agent.skills.mining import Draft

@@ -20,7 +20,7 @@ from periplus.agent.tape.turn_pages import RECORD_TOPIC
 from periplus.agent.turn_index import TurnIndex
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 from periplus.journal import Transaction
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.records.record import record_of

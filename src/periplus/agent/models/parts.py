@@ -43,7 +43,7 @@ from periplus.agent.contracts import (
     Usage,
 )
 from periplus.base.errors import PeriplusError, UsageError
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 
 ARGUMENT_CHARACTERS_MAX: Final = 4 << 20  # of one call; a model that goes on is stopped here
 CONNECT_S: Final = 20.0

@@ -24,7 +24,7 @@ from periplus.agent.contracts import (
 )
 from periplus.base.errors import FormatError, environment_failure
 from periplus.base.files import Files, read_plain, write_all
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 
 _BYTES_MAX: Final = 256 << 20
 _VERSION: Final = 1

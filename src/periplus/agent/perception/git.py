@@ -38,7 +38,7 @@ class GitView:
         """
         from periplus.agent.tape.fence import one_line, plain_name
         from periplus.agent.tape.notes import Fact
-        from periplus.interop.gitrun import is_installed, status
+        from periplus.interop.git_history.git_process import is_installed, status
 
         if not os.path.lexists(os.path.join(self._root, ".git")):
             return None
@@ -61,7 +61,7 @@ class GitView:
         if commit != self._commit:
             from periplus.agent.perception.neutral import made_harmless
             from periplus.agent.tape.fence import one_line
-            from periplus.interop.gitrun import run_git
+            from periplus.interop.git_history.git_process import run_git
 
             words = ("log", "-1", "--format=%s", "--no-color", "--no-notes", commit)
             said = run_git(self._root, *words, timeout_s=SECONDS_MAX)

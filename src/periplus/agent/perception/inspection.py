@@ -10,7 +10,7 @@ from periplus.agent.perception.instructions import InstructionReader
 from periplus.agent.perception.root import Kind, find_root, is_home, kind_of
 from periplus.agent.tape.instructions import Instructions
 from periplus.agent.tape.notes import InstructionFile
-from periplus.base.confined import Confined
+from periplus.base.filesystem.confined_folder import Confined
 
 
 class Perceived(NamedTuple):

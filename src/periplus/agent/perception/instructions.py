@@ -24,9 +24,9 @@ from periplus.agent.perception.neutral import made_harmless
 from periplus.agent.tape.fence import left_out, plain_name
 from periplus.agent.tape.instructions import FILES_MAX, Instructions
 from periplus.agent.tape.notes import InstructionFile
-from periplus.base.confined import Confined
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 ROOT_NAMES: Final = (*NAMES, ".github/copilot-instructions.md")
@@ -231,7 +231,7 @@ class InstructionReader:
         """The text without what Periplus wrote into it, where that is what the memory says; from which line on how many lines it
         lacks.
         """
-        from periplus.interop.agents.block import find_block
+        from periplus.interop.agents.markdown_block import find_block
 
         try:
             block = find_block(text, path)

@@ -20,9 +20,9 @@ from periplus.agent.perception.ranking import Ranked, Task, ranked
 from periplus.agent.perception.tree import Bounds, Tree, look_at
 from periplus.agent.tape.fence import left_out, one_line
 from periplus.agent.tools.pages import Page, PageMatch, search_pages
-from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import NotFoundError, PeriplusError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.filesystem.confined_folder import Confined, judge_path
+from periplus.base.text.token_estimate import estimate_tokens
 
 MAP_ROOT: Final = "@periplus/map/"
 TOKENS_MAX: Final = 2_400

@@ -17,8 +17,8 @@ from periplus.agent.perception.ranking import Task
 from periplus.agent.perception.root import is_home, kind_of
 from periplus.agent.perception.symbols import SymbolPages
 from periplus.agent.tape.notes import Fact, InstructionsNote, noted
-from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 if TYPE_CHECKING:
     from periplus.agent.extension import ExtensionContext

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from periplus.base.analysis import query_terms, rough_stem, terms
-from periplus.base.confined import Entry
+from periplus.base.filesystem.confined_folder import Entry
+from periplus.base.text.search_terms import query_terms, rough_stem, terms
 
 _ACTIVE: Final = 6.0
 _BESIDE: Final = 0.5

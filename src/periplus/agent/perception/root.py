@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 FILE_BYTES_MAX: Final = 256 << 10
 CHECKS_MAX: Final = 8

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.agent.perception.tree import Bounds, look_at
 from periplus.agent.tape.fence import left_out, one_line
 from periplus.agent.tools.pages import Page, PageMatch
-from periplus.base.confined import Confined
 from periplus.base.errors import NotFoundError, PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 if TYPE_CHECKING:
     from periplus.code import Symbol

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from periplus.agent.tools.ignores import Ignores, parse_rules
-from periplus.base.confined import Confined, Entry, Limits
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined, Entry, Limits
 
 IGNORE_BYTES_MAX: Final = 64 << 10
 RULES_MAX: Final = 400  # that hold in one folder: each entry is laid against each

@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from periplus.agent.plugins.consent import PluginTrust
 from periplus.agent.plugins.folder import PluginBytes, read_folder
 from periplus.agent.plugins.manifest import MANIFEST, Manifest, read_manifest
-from periplus.base.confined import Confined
 from periplus.base.errors import FormatError, NotFoundError, PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 PROJECT_PLUGINS: Final = ".periplus-plugins"
 _USER_PLUGINS: Final = "plugins"

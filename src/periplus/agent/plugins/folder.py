@@ -11,9 +11,9 @@ __all__ = ["PluginBytes", "copy_out", "read_folder"]
 import os
 from typing import Final, NamedTuple
 
-from periplus.base.confined import Confined, Limits
 from periplus.base.errors import EnvironmentFailure, RefusedError
 from periplus.base.files import Files
+from periplus.base.filesystem.confined_folder import Confined, Limits
 
 FILES_MAX: Final = 2_000
 BYTES_MAX: Final = 16 << 20

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.errors import UsageError
+from periplus.shell.command_words import behind_options, names_what_runs
 from periplus.shell.judgement import Run
-from periplus.shell.programs import PROGRAM_FOLDERS
-from periplus.shell.words import behind_options, names_what_runs
+from periplus.shell.program_tables import PROGRAM_FOLDERS
 
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")

@@ -21,10 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.agent.skills.skill import SKILL_FILE, check_name, skill_text
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import format_ms
-from periplus.base.confined import Confined
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, UsageError
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.base.ids import derived_id
 from periplus.memory.types import SKILL_CANDIDATE, state_of
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from periplus.agent.skills.skill import FILE_BYTES_MAX, SKILL_FILE, USER, Skill, read_skill
-from periplus.base.confined import Confined, Limits
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
+from periplus.base.filesystem.confined_folder import Confined, Limits
 
 PROJECT_FOLDERS: Final = (".agents/skills", ".claude/skills")
 SKILLS_MAX: Final = 200

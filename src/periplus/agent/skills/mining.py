@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from periplus.agent.skills.screening import suspicious
 from periplus.agent.skills.skill import NAME_MAX
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 from periplus.shell.judgement import judge
 
 SEEN_MIN: Final = 2

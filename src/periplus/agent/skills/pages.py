@@ -17,8 +17,8 @@ from periplus.agent.skills.finding import FoundSkills
 from periplus.agent.skills.skill import SKILL_FILE, Skill
 from periplus.agent.tools.pages import Page, PageMatch, search_pages
 from periplus.agent.tools.texts import BinaryFileError, decode
-from periplus.base.confined import Confined, Limits
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
+from periplus.base.filesystem.confined_folder import Confined, Limits
 
 SKILLS_ROOT: Final = "@periplus/skills/"
 _LIMITS: Final = Limits(file_bytes_max=2 << 20, entries_max=2_000)

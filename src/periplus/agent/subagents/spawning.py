@@ -35,7 +35,7 @@ from periplus.agent.subagents.report import changes_in, report_of, usage_of
 from periplus.agent.subagents.watch import Late, Watch
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.base.errors import ClaimedError, RefusedError, UsageError
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from periplus.project import Project

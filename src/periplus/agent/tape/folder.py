@@ -7,8 +7,8 @@ __all__ = ["FolderView"]
 from collections.abc import Callable
 from typing import Final
 
-from periplus.base.confined import Confined
 from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
 
 READ_BYTES_MAX: Final = 8 << 20
 

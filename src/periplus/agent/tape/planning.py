@@ -18,7 +18,7 @@ from periplus.agent.tape.notes import Anchor, FilePatch, FoldNote, SealNote, not
 from periplus.agent.tape.patches import hunk_lines, patch_of, text_of
 from periplus.agent.tape.state import TapeState
 from periplus.agent.tape.turns import PlacedTurn
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 
 _WHOLE_TOKENS_MAX: Final = 1_000
 _ANCHOR_SHARE: Final = 3  # of what a fold leaves, at most one part in so many is files

@@ -51,7 +51,7 @@ from periplus.agent.tape.slice import Topics
 from periplus.agent.tape.turns import PlacedTurn
 from periplus.agent.tools.talking import notes_of_plan
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 
 KNOWN_FILES_MAX: Final = 64
 _PLAN_TOOL: Final = "plan"

@@ -17,7 +17,7 @@ from periplus.agent.tape.fence import cut_text, fence, left_out, one_line
 from periplus.agent.tape.instruction_text import instructions_text
 from periplus.agent.tape.notes import FilePatch, InstructionFile, InstructionsNote, SealNote, SliceNote, TailNote
 from periplus.agent.tape.sections import tail_text
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 
 _CUT_CHARACTERS: Final = 400
 _IMAGE_TOKENS: Final = 1_200

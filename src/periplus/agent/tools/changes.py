@@ -28,8 +28,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from periplus.agent.tools.merging import merged
-from periplus.base.confined import Confined
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import (
     ConflictError,
     DamageError,
@@ -39,6 +38,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files, read_plain, write_all
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.objects import ObjectStore
 
 _LOG_BYTES_MAX: Final = 256 << 20

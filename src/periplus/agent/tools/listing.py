@@ -11,8 +11,8 @@ from periplus.agent.tools.pages import is_handle
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
-from periplus.base.confined import EntryKind
 from periplus.base.errors import UsageError
+from periplus.base.filesystem.confined_folder import EntryKind
 
 SHOWN_MAX: Final = 500
 _PARAMETERS: Final = (

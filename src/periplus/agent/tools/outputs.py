@@ -17,7 +17,7 @@ from typing import Final
 from periplus.agent.tools.pages import HANDLE_PREFIX, Page, PageMatch, search_pages
 from periplus.base.errors import NotFoundError, environment_failure
 from periplus.base.files import Files, read_plain, write_all
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 
 OUTPUT_BYTES_MAX: Final = 32 << 20
 TAIL_BYTES_MAX: Final = 1 << 20

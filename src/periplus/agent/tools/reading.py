@@ -19,8 +19,8 @@ from periplus.agent.tools.pages import is_handle
 from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.agent.tools.texts import SNIFF_BYTES, BinaryFileError, decode, is_binary
 from periplus.agent.tools.workspace import Workspace
-from periplus.base.confined import FILE_BYTES_MAX
 from periplus.base.errors import UsageError
+from periplus.base.filesystem.confined_folder import FILE_BYTES_MAX
 
 LINES_DEFAULT: Final = 400
 LINES_MAX: Final = 4_000

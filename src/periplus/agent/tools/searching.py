@@ -21,8 +21,8 @@ from periplus.agent.tools.table import Arguments, Parameter, Tool
 from periplus.agent.tools.texts import SNIFF_BYTES, is_binary
 from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
-from periplus.base.confined import Confined, Entry
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError
+from periplus.base.filesystem.confined_folder import Confined, Entry
 
 SHOWN_MAX: Final = 200
 FILE_BYTES_MAX: Final = 16 << 20

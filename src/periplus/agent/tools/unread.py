@@ -15,8 +15,8 @@ from typing import Final
 
 from periplus.agent.policies.permission import path_matches
 from periplus.agent.tools.walking import Walk
-from periplus.base.confined import Confined
 from periplus.base.errors import RefusedError
+from periplus.base.filesystem.confined_folder import Confined
 
 MASKED_MAX: Final = 1_000
 _WALK_SECONDS_MAX: Final = 5.0

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from periplus.agent.tools.ignores import Ignores, parse_rules
-from periplus.base.confined import LOOK_EVERY, Confined, Entry
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
+from periplus.base.filesystem.confined_folder import LOOK_EVERY, Confined, Entry
 
 WALK_SECONDS_MAX: Final = 15.0
 ENTRIES_MAX: Final = 500_000

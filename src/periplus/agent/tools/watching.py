@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from periplus.agent.tools.changes import Change, effect_of
 from periplus.agent.tools.walking import Walk
 from periplus.agent.tools.workspace import Workspace
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import PeriplusError
 
 FILES_MAX: Final = 5_000

@@ -14,9 +14,9 @@ from periplus.agent.calls import CALLING
 from periplus.agent.tools.changes import Change, ChangeLog, Recovered, Undone, digest_of, effect_of
 from periplus.agent.tools.pages import Pages, is_handle
 from periplus.agent.tools.unread import Unread
-from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, PeriplusError, RefusedError, UsageError
 from periplus.base.files import Files
+from periplus.base.filesystem.confined_folder import Confined, judge_path
 
 if TYPE_CHECKING:
     from periplus.project import Project

@@ -23,7 +23,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from periplus.base.canonical import JSONValue, canonical, decode_canonical
+from periplus.base.encoding.canonical import JSONValue, canonical, decode_canonical
 from periplus.base.errors import FormatError
 from periplus.context.filters import Filters
 from periplus.context.model import (

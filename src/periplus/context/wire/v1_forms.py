@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from periplus.base.canonical import INTEGER_MAX, JSONValue, check
+from periplus.base.encoding.canonical import INTEGER_MAX, JSONValue, check
 from periplus.base.errors import UsageError
 from periplus.context.alias import atom_alias, is_alias
 from periplus.context.model import RELEVANCE_MAX, TIME_MS_MAX, TIME_MS_MIN, Atom

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.context.model import Atom
 from periplus.context.wire.payloads import ExpandRequest, Filter, QueryRequest, StreamRequest
 

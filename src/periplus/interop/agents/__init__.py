@@ -8,6 +8,6 @@ from __future__ import annotations
 
 __all__ = ["AGENTS", "GREETING", "Agent", "Scope", "Site", "agent_named"]
 
-from periplus.interop.agents.model import Agent, Scope, Site
-from periplus.interop.agents.shared import GREETING
-from periplus.interop.agents.table import AGENTS, agent_named
+from periplus.interop.agents.agent_model import Agent, Scope, Site
+from periplus.interop.agents.agent_table import AGENTS, agent_named
+from periplus.interop.agents.shared_parts import GREETING

@@ -7,9 +7,9 @@ __all__ = ["CLAUDE_CODE"]
 import os
 from typing import Final
 
-from periplus.interop.agents.model import Agent, Site, hook_groups
-from periplus.interop.agents.parts import BlockPart, Entry, JsonPart, Part
-from periplus.interop.agents.shared import instructions, server_entry, skill
+from periplus.interop.agents.agent_model import Agent, Site, hook_groups
+from periplus.interop.agents.config_parts import BlockPart, Entry, JsonPart, Part
+from periplus.interop.agents.shared_parts import instructions, server_entry, skill
 
 NAME: Final = "claude-code"
 EDITS: Final = "Edit|MultiEdit|Write|NotebookEdit"

@@ -7,9 +7,9 @@ __all__ = ["CODEX"]
 import os
 from typing import Final
 
-from periplus.interop.agents.model import Agent, Site, hook_groups
-from periplus.interop.agents.parts import JsonPart, Part, TomlPart
-from periplus.interop.agents.shared import instructions, skill
+from periplus.interop.agents.agent_model import Agent, Site, hook_groups
+from periplus.interop.agents.config_parts import JsonPart, Part, TomlPart
+from periplus.interop.agents.shared_parts import instructions, skill
 
 NAME: Final = "codex"
 EVENTS: Final = (

@@ -18,11 +18,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from periplus.base.digests import sha256
-from periplus.interop.agents.jsonc import Json, parse
-from periplus.interop.agents.model import Site
-from periplus.interop.agents.parts import JsonPart, hook_places
-from periplus.interop.agents.toml_text import parse_toml
+from periplus.base.encoding.digests import sha256
+from periplus.interop.agents.agent_model import Site
+from periplus.interop.agents.config_parts import JsonPart, hook_places
+from periplus.interop.agents.jsonc_editing import Json, parse
+from periplus.interop.agents.toml_editing import parse_toml
 
 _TIMEOUT_S: Final = 600  # where a hook names none
 _WITHOUT_MATCHER: Final = frozenset({"user_prompt_submit", "stop", "interrupt"})

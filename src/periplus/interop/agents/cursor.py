@@ -7,10 +7,10 @@ __all__ = ["CURSOR"]
 import os
 from typing import Final
 
-from periplus.interop.agents.jsonc import Json
-from periplus.interop.agents.model import HOOK_SECONDS, Agent, Site, hook_command
-from periplus.interop.agents.parts import Entry, JsonPart, Part
-from periplus.interop.agents.shared import instructions, server_entry, skill
+from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.config_parts import Entry, JsonPart, Part
+from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.shared_parts import instructions, server_entry, skill
 
 NAME: Final = "cursor"
 EVENTS: Final = (

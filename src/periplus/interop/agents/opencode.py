@@ -8,11 +8,11 @@ import json
 import os
 from typing import Final
 
-from periplus.interop.agents.block import OPEN_SEAL
-from periplus.interop.agents.jsonc import Json
-from periplus.interop.agents.model import HOOK_SECONDS, Agent, Site
-from periplus.interop.agents.parts import Entry, JsonPart, Part, WholePart
-from periplus.interop.agents.shared import instructions, skill
+from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site
+from periplus.interop.agents.config_parts import Entry, JsonPart, Part, WholePart
+from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.markdown_block import OPEN_SEAL
+from periplus.interop.agents.shared_parts import instructions, skill
 
 NAME: Final = "opencode"
 SCHEMA: Final = "https://opencode.ai/config.json"

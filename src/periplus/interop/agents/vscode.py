@@ -7,9 +7,9 @@ __all__ = ["VSCODE"]
 import os
 from typing import Final
 
-from periplus.interop.agents.model import HOOK_SECONDS, Agent, Site, hook_command
-from periplus.interop.agents.parts import Entry, JsonPart, Part
-from periplus.interop.agents.shared import instructions, server_entry, skill
+from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.config_parts import Entry, JsonPart, Part
+from periplus.interop.agents.shared_parts import instructions, server_entry, skill
 
 NAME: Final = "vscode"
 EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from periplus.base.canonical import canonical
 from periplus.base.clock import format_ms
-from periplus.interop.exports.source import ExportSource, Moment
+from periplus.base.encoding.canonical import canonical
+from periplus.interop.exports.trail_source import ExportSource, Moment
 from periplus.trail import Digest
 from periplus.trail.align import align_texts
 from periplus.trail.model import TOOL_VERSION

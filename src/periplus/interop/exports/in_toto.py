@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import FormatError
-from periplus.interop.exports.source import ExportSource
+from periplus.interop.exports.trail_source import ExportSource
 from periplus.trail import Digest, OperandValue
 from periplus.trail.model import TOOL_VERSION
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from periplus.base.clock import format_ms
-from periplus.interop.exports.source import ExportSource, Moment
+from periplus.interop.exports.trail_source import ExportSource, Moment
 from periplus.trail import Digest, Report, visible
 from periplus.trail.align import align_texts
 

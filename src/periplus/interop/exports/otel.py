@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from periplus.interop.exports.source import ExportSource, Moment
+from periplus.interop.exports.trail_source import ExportSource, Moment
 from periplus.trail import BY_CODE
 from periplus.trail.model import TOOL_VERSION
 

@@ -31,11 +31,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from periplus.base.digests import is_digest_text
-from periplus.base.disks import file_system_of, is_room_for_maps
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import leftover, open_plain, read_plain, user_of
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.file_systems import file_system_of, is_room_for_maps
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.care.file_check import check_files
 from periplus.journal.care.problem import Problem, Severity, byte_in
 from periplus.journal.care.rebuild_comparison import Versions, is_cramped, rebuilding
@@ -708,8 +708,8 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:
     """Who has held a lock for longer than is needed: nobody else can write, or nobody keep objects."""
-    from periplus.base.locks import holder_of
-    from periplus.objects.keeping import KEEPING_PATIENCE_S, door_of
+    from periplus.base.process.locks import holder_of
+    from periplus.objects.redaction_barrier import KEEPING_PATIENCE_S, door_of
 
     for path, what, long_s in (
         (journal.layout.lock, "the writers' lock is held by {}: nobody else can write", _LONG_HELD_S),

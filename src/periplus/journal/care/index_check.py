@@ -18,7 +18,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.care.rebuild_comparison import is_cramped
 from periplus.journal.index.tables import Index
 from periplus.journal.journal import Journal

@@ -7,7 +7,7 @@ __all__ = ["Problem", "Severity", "byte_in"]
 import re
 from typing import Final, Literal, TypeAlias
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 _BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped

@@ -34,8 +34,8 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Final
 
-from periplus.base.canonical import JSONValue, canonical
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue, canonical
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import (
     ConflictError,
     DamageError,
@@ -47,7 +47,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import read_plain, write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.care.text_removal import Needle
 from periplus.journal.checkpoints.checkpoint_files import PATIENCE_S, remove_checkpoints
 from periplus.journal.checkpoints.creation import make_checkpoint
@@ -75,7 +75,7 @@ from periplus.journal.state.transaction import Said, Transaction, Writer
 from periplus.journal.storage.keys import is_left_with_key, sign_as_left
 from periplus.journal.storage.lineage import SEGMENT_READ_MAX, START, Chunk, LineageReader
 from periplus.journal.storage.progress import Progress, no_progress
-from periplus.objects.packing import digits_of, is_packed
+from periplus.objects.object_forms import digits_of, is_packed
 from periplus.objects.store import ObjectStore
 
 REASON_CHARACTERS_MAX: Final = 500

@@ -20,9 +20,9 @@ from typing import Final
 
 import msgspec
 
-from periplus.base import hashing
-from periplus.base.canonical import JSONValue
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding import hashing
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
@@ -32,7 +32,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files, leftover, read_plain, write_atomic
-from periplus.base.locks import LOCK_PATIENCE_S, Lock
+from periplus.base.process.locks import LOCK_PATIENCE_S, Lock
 from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, usable_checkpoints
 from periplus.journal.checkpoints.format import announcement_of
 from periplus.journal.checkpoints.offline_archive import lacks_records, last_checkpointed_segment, twins

@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import Final
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import UsageError
 from periplus.base.files import read_plain
 

@@ -26,7 +26,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.carriers.carrier import LINEAGES_MAX, is_lineage_name
 from periplus.journal.records.segment import decode_header, scan
 from periplus.journal.storage.group_commit import durable_by_map, is_of_earlier_start
@@ -36,7 +36,7 @@ from periplus.journal.storage.lineage import SEGMENT_READ_MAX, LineageReader, re
 from periplus.journal.storage.settings import StoreIds, StoreSettings, is_written_here, read_lineage, read_settings
 from periplus.journal.storage.store_joining import stated_store
 from periplus.journal.storage.tree_head import HEAD_BYTES_MAX, SignedHead, decode_head
-from periplus.objects.packing import Packing
+from periplus.objects.object_forms import Packing
 from periplus.objects.store import ObjectStore
 
 EXCHANGE_FILE: Final = "exchange.json"

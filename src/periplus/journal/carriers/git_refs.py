@@ -31,8 +31,8 @@ from periplus.base.errors import (
     UsageError,
     environment_failure,
 )
-from periplus.base.gitfiles import git_settings
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.git_files import git_settings
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.carriers.carrier import LINEAGES_MAX, SEGMENTS_MAX, is_lineage_name
 from periplus.journal.carriers.git_calls import (
     LIST_BYTES_MAX,

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from periplus.base.errors import FormatError, PeriplusError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, Files
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.checkpoints.format import (
     Announcement,
     CheckpointHeader,

@@ -23,8 +23,8 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, FormatError, environment_failure
 from periplus.base.files import TEMPORARY_SUFFIX, write_all
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.checkpoints.ancestors import heads_to_keep
 from periplus.journal.checkpoints.checkpoint_files import (
     HEADER_BYTES_MAX,

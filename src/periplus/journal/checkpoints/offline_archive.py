@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, FormatError, PeriplusError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.checkpoints.checkpoint_files import checkpoint_files, checkpoint_lineages
 from periplus.journal.checkpoints.format import decode_header_line
 from periplus.journal.records.record import LINE_BYTES_MAX, decode_line

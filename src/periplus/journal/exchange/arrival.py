@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import (
     ConflictError,
     DamageError,
@@ -36,7 +36,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import read_plain, write_all, write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead
 from periplus.journal.carriers.carrier import SEGMENTS_MAX
 from periplus.journal.checkpoints.checkpoint_files import remove_checkpoints

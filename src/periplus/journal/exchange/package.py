@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.canonical import canonical
 from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import (
     DamageError,
     EnvironmentFailure,
@@ -51,7 +51,7 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import TEMPORARY_SUFFIX, Files, name_new, open_plain, read_at, read_plain, write_all
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.index.row_recovery import IndexRows
 from periplus.journal.journal import Journal
 from periplus.journal.recovery.missing_records import Gaps, Missing, known_last, lost_lineages
@@ -60,7 +60,7 @@ from periplus.journal.storage.lineage import SEGMENT_READ_MAX, START, Chunk, dam
 from periplus.journal.storage.parking import read_whole
 from periplus.journal.storage.progress import Progress, no_progress
 from periplus.merkle.tree import Tree
-from periplus.objects.packing import is_packed
+from periplus.objects.object_forms import is_packed
 from periplus.objects.store import OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:

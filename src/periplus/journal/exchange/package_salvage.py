@@ -25,7 +25,7 @@ import msgspec
 
 from periplus.base.errors import EnvironmentFailure, FormatError
 from periplus.base.files import Files
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.exchange.package import (
     DAMAGED_MEMBER,
     MANIFEST,

@@ -24,11 +24,11 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue
 from periplus.base.clock import FixedClock, parse_ms
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import DamageError, PeriplusError, RefusedError, environment_failure
 from periplus.base.files import read_plain, write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.carriers import Carrier
 from periplus.journal.carriers.folder import HEAD_FILE
 from periplus.journal.checkpoints.checkpoint_files import remove_checkpoints

@@ -33,8 +33,8 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.carriers import Carrier, FolderCarrier, SignedHead, StoreCarrier
 from periplus.journal.checkpoints.offline_archive import absent, missing_segments
 from periplus.journal.exchange.arrival import Arrival

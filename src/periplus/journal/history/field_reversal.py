@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, TypeAlias
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.journal.state.entity import MergeRules
 
 if TYPE_CHECKING:

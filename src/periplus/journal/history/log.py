@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.history.record_filter import RecordFilter
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["RecordFilter"]
 
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 
 
 class RecordFilter(NamedTuple):

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import is_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.history.field_reversal import Content, Overlap, TakenOut, content_of, decoded, differing, same
 from periplus.journal.history.log import versions_of_session
 from periplus.journal.history.mutation_groups import families_of

@@ -16,7 +16,7 @@ import msgspec
 
 from periplus.base.errors import DamageError, NotFoundError, UsageError
 from periplus.base.ids import typed_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.index.record_lookup import ids_named
 from periplus.journal.records.record import decode_line
 from periplus.journal.records.segment import Entry

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure, UsageError
-from periplus.base.forks import fork_count
+from periplus.base.process.fork_safety import fork_count
 
 _BUSY_S: Final = 5.0
 _NO_CHECKPOINT_ON_CLOSE: Final = 1006  # SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE

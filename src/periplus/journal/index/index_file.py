@@ -33,9 +33,9 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from typing import Final, Protocol
 
-from periplus.base.disks import is_room_for_maps
 from periplus.base.files import Files
-from periplus.base.forks import is_held_by_parent, not_for_children
+from periplus.base.filesystem.file_systems import is_room_for_maps
+from periplus.base.process.fork_safety import close_in_children, is_open_in_parent
 from periplus.journal.index.connection import Connection, connect
 from periplus.journal.state.entity import Entity
 
@@ -151,7 +151,7 @@ def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool)
     if os.path.exists(own):
         path = own
     attempt = 0
-    while not is_held_by_parent(path):
+    while not is_open_in_parent(path):
         try:
             with _undisturbed(path, LOCK_SH):
                 db = _connect(path, identity, indexer, is_writable=is_writable)
@@ -332,7 +332,7 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
     else:
         db = connect(path)
     db.path = path
-    not_for_children(db, path)
+    close_in_children(db, path)
     try:
         if is_writable:
             db.execute("PRAGMA journal_mode=WAL")

@@ -7,7 +7,7 @@ __all__ = ["IndexedJournal", "MutableJournal"]
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.base.process.locks import LOCK_PATIENCE_S
 from periplus.journal.storage.stored_journal import StoredJournal
 
 if TYPE_CHECKING:

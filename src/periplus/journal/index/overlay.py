@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from periplus.base.errors import DamageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.index.tables import SEVERAL_MAX, Index, node_of, payload_of
 from periplus.journal.records.segment import Entry
 from periplus.journal.state.entity import Change, Entity, Head, MergeRules, change_of, entity_of_head, is_sound_change

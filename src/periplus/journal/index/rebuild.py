@@ -27,7 +27,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError, environment_failure
-from periplus.base.locks import LOCK_PATIENCE_S
+from periplus.base.process.locks import LOCK_PATIENCE_S
 from periplus.journal.index.index_file import NEXT_SUFFIX, PAST, discard_index, other_indexes, put_in_place
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ __all__ = ["Pending", "key_used", "payload_of", "receipt_of", "records_of", "wri
 from typing import TYPE_CHECKING
 
 from periplus.base.errors import ConflictError, DamageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.state.transaction import PARENTS_MAX, Receipt
 
 if TYPE_CHECKING:

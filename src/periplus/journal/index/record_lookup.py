@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import typed_id
 from periplus.journal.records.record import decode_line

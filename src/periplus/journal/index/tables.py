@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from periplus.base.disks import is_room_for_maps
+from periplus.base.filesystem.file_systems import is_room_for_maps
 from periplus.journal.index.checkpoint_tables import (
     CHILDREN_BEFORE,
     HEAD_COLUMNS,

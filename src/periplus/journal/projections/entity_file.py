@@ -21,7 +21,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from periplus.base.canonical import JSONValue
+from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import is_id
 from periplus.journal.state.entity import ConflictValue, Entity, EntityType
 

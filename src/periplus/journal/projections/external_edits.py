@@ -25,10 +25,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError
 from periplus.base.files import TEMPORARY_SUFFIX
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.projections.entity_file import has_file, is_settled, read_stamped, stamp_from
 from periplus.journal.projections.file_verdict import Document, LeftAlone, Verdict, judge, unless_older

@@ -30,10 +30,10 @@ __all__ = [
 
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from periplus.base.canonical import JSONValue, canonical
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue, canonical
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import decode_line, version_id
 from periplus.journal.records.segment import Entry
 from periplus.journal.state.entity import Change, change_of, entity_of_head, head_of

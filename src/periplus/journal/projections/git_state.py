@@ -26,8 +26,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.base.gitfiles import Sparse, first_line, git_settings, is_on, pointed, sparse_state
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.git_files import Sparse, first_line, git_settings, is_on, pointed, sparse_state
+from periplus.base.named_tuple import NamedTuple
 
 _WORKTREES_MAX: Final = 1_000
 _LOG_BYTES_MAX: Final = 1 << 18

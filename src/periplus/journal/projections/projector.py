@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.digests import sha256
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import DamageError, EnvironmentFailure, LockTimeoutError, RefusedError
 from periplus.base.files import TEMPORARY_SUFFIX, write_atomic, write_new
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.journal.projections.entity_file import has_file, is_same_text, read_stamped, render_entity, stamp_of
 from periplus.journal.projections.file_verdict import judge
 from periplus.journal.projections.git_state import is_busy

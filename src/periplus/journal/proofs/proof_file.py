@@ -1,6 +1,6 @@
 """Proofs that leave the store: records and their places, a head and its descent, in one small file.
 
-A proof is a container of kind 3 (see ``periplus.base.container``): a statement in canonical JSON, the records' own
+A proof is a container of kind 3 (see ``periplus.base.encoding.container``): a statement in canonical JSON, the records' own
 lines, the paths, and a signed tree head. Whoever has the file and the store's public key checks it without the store:
 each line's checksum and leaf (RFC 9162 §2.1.1), the paths (§2.1.3.2 or §2.1.4.2), the signature. The paths come from
 tiles (``periplus.journal.proofs.tiles``): the work is that of the tree's height, not of its size.
@@ -34,10 +34,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from periplus.base.canonical import canonical, decode_canonical
-from periplus.base.container import KIND_PROOF, pack, unpack
+from periplus.base.encoding.canonical import canonical, decode_canonical
+from periplus.base.encoding.container import KIND_PROOF, pack, unpack
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.index.indexed_journal import IndexedJournal
 from periplus.journal.proofs.heads import remember_head
 from periplus.journal.proofs.tiles import LineageTree

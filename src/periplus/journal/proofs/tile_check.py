@@ -10,7 +10,7 @@ from typing import Final
 
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.proofs.tiles import TREE_FILES_MEND, no_longer_extends, read_tile_head
 from periplus.journal.storage.stored_journal import StoredJournal
 from periplus.journal.storage.tree_head import read_peer

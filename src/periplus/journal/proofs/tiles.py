@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, UsageError
 from periplus.base.files import read_plain, write_atomic
 from periplus.journal.records.record import SUM_TRAILER_BYTES

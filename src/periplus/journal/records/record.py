@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from periplus.base import hashing
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding import hashing
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import FormatError, UsageError
 
 if TYPE_CHECKING:

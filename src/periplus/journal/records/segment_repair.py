@@ -22,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from periplus.base.errors import FormatError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import (
     LINE_BYTES_MAX,
     RECORD_VERSION,

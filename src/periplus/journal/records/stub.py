@@ -38,9 +38,9 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
-from periplus.base.digests import is_digest_text
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue, canonical
+from periplus.base.encoding.digests import is_digest_text
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import SUM_TRAILER_BYTES, Record, seal_line
 from periplus.journal.records.segment import Entry
 

@@ -22,7 +22,7 @@ from periplus.journal.records.segment import HEADER_BYTES_MAX, decode_header, se
 from periplus.journal.records.stub import audited_by, lost_by
 from periplus.journal.recovery.signed_audits import audits_elsewhere
 from periplus.journal.storage.lineage import SEGMENT_READ_MAX
-from periplus.objects.packing import Packing
+from periplus.objects.object_forms import Packing
 from periplus.objects.store import ObjectStore
 
 _FOLDERS_MAX: Final = 200_000

@@ -20,12 +20,12 @@ __all__ = [
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Self
 
-from periplus.base.canonical import JSONValue, decode_canonical
 from periplus.base.clock import FixedClock, parse_ms
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue, decode_canonical
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, EnvironmentFailure, NotFoundError, PeriplusError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.index.row_recovery import IndexRows
 from periplus.journal.journal import Journal

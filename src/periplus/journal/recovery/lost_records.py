@@ -19,12 +19,12 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import canonical
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import canonical
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import FormatError, PeriplusError, UsageError
 from periplus.base.files import read_plain
 from periplus.base.ids import is_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.checkpoints.contents import versions_in_checkpoints
 from periplus.journal.checkpoints.format import KeyLine, announcement_of
 from periplus.journal.index.row_recovery import IndexRows

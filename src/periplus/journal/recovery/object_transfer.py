@@ -11,9 +11,9 @@ __all__ = ["UNTOUCHED", "IncomingObjects", "Lender", "ObjectCount", "References"
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, RefusedError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.carriers import Carrier, FolderCarrier
 from periplus.journal.records.segment import Entry
 from periplus.journal.recovery.removed_content import Removed, TakenOut, taken_out

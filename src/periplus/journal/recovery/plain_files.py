@@ -18,7 +18,7 @@ from typing import Final
 
 from periplus.base.errors import DamageError, NewerFormatError, PeriplusError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.storage.keys import public_of_private, verify_signature
 from periplus.journal.storage.layout import CONTEXT_SOCKET, PARKED_FOLDER, Layout
 from periplus.journal.storage.lineage_size import SignedSize, size_in_head, size_in_peer

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeAlias
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import LINE_BYTES_MAX
 from periplus.journal.records.segment import Entry, decode_header, scan
 from periplus.journal.records.stub import AUDIT_MARK, objects_removed_by, renewed_by

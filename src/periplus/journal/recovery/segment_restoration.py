@@ -16,7 +16,7 @@ import msgspec
 
 from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError
 from periplus.base.files import write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.checkpoints.contents import payloads_in_checkpoints
 from periplus.journal.index.row_recovery import IndexRows
 from periplus.journal.journal import Journal

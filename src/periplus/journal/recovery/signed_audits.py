@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.segment import Entry, decode_header, scan
 from periplus.journal.records.stub import AUDIT_MARK, AuditedRecord, audited_by, lost_by, signed_audit
 from periplus.journal.storage.keys import public_key, verify_signature

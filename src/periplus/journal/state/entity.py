@@ -30,17 +30,17 @@ from typing import Final
 import msgspec
 from msgspec import UnsetType
 
-from periplus.base.canonical import DEPTH_MAX, JSONValue, check
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import DEPTH_MAX, JSONValue, check
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError, UsageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import (
     Record,
     action_class,
     version_id,
 )
 from periplus.journal.records.segment import Entry
-from periplus.objects.packing import Packing
+from periplus.objects.object_forms import Packing
 
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 

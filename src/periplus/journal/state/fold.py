@@ -28,9 +28,9 @@ from typing import Final, TypeAlias
 
 from msgspec import UNSET
 
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import DamageError
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import ACTIONS, decode_lines
 from periplus.journal.records.segment import Block, Entry
 from periplus.journal.state.entity import Change, Head, change_of, check_payload, head_of

@@ -7,7 +7,7 @@ __all__ = ["NO_VIEW", "FileRow", "HistoryNeededError", "IndexedRecord", "Looked"
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.state.entity import MergeRules
 
 

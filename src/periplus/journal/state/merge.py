@@ -39,8 +39,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
-from periplus.base.canonical import JSONValue
-from periplus.base.tuples import NamedTuple
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import version_id
 from periplus.journal.state.entity import Conflict, ConflictValue, Entity, Head, MergeRules, entity_of_head
 

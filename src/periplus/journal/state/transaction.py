@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, Self
 
-from periplus.base.canonical import JSONValue, canonical
+from periplus.base.encoding.canonical import JSONValue, canonical
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.ids import derived_id, is_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import ACTIONS, PAYLOAD_INLINE_MAX, version_id
 from periplus.journal.state.entity import Entity, EntityType, Head
 

@@ -35,12 +35,12 @@ from binascii import crc_hqx
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.bells import BELL_BYTES, WAKE_ALL, Bell
-from periplus.base.disks import MapRoom
 from periplus.base.errors import EnvironmentFailure
 from periplus.base.files import Files, read_plain
-from periplus.base.locks import HUNGRY_S, Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.filesystem.file_systems import MappingSpace
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.futex_wakeup import BELL_BYTES, WAKE_ALL, FutexBell
+from periplus.base.process.locks import HUNGRY_S, Lock
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -105,7 +105,7 @@ class FlushMap:
         self._is_told = False  # to who reads an earlier map that somebody writes without one
         self._identity = _identity(files.boot_id(), lineage)
         self._lock = Lock(path, is_guard=False)
-        self._room = MapRoom(os.path.dirname(path))
+        self._room = MappingSpace(os.path.dirname(path))
         self._fd = -1
         self._map: mmap | None = None
         self._words: memoryview = memoryview(b"")
@@ -117,7 +117,7 @@ class FlushMap:
             0,
         )  # our words, what we wrote, durable before it
         self._crowd = 0  # as this process said it last
-        self._bells: list[Bell] = []  # of the writers' lock; of the syncs with an even and with an odd number
+        self._bells: list[FutexBell] = []  # of the writers' lock; of the syncs with an even and with an odd number
         self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
 
     def close(self) -> None:
@@ -463,7 +463,7 @@ class FlushMap:
         except (OSError, ValueError):
             return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
         self._words = memoryview(mapped).cast("Q")
-        self._bells = [Bell(mapped, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
+        self._bells = [FutexBell(mapped, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
         self._map = mapped  # last, for a signal's handler may raise before: who is mapped has words and bells
         return True
 

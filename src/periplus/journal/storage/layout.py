@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from periplus.base.errors import DamageError
-from periplus.base.places import STORE_FOLDER, find_root, project_root
+from periplus.base.filesystem.store_location import STORE_FOLDER, find_root, project_root
 
 CONTEXT_SOCKET: Final = "contexts.sock"  # where a context server listens
 PARKED_FOLDER: Final = "parked"  # what had to give way to a repair; nobody reads it

@@ -37,7 +37,7 @@ import msgspec
 
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError, NewerFormatError, environment_failure
 from periplus.base.files import Files, FolderWatch, open_plain, read_around, read_at, read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import (
     LINE_BYTES_MAX,
     SUM_TRAILER_BYTES,

@@ -10,12 +10,12 @@ from typing import Final
 import msgspec
 
 from periplus.base.clock import Clock, format_ms
-from periplus.base.disks import file_system_id
 from periplus.base.errors import (
     DamageError,
     environment_failure,
 )
 from periplus.base.files import Files, generation_of, write_all
+from periplus.base.filesystem.file_systems import file_system_id
 from periplus.base.ids import new_id
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import (

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from periplus.base.canonical import canonical
+from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.storage.keys import verify_signature
 from periplus.journal.storage.layout import Layout
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, environment_failure
 from periplus.base.files import Files, is_temporary, read_around, read_at, read_plain, write_atomic
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.storage.layout import COPIES_FOLDER, PARKED_FOLDER, Layout
 from periplus.journal.storage.lineage import SEGMENT_READ_MAX, is_unreadable
 

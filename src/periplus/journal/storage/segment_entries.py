@@ -6,7 +6,7 @@ __all__ = ["FoundEntry", "entries_in_segment", "entry_in_segment"]
 
 from periplus.base.errors import FormatError
 from periplus.base.files import read_plain
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.segment import Entry, decode_header, scan
 from periplus.journal.storage.lineage import SEGMENT_READ_MAX, LineageReader, Position
 

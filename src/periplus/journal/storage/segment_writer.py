@@ -18,8 +18,8 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.errors import DamageError, EnvironmentFailure, OutcomeUnknownError, UsageError, environment_failure
 from periplus.base.files import FolderWatch, read_plain, write_atomic
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.records.record import (
     RECORD_VERSION,
     SUM_TRAILER_BYTES,

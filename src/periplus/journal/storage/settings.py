@@ -29,7 +29,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from periplus.base.disks import file_system_id, is_numbered_anew
+from periplus.base.encoding.toml_subset import plain_tables
 from periplus.base.errors import (
     DamageError,
     NewerFormatError,
@@ -38,8 +38,8 @@ from periplus.base.errors import (
     environment_failure,
 )
 from periplus.base.files import Files, generation_of, open_plain, read_plain
+from periplus.base.filesystem.file_systems import file_system_id, has_volatile_device_number
 from periplus.base.ids import is_id
-from periplus.base.plain_toml import plain_tables
 from periplus.journal.storage.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
@@ -366,7 +366,7 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
             return False
         is_same_device = status.st_dev == own.device
         if not is_same_device and not (
-            own.file_system and is_numbered_anew(status.st_dev) and is_numbered_anew(own.device)
+            own.file_system and has_volatile_device_number(status.st_dev) and has_volatile_device_number(own.device)
         ):
             return False
         is_same_name = os.uname().nodename == own.host

@@ -11,8 +11,8 @@ from periplus.base.clock import Clock
 from periplus.base.errors import DamageError, environment_failure
 from periplus.base.files import Files, write_atomic
 from periplus.base.ids import new_id
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.storage.gitignore import guard
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.lineage_creation import create_lineage

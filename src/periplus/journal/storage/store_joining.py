@@ -24,8 +24,8 @@ from periplus.base.errors import (
     UsageError,
 )
 from periplus.base.files import Files, read_plain, write_atomic
-from periplus.base.locks import Lock
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
+from periplus.base.process.locks import Lock
 from periplus.journal.records.segment import Header, decode_header, segment_first_seq
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import (

@@ -26,8 +26,8 @@ from typing import Final
 
 import msgspec
 
-from periplus.base.canonical import JSONValue, canonical
-from periplus.base.digests import is_digest_text
+from periplus.base.encoding.canonical import JSONValue, canonical
+from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import (
     DamageError,
     NewerFormatError,
@@ -36,7 +36,7 @@ from periplus.base.errors import (
 )
 from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.ids import is_id
-from periplus.base.tuples import NamedTuple
+from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import seal_line, unseal_line
 from periplus.journal.storage.keys import public_key, verify_signature
 from periplus.journal.storage.layout import Layout

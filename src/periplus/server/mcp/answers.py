@@ -11,7 +11,7 @@ __all__ = ["Answer", "Entry", "Fitted", "fit"]
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 
 _FEW: Final = 12
 

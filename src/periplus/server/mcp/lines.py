@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final, NamedTuple
 
-from periplus.base.json_text import end_of_characters
+from periplus.base.encoding.json_strings import end_of_characters
 
 MESSAGE_BYTES_MAX: Final = 4 << 20
 _CHUNK: Final = 1 << 16

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.base.tokens import estimate_tokens
+from periplus.base.text.token_estimate import estimate_tokens
 from periplus.memory import Filters
 from periplus.server.mcp.answers import Answer, Entry
 from periplus.server.mcp.arguments import BUDGET_MAX, BriefArguments, RecallArguments, ShowArguments
 from periplus.server.mcp.wording import call_of, for_tools, one_line
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Entity
     from periplus.memory import Hit
     from periplus.memory.brief_lines import BriefSection

@@ -22,7 +22,7 @@ from periplus.server.mcp.arguments import (
 from periplus.server.mcp.wording import call_of, one_line
 
 if TYPE_CHECKING:
-    from periplus.base.canonical import JSONValue
+    from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Entity
     from periplus.memory.lifecycle import Changed
     from periplus.project import Project

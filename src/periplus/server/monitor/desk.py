@@ -20,7 +20,7 @@ from periplus.agent.episodes import Answered, Ended, Episode, Fed, HookFailed, R
 from periplus.agent.observation import Ledger, RequestBook, Seen, cost_text
 from periplus.agent.stored import EpisodeFeed, StoredEpisodes
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError
-from periplus.base.secrets import mask_secrets
+from periplus.base.text.secrets import mask_secrets
 from periplus.server.monitor.values import (
     CallRow,
     MessageOut,

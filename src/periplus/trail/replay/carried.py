@@ -12,8 +12,8 @@ __all__ = ["Carried", "CarriedEntries", "carried_mode", "is_left_out", "judge_ca
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.base.confined import judge_path
 from periplus.base.errors import ConfinementError
+from periplus.base.filesystem.confined_folder import judge_path
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE
 

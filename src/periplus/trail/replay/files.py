@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
-from periplus.base.confined import FILE_BYTES_MAX, Entry, judge_path
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
+from periplus.base.filesystem.confined_folder import FILE_BYTES_MAX, Entry, judge_path
 from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE
 from periplus.trail.model import Digest
 from periplus.trail.replay.carried import Carried, CarriedEntries, carried_mode, judge_carried

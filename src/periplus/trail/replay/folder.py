@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self
 
-from periplus.base.confined import Confined
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files, read_plain, write_all, write_atomic
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm, plain_words
 from periplus.trail.replay.carried import Carried, CarriedEntries

@@ -24,7 +24,7 @@ import msgspec
 
 from periplus.base.errors import ConflictError, DamageError, NewerFormatError, RefusedError, environment_failure
 from periplus.base.files import Files, read_plain, write_all, write_atomic
-from periplus.base.locks import Lock
+from periplus.base.process.locks import Lock
 from periplus.trail.model import Outcome as StepOutcome
 from periplus.trail.replay.model import State
 

@@ -7,8 +7,8 @@ __all__ = ["Canned", "MemoryWorld"]
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from periplus.base.confined import Confined, judge_path
 from periplus.base.errors import ConfinementError, UsageError
+from periplus.base.filesystem.confined_folder import Confined, judge_path
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm
 from periplus.trail.replay.carried import CarriedEntries

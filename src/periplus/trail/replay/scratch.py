@@ -24,9 +24,9 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.confined import Confined
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError, environment_failure
 from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.filesystem.confined_folder import Confined
 from periplus.journal import STORE_FOLDER
 from periplus.trail.gittree import folder_id, git_algorithm
 from periplus.trail.model import Digest

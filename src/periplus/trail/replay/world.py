@@ -12,8 +12,8 @@ __all__ = ["PERFORMED", "DryWorld", "World", "judge_pattern", "perform"]
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from periplus.base.confined import judge_path
 from periplus.base.errors import ConfinementError
+from periplus.base.filesystem.confined_folder import judge_path
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm
 from periplus.trail.replay.model import EVERY, Call, Did, Fate, FileKind, ReadContent

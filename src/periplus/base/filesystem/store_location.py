@@ -1,0 +1,234 @@
+"""Where the store of a project lies. Hooks ask this hundreds of times an hour: it needs no more than ``os``."""
+
+from __future__ import annotations
+
+__all__ = ["STORE_FOLDER", "find_root", "name_in", "project_root", "require_settings_file", "worktree_root"]
+
+import os
+import stat
+from typing import Final
+
+from periplus.base.errors import NotAStoreError, environment_failure
+
+STORE_FOLDER: Final = ".periplus"
+
+
+def find_root(start: str, explicit: str | None = None) -> str:
+    """The store for work in folder ``start``: ``explicit`` if given, else the project's.
+
+    Inside git that is the main worktree's ``.periplus``, for every worktree alike, and of a bare repository its own; outside, the nearest
+    parent folder's. Raises NotAStoreError that says where it looked, or that git does not say where a worktree's clone or main one is;
+    EnvironmentFailure for one that may not be read.
+    """
+    if explicit is not None:
+        root = os.path.abspath(explicit)
+        if os.path.basename(root) != STORE_FOLDER and os.path.isdir(os.path.join(root, STORE_FOLDER)):
+            root = os.path.join(root, STORE_FOLDER)
+        return _checked(root)
+    folder = os.path.abspath(start)
+    git = _git_main_worktree(folder)
+    if git is not None:
+        return _checked(os.path.join(git, STORE_FOLDER))
+    at = folder
+    while True:
+        candidate = os.path.join(at, STORE_FOLDER)
+        if _is_store(candidate):
+            return candidate
+        require_settings_file(candidate)
+        parent = os.path.dirname(at)
+        if parent == at:
+            raise NotAStoreError(
+                f"no store in {folder} or any folder above it",
+                safe="Nothing was changed.",
+                mend="Make one with `periplus init`, or name one with --store.",
+            )
+        at = parent
+
+
+def project_root(start: str) -> str:
+    """The folder that ``init`` makes the store in: git's main worktree, a bare repository, outside git ``start`` itself. Raises
+    NotAStoreError as ``find_root``.
+    """
+    folder = os.path.abspath(start)
+    return _git_main_worktree(folder) or folder
+
+
+def worktree_root(folder: str, whole: str) -> str:
+    """The top of that worktree of the project in ``folder`` which the absolute path ``whole`` lies in, ``folder`` where in none: what is
+    said of a file in any of them is said of the same path of the project. They may lie anywhere, within ``folder`` too.
+    """
+    at = whole
+    while at != folder and os.path.dirname(at) != at:
+        if (
+            os.path.isfile(os.path.join(at, ".git")) and project_root(at) == folder
+        ):  # that of a submodule leads elsewhere
+            return at
+        at = os.path.dirname(at)
+    return folder
+
+
+def name_in(folder: str, whole: str) -> str | None:
+    """The absolute path ``whole`` as the project in ``folder`` names it: from the top of its worktree; None where it lies outside of
+    all of them, also once links above it are followed.
+    """
+    inside = os.path.relpath(whole, worktree_root(folder, whole))
+    if _leads_out(inside):
+        above, name = os.path.split(whole)
+        real = os.path.join(os.path.realpath(above), name)
+        inside = os.path.relpath(real, worktree_root(os.path.realpath(folder), real))
+    return None if _leads_out(inside) else inside
+
+
+def _leads_out(path: str) -> bool:
+    return path == os.pardir or path.startswith(f"{os.pardir}/")
+
+
+def _checked(root: str) -> str:
+    if _is_store(root):
+        return root
+    require_settings_file(root)
+    wrong = f"{root} is not a store: it has no config.toml" if os.path.isdir(root) else f"no store at {root}"
+    left_out = _left_out(root)
+    mend = "ake one with `periplus init`, or name another with --store."
+    raise NotAStoreError(
+        wrong + (", which git's sparse-checkout leaves out" if left_out else ""),
+        safe="Nothing was changed.",
+        mend=f"If git has it: {left_out} brings it. Else m{mend}" if left_out else f"M{mend}",
+    )
+
+
+def require_settings_file(root: str) -> None:
+    """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone; and where something
+    else has the name of its settings.
+    """
+    config = os.path.join(root, "config.toml")
+    if os.path.lexists(config) and not os.path.isfile(config):
+        what = (
+            "a folder"
+            if os.path.isdir(config)
+            else "a link that leads nowhere"
+            if os.path.islink(config)
+            else "no plain file"
+        )
+        raise NotAStoreError(
+            f"{config} is {what}: the settings of the store belong there",
+            safe="Nothing was changed.",
+            mend="Move it away and bring config.toml back from git; or `periplus doctor --repair` parks it, and makes the settings of a store "
+            "that has records anew.",
+        )
+    if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
+        left_out = _left_out(root)
+        why = (
+            "git's sparse-checkout leaves it out" if left_out else "perhaps with a commit of git that does not have it"
+        )
+        raise NotAStoreError(
+            f"{root} has a journal, but its config.toml is gone, {why}",
+            safe="Nothing was changed, and no record is lost.",
+            mend=f"Bring it back from git{f': {left_out}' if left_out else ''}, or make it again with `periplus init`: the journal says which store it is.",
+        )
+
+
+def _left_out(root: str) -> str:
+    """The command by which git gets the folder ``root``, which it may leave out of this worktree; empty where it does not."""
+    from periplus.base.filesystem.git_files import pointed, sparse_state
+
+    top = os.path.dirname(root)
+    dot_git = os.path.join(top, ".git")
+    if not os.path.exists(dot_git):
+        return ""
+    name = os.path.basename(root)
+    state = sparse_state(dot_git if os.path.isdir(dot_git) else pointed(dot_git), name)
+    add = {"outside": name, "patterns": f"/{name}/"}.get(state)
+    if add is None:
+        return ""
+    import shlex  # only where it is said
+
+    return f"`git -C {shlex.quote(top)} sparse-checkout add {add}`"
+
+
+def _is_store(root: str) -> bool:
+    """Raises EnvironmentFailure for a folder that may not be entered: another store must not be taken in its place."""
+    try:
+        return stat.S_ISREG(os.stat(os.path.join(root, "config.toml")).st_mode)
+    except PermissionError as error:
+        if os.path.lexists(root):
+            raise environment_failure(error, "read the store", root) from error
+        return False
+    except OSError:
+        return False
+
+
+def _git_main_worktree(folder: str) -> str | None:
+    """The main worktree of the repository that ``folder`` lies in, read from git's own files without running it."""
+    at = folder
+    while True:
+        dot_git = os.path.join(at, ".git")
+        if os.path.isdir(dot_git):
+            return at
+        if os.path.isfile(dot_git):
+            return _main_of(at, dot_git)
+        parent = os.path.dirname(at)
+        if parent == at:
+            return None
+        at = parent
+
+
+def _main_of(worktree: str, dot_git: str) -> str:
+    """Where the store of ``worktree`` lies, whose ``.git`` is a file."""
+    # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter; that of a submodule,
+    # or of a repository whose git folder is kept elsewhere, has no "commondir": it is a main worktree of its own. Where the folder that
+    # is named is gone, nobody can tell which of them it is, and what was written here would lie in a store that nobody else reads.
+    from periplus.base.filesystem.git_files import first_line, git_settings, is_on, pointed
+
+    own = pointed(dot_git)
+    if not own:
+        return worktree
+    if not os.path.lexists(own):
+        if os.path.isdir(os.path.join(worktree, STORE_FOLDER, "journal")):
+            return worktree  # it has a store of its own
+        raise NotAStoreError(
+            f"{dot_git} leads to {own}, which is not there: the clone of this worktree was moved or removed",
+            safe="Nothing was changed.",
+            mend="Run `git worktree repair` in the clone, where it lies now; or name a store with --store.",
+        )
+    common = first_line(os.path.join(own, "commondir"))
+    if common:
+        return _main_of_linked(os.path.normpath(os.path.join(own, common)))
+    if not _holds_store(worktree) and is_on(git_settings(own), "core.bare"):
+        return own  # the folder that a bare repository and its worktrees lie in
+    return worktree
+
+
+def _main_of_linked(common: str) -> str:
+    """Where the store of the linked worktrees of the git folder ``common`` lies. Raises NotAStoreError where git does not say it."""
+    from periplus.base.filesystem.git_files import git_settings, is_on, pointed
+
+    beside = os.path.dirname(common)
+    is_usual = os.path.basename(common) == ".git"
+    if _holds_store(beside if is_usual else common):
+        return beside if is_usual else common
+    settings = git_settings(common)
+    is_bare = is_on(settings, "core.bare")
+    main = "" if is_bare else settings.get("core.worktree", "")
+    if main:  # of a submodule, or where somebody said it
+        main = os.path.normpath(os.path.join(common, main))
+        if os.path.isdir(main):
+            return main
+    elif is_usual:
+        return beside
+    elif is_bare or "core.bare" not in settings:
+        # A bare repository with linked worktrees: the store lies within it, or, made before they had it in common, in the folder
+        # whose .git leads there.
+        dot_git = os.path.join(beside, ".git")
+        return beside if pointed(dot_git) == common and _holds_store(beside) else common
+    raise NotAStoreError(
+        f"{common} does not say where its main worktree is, which has the store" if not main
+        else f"{common} says that its main worktree is {main}, which is not there",
+        safe="Nothing was changed.",
+        mend='Run `git config core.worktree "$PWD"` in the main worktree, which says it; or name a store with --store.',
+    )  # fmt: skip
+
+
+def _holds_store(folder: str) -> bool:
+    root = os.path.join(folder, STORE_FOLDER)
+    return _is_store(root) or os.path.isfile(os.path.join(root, "journal", "lineage.json"))

@@ -1,0 +1,112 @@
+"""Sleeping in one process until another rings: a word of memory that both have mapped.
+
+Rules kept here:
+
+* a bell decides nothing. Who was woken, or has slept for as long as he gave, looks for himself; a ring that is lost, of
+  a process that was killed or of an older version, costs that time and nothing else;
+* who listens reads the word *before* he looks at what he waits for, and sleeps only while it is what he read: a ring
+  between the two is not missed;
+* where the system cannot do it (Linux can, by ``futex``), or says no, sleeping is what it always was.
+
+A bell is 16 bytes: a word that is another after each ring, and when somebody listened last, in ns of the clock that all
+processes share: nobody rings where nobody has listened for _HEARD_NS.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BELL_BYTES", "WAKE_ALL", "FutexBell"]
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+BELL_BYTES: Final = 16
+WAKE_ALL: Final = 0x7FFF_FFFF
+_HEARD_NS: Final = 100_000_000
+_WORD: Final = 0xFFFF_FFFF  # the system looks at half of ours
+_NUMBERS: Final = {
+    "x86_64": 202,
+    "aarch64": 98,
+    "riscv64": 98,
+    "loongarch64": 98,
+}  # of the call; 64 bits, low end first
+_WAIT: Final = 0
+_WAKE: Final = 1
+_EXPECTED: Final = frozenset({errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR})
+
+
+class FutexBell:
+    """The bell at ``offset`` of ``memory``, which stays mapped, and its file whole, until ``close``."""
+
+    def __init__(self, memory: mmap, offset: int) -> None:
+        self._memory = memory
+        self._offset = offset
+        self._words = memoryview(memory)[offset : offset + BELL_BYTES].cast("Q")
+        self._call: Callable[[int, int, float], bool] | None = None
+
+    def close(self) -> None:
+        self._call = None
+        self._words.release()
+
+    def listen(self) -> int:
+        """Before looking at what is waited for; ``sleep`` gets what this gives."""
+        words = self._words
+        words[1] = time.monotonic_ns()
+        found: int = words[0]
+        return found & _WORD
+
+    def sleep(self, heard: int, seconds: float) -> None:
+        """Until somebody rings, has rung since ``heard``, or ``seconds`` are over."""
+        if not self._system()(_WAIT, heard, seconds):
+            self._call = _no_futex
+            time.sleep(seconds)
+
+    def ring(self, count: int = 1) -> None:
+        """Wake ``count`` of those who sleep."""
+        words, now_ns = self._words, time.monotonic_ns()
+        if now_ns - words[1] < _HEARD_NS:
+            words[0] = now_ns
+            self._system()(_WAKE, count, 0.0)
+
+    def _system(self) -> Callable[[int, int, float], bool]:
+        call = self._call
+        if call is None:
+            call = self._call = _futex(self._memory, self._offset) or _no_futex
+        return call
+
+
+def _no_futex(_operation: int, _value: int, _seconds: float) -> bool:
+    return False
+
+
+def _futex(memory: mmap, offset: int) -> Callable[[int, int, float], bool] | None:
+    """The system's call for the word at ``offset``; gives False where it was refused. None where there is none."""
+    number = _NUMBERS.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > _WORD else None
+    if number is None:
+        return None
+    try:
+        import ctypes
+
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping in place
+    except (ImportError, OSError, AttributeError, ValueError):
+        return None  # a Python without it, a disk that cannot be read just now, a map that another thread has closed
+    call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p]
+    call.restype = ctypes.c_long
+    address, get_errno, time_type = ctypes.addressof(anchor), ctypes.get_errno, ctypes.c_long * 2
+
+    def futex(operation: int, value: int, seconds: float) -> bool:
+        until = None
+        if operation == _WAIT:
+            until = time_type(int(seconds), int(seconds % 1 * 1e9))
+        return bool(
+            (anchor is not None and call(number, address, operation, value, until) >= 0) or get_errno() in _EXPECTED
+        )
+
+    return futex

@@ -1,0 +1,420 @@
+"""The config files themselves: looked at, planned, written, and brought back.
+
+Rules kept here:
+
+* all is planned before anything is written: a file that cannot be changed refuses the whole plan;
+* a file is written whole or not at all, with the mode it had, where its bytes are: a link to it stays a link. Within a project no
+  link leads out of it; in a person's own folders links are followed, for that is how people keep such files;
+* what is read-only, somebody else's, or has a second name (a hard link) is refused;
+* before a file is changed, its bytes are kept with the digest of what it becomes. As long as it has that digest, disconnecting
+  brings exactly those bytes back; otherwise our part is taken out of what is there. The kept bytes are for nobody else to read.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Change", "Keeping", "apply", "is_connected", "located", "plan_connect", "plan_disconnect", "read_held"]
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from periplus.base.encoding.digests import sha256
+from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError, environment_failure
+from periplus.base.files import Files, read_plain, write_atomic
+from periplus.base.filesystem.confined_folder import Confined, Limits
+from periplus.base.process.locks import Lock
+from periplus.interop.agents.agent_model import Agent, Site
+from periplus.interop.agents.config_parts import BlockPart, JsonPart, Part, TomlPart, put, standing, take
+
+FILE_BYTES_MAX: Final = 16 << 20
+_LIMITS: Final = Limits(FILE_BYTES_MAX)
+_RECEIPT_BYTES_MAX: Final = 1 << 16
+_NAME: Final = 24
+_LEFT: Final = re.compile(r"\.periplus-write\.([0-9]{1,9})\.[0-9a-f]+\.tmp")
+
+
+class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a file that we changed: whether it ``existed``, with what digest, the digest of what it became, and which
+    folders on the way were made for it (the outermost first). The bytes that it had lie beside the receipt.
+    """
+
+    schema: str
+    path: str
+    existed: bool
+    before: str
+    after: str
+    folders: tuple[str, ...]
+
+
+class Change(NamedTuple):
+    """A file's bytes before and after, None where there is none. ``path`` is its name, ``real`` where it is.
+
+    ``edited``: what somebody wrote into our part gives way, and is kept. ``baseline``: what disconnecting brings back.
+    """
+
+    path: str
+    real: str
+    root: str
+    agents: tuple[str, ...]
+    what: tuple[str, ...]
+    before: bytes | None
+    after: bytes | None
+    baseline: bytes | None
+    edited: bool
+
+
+class _Target(NamedTuple):
+    path: str
+    real: str
+    root: str
+    agents: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
+class Keeping:
+    """The folder where what files were before is kept. It need not exist."""
+
+    def __init__(self, folder: str, files: Files | None = None) -> None:
+        self.folder = folder
+        self.files = files or Files()
+
+    def receipt(self, real: str) -> Receipt | None:
+        """None where there is none, or none that can be read: then our part is found by what it looks like."""
+        try:
+            found = msgspec.json.decode(read_plain(self._path(real, "json"), _RECEIPT_BYTES_MAX), type=Receipt)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return found if found.path == _shown(real) and found.schema == "periplus.connection/1" else None
+
+    def kept(self, real: str, receipt: Receipt) -> bytes | None:
+        """The bytes of before; None where there was no file. Raises NotFoundError where they are not what was kept."""
+        if not receipt.existed:
+            return None
+        try:
+            data = read_plain(self._path(real, "before"), FILE_BYTES_MAX)
+        except OSError:
+            data = b""
+        if _digest(data) != receipt.before:
+            raise NotFoundError(f"what {receipt.path} was before is not kept any more")
+        return data
+
+    def keep(self, change: Change, folders: tuple[str, ...]) -> None:
+        assert change.after is not None
+        existed = change.baseline is not None
+        folders = tuple(folder for folder in folders if folder == _shown(folder))  # others stay, when they are empty
+        before, after = _digest(change.baseline), _digest(change.after)
+        receipt = Receipt("periplus.connection/1", _shown(change.real), existed, before, after, folders)
+        if change.baseline is not None:
+            self._write(self._path(change.real, "before"), change.baseline)
+        self._write(self._path(change.real, "json"), msgspec.json.format(msgspec.json.encode(receipt)) + b"\n")
+
+    def keep_edited(self, change: Change) -> str:
+        """Keep a file as somebody edited it; where it is kept."""
+        assert change.before is not None
+        path = self._path(change.real, f"edited-{_digest(change.before)[:8]}")
+        self._write(path, change.before)
+        return path
+
+    def edited_path(self, change: Change) -> str:
+        return self._path(change.real, f"edited-{_digest(change.before)[:8]}") if change.edited else ""
+
+    def forget(self, real: str) -> None:
+        for kind in ("json", "before"):
+            path = self._path(real, kind)
+            try:
+                self.files.unlink(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise environment_failure(error, "remove", path) from error
+
+    def lock(self) -> Lock:
+        try:
+            self.files.make_folder(self.folder, 0o700)
+        except OSError as error:
+            raise environment_failure(error, "make the folder", self.folder) from error
+        return Lock(os.path.join(self.folder, "lock"))
+
+    def _path(self, real: str, kind: str) -> str:
+        return os.path.join(self.folder, f"{_digest(os.fsencode(real))[:_NAME]}.{kind}")
+
+    def _write(self, path: str, data: bytes) -> None:
+        write_atomic(self.files, path, data, mode=0o600)
+
+
+# -- planning --------------------------------------------------------------------------------------------------------
+
+
+def plan_connect(site: Site, agents: Sequence[Agent], keeping: Keeping) -> list[Change]:
+    """What connecting ``agents`` changes, in the order in which it is written; nothing where all stands already."""
+    changes = []
+    for target in _targets(site, agents):
+        before = read_held(target.path, target.real)
+        after, edited = before, False
+        for part in target.parts:
+            edited = edited or standing(part, after, target.path) == "edited"
+            after = put(part, after, target.path)
+        if after != before:
+            changes.append(_change(target, before, after, _baseline(target, before, keeping), edited=edited))
+    return changes
+
+
+def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent], keeping: Keeping) -> list[Change]:
+    """What disconnecting ``agents`` changes. What one of ``others`` reads too stays while that one is connected.
+
+    A file that cannot be read or changed, and in which nothing of ours can be, is none of our business here.
+    """
+    stays = {
+        target.real for target in _targets(site, [one for one in others if is_connected(site, one)], is_lenient=True)
+    }
+    changes = []
+    for target in _targets(site, agents, is_lenient=True):
+        if target.real in stays or not _may_hold_ours(target.real):
+            continue
+        before = read_held(target.path, target.real)
+        if before is None or not _is_ours_in(target, before):
+            continue
+        after = _baseline(target, before, keeping)
+        edited = any(standing(part, before, target.path) == "edited" for part in target.parts)
+        if after != before:
+            changes.append(_change(target, before, after, after, edited=edited))
+    return changes
+
+
+def is_connected(site: Site, agent: Agent) -> bool:
+    """Whether the agent has our server, which no other agent's file holds; of a file that cannot be read, whether it may."""
+    for part in agent.parts(site):
+        if part.what == "server" and isinstance(part, JsonPart | TomlPart):
+            real = os.path.realpath(part.path)
+            try:
+                held = read_held(part.path, located(site, part.path)[0])
+                if standing(part, held, part.path) in ("current", "older"):
+                    return True
+            except PeriplusError:
+                if _may_hold_ours(real):
+                    return True
+    return False
+
+
+def _may_hold_ours(real: str) -> bool:
+    """Whether a file has a word that all of our parts have; also where nobody can tell."""
+    try:
+        data = read_plain(real, FILE_BYTES_MAX)
+    except OSError as error:
+        return error.errno in (errno.EACCES, errno.EPERM)
+    return b"periplus" in data or b" --agent " in data
+
+
+def _targets(site: Site, agents: Sequence[Agent], *, is_lenient: bool = False) -> list[_Target]:
+    """Each file once, with the parts that go into it; with ``is_lenient`` without those that we would not write to."""
+    found: dict[str, _Target] = {}
+    for agent in agents:
+        for part in agent.parts(site):
+            try:
+                real, root = located(site, part.path)
+            except RefusedError:
+                if not is_lenient:
+                    raise
+                continue
+            held = found.setdefault(real, _Target(part.path, real, root, (), ()))
+            has_block = any(isinstance(one, BlockPart) for one in held.parts)
+            parts = (
+                held.parts if part in held.parts or (has_block and isinstance(part, BlockPart)) else (*held.parts, part)
+            )
+            names = held.agents if agent.name in held.agents else (*held.agents, agent.name)
+            found[real] = held._replace(parts=parts, agents=names)
+    return list(found.values())
+
+
+def located(site: Site, path: str) -> tuple[str, str]:
+    """Where the bytes of ``path`` are, and the folder that nothing may lead out of."""
+    real = os.path.realpath(path)
+    if site.scope == "project":
+        root = os.path.realpath(site.folder)
+        if os.path.commonpath([root, real]) != root:
+            raise RefusedError(
+                f"{path} leads out of the project over a link, to {real}", safe="Nothing was changed.",
+                mend="Put a file in the place of the link, or connect with --scope user.",
+            )  # fmt: skip
+        return real, root
+    root = os.path.dirname(real)
+    while not os.path.isdir(root):
+        root = os.path.dirname(root)
+    return real, root
+
+
+def read_held(path: str, real: str) -> bytes | None:
+    """The bytes of a file that may be changed; None where there is none. Raises RefusedError for what may not."""
+    try:
+        status = os.lstat(real)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise environment_failure(error, "look at", path) from error
+    wrong = ""
+    if not stat.S_ISREG(status.st_mode):
+        wrong = "is no plain file"
+    elif status.st_uid != os.geteuid():
+        wrong = "belongs to somebody else"
+    elif not status.st_mode & stat.S_IWUSR:
+        wrong = "is read-only"
+    elif status.st_nlink > 1:
+        wrong = "has a second name (a hard link)"
+    elif status.st_size > FILE_BYTES_MAX:
+        wrong = f"has {status.st_size:,} bytes, where at most {FILE_BYTES_MAX:,} are read"
+    if wrong:
+        raise RefusedError(f"{path} {wrong}", safe="Nothing was changed.",
+                           mend="Change that, or name the agents that do not read it.")  # fmt: skip
+    try:
+        return read_plain(real, FILE_BYTES_MAX)
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+
+
+def _baseline(target: _Target, now: bytes | None, keeping: Keeping) -> bytes | None:
+    """What the file is without us: the bytes that were kept, where nothing else changed since; else what is left of it."""
+    receipt, kept = keeping.receipt(target.real), None
+    if receipt is not None:
+        try:
+            kept = keeping.kept(target.real, receipt)
+        except NotFoundError:
+            receipt = None
+    if now is None:
+        return None
+    if receipt is not None and (_digest(now) == receipt.after or (receipt.existed and _digest(now) == receipt.before)):
+        return kept
+    rest: bytes | None = now
+    for part in reversed(target.parts):
+        if rest is not None and _stands(part, rest, target.path):
+            rest = take(part, rest, target.path, kept)
+    return rest
+
+
+def _is_ours_in(target: _Target, data: bytes) -> bool:
+    return any(_stands(part, data, target.path) for part in target.parts)
+
+
+def _stands(part: Part, data: bytes, path: str) -> bool:
+    return standing(part, data, path) in ("current", "older", "edited")
+
+
+def _change(
+    target: _Target, before: bytes | None, after: bytes | None, baseline: bytes | None, *, edited: bool
+) -> Change:
+    what = tuple(dict.fromkeys(part.what for part in target.parts))
+    return Change(target.path, target.real, target.root, target.agents, what, before, after, baseline, edited)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def apply(changes: Sequence[Change], keeping: Keeping) -> None:
+    """Write what was planned. Stopped in between, each file is as it was or as it becomes, and can be brought back.
+
+    All of them are looked at before the first is written. Raises ConflictError for a file that changed since it was planned,
+    ConfinementError and EnvironmentFailure for a place that nothing can be written in; where somebody is so quick that this is found
+    later, what comes before it stands.
+    """
+    if not changes:
+        return
+    lock = keeping.lock()
+    try:
+        with lock.holding():
+            made: list[str] = []
+            for change in changes:
+                _look_at(change, keeping)
+            for change in changes:
+                _refuse_changed(change)
+                with Confined(change.root, files=keeping.files, limits=_LIMITS) as confined:
+                    made += _write(change, confined, keeping)
+            for folder in sorted(set(made), key=len, reverse=True):
+                if os.path.isdir(folder) and not os.listdir(folder):
+                    with Confined(os.path.dirname(folder), files=keeping.files) as confined:
+                        confined.remove_folder(os.path.basename(folder))
+    finally:
+        lock.close()
+
+
+def _refuse_changed(change: Change) -> None:
+    if read_held(change.path, change.real) != change.before:
+        raise ConflictError(
+            f"{change.path} was changed by somebody else meanwhile",
+            safe="It was left as it is.",
+            mend="Repeat the command.",
+        )
+
+
+def _look_at(change: Change, keeping: Keeping) -> None:
+    """Raises where the change cannot be written."""
+    _refuse_changed(change)
+    with Confined(change.root, files=keeping.files, limits=_LIMITS) as confined:
+        confined.stat(os.path.relpath(change.real, confined.root))  # refuses what is no folder on the way
+    folder = os.path.dirname(change.real)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise environment_failure(denied, "write in", folder)
+
+
+def _write(change: Change, confined: Confined, keeping: Keeping) -> tuple[str, ...]:
+    """The folders that were made for a file that is gone now."""
+    name = os.path.relpath(change.real, confined.root)
+    _sweep(confined, os.path.dirname(name))
+    if change.edited:
+        keeping.keep_edited(change)
+    receipt = keeping.receipt(change.real)
+    if change.after is not None and change.after != change.baseline:
+        keeping.keep(change, _missing_folders(confined, name, receipt))
+        confined.write(name, change.after)
+        return ()
+    if change.after is None:
+        confined.delete(name)
+    else:
+        confined.write(name, change.after)
+    keeping.forget(change.real)
+    if receipt is None or change.after is not None:
+        return ()
+    return tuple(folder for folder in receipt.folders if change.real.startswith(f"{folder}{os.sep}"))
+
+
+def _missing_folders(confined: Confined, name: str, receipt: Receipt | None) -> tuple[str, ...]:
+    """The folders that have to be made for ``name``, the outermost first; those that were made before are not forgotten."""
+    names = name.split(os.sep)[:-1]
+    folders = [os.path.join(confined.root, *names[:end]) for end in range(1, len(names) + 1)]
+    made = receipt.folders if receipt is not None else ()
+    return (*made, *(folder for folder in folders if folder not in made and not os.path.isdir(folder)))
+
+
+def _sweep(confined: Confined, folder: str) -> None:
+    """Remove what writes left beside a config file whose process is gone."""
+    if confined.stat(folder or ".") is None:
+        return
+    for entry in confined.list(folder or "."):
+        left = _LEFT.fullmatch(os.path.basename(entry.path))
+        if left is not None and entry.kind == "file" and _is_gone(int(left[1])):
+            confined.delete(entry.path)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _shown(path: str) -> str:
+    """A path as text, whatever its bytes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _digest(data: bytes | None) -> str:
+    return sha256(data).hex() if data is not None else ""

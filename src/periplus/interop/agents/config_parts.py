@@ -1,0 +1,363 @@
+"""What ``connect`` puts into one file, as values: how it gets in, how it gets out, and how it is told from everybody else's.
+
+Pure: bytes in, bytes out. ``None`` stands for no file. Each function raises FormatError for a file that is not of its format, and
+RefusedError where something of somebody else's stands in the place that is ours.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BlockPart",
+    "Entry",
+    "JsonPart",
+    "Part",
+    "Standing",
+    "TomlPart",
+    "WholePart",
+    "hook_places",
+    "is_edited",
+    "put",
+    "standing",
+    "starts",
+    "take",
+]
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+
+from periplus.base.errors import FormatError, RefusedError
+from periplus.interop.agents.jsonc_editing import Json, JsonText, Keys, append_item, parse, remove, set_member
+from periplus.interop.agents.markdown_block import (
+    find_block,
+    is_intact,
+    is_sealed,
+    put_block,
+    remove_block,
+    sealed,
+    text_of,
+)
+from periplus.interop.agents.toml_editing import parse_toml, put_table, remove_table
+
+Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
+
+TOML_COMMENT: Final = "written by `periplus connect`; `periplus disconnect` takes it out"
+_HOOK: Final = re.compile(r"\bhook [A-Za-z]+ --agent ([a-z-]+)(?![\w-])")
+_BLANK: Final = " \t\r\n"
+
+
+class Entry(NamedTuple):
+    """``value`` at ``keys``: as the member of that name, or with ``is_item`` as one more item of the array of that name."""
+
+    keys: tuple[str, ...]
+    value: Json
+    is_item: bool = False
+
+
+class JsonPart(NamedTuple):
+    """Entries of a JSON file. ``agent`` names whose hooks the items are. ``defaults`` are members that such a file must have."""
+
+    path: str
+    what: str
+    agent: str
+    entries: tuple[Entry, ...]
+    defaults: tuple[Entry, ...] = ()
+
+
+class TomlPart(NamedTuple):
+    """A table of a TOML file."""
+
+    path: str
+    what: str
+    keys: tuple[str, ...]
+    values: dict[str, str | tuple[str, ...]]
+
+
+class BlockPart(NamedTuple):
+    """Whole lines between two of ours in a Markdown file. With ``unless``, only where the file has no line of that text."""
+
+    path: str
+    what: str
+    body: str
+    unless: str = ""
+
+
+class WholePart(NamedTuple):
+    """A file that is ours; ``text`` holds an open seal."""
+
+    path: str
+    what: str
+    text: str
+
+
+Part: TypeAlias = JsonPart | TomlPart | BlockPart | WholePart
+
+
+def put(part: Part, data: bytes | None, path: str) -> bytes:
+    """The file with our part in it as it must be."""
+    held = data or b""
+    if isinstance(part, JsonPart):
+        return _put_json(part, parse(held, path)).data
+    if isinstance(part, TomlPart):
+        text = parse_toml(held, path)
+        if standing(part, data, path) == "foreign":
+            raise _foreign(path, ".".join(part.keys))
+        return put_table(text, part.keys, part.values, TOML_COMMENT).data
+    if isinstance(part, BlockPart):
+        old = text_of(held, path)
+        return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
+    if isinstance(part, WholePart):
+        if standing(part, data, path) == "foreign":
+            raise RefusedError(f"{path} is there already, and not ours", safe="Nothing was changed.",
+                               mend="Move it away, then repeat the command.")  # fmt: skip
+        return sealed(part.text).encode()
+    assert_never(part)
+
+
+def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | None:
+    """The file without our part; None where nothing is left of it that somebody else wrote.
+
+    ``original`` is the file as it was before we came, as far as that is known, to tell which containers were made for us.
+    """
+    if isinstance(part, JsonPart):
+        return _take_json(part, parse(data, path), original)
+    if isinstance(part, TomlPart):
+        text = parse_toml(data, path)
+        if standing(part, data, path) in ("absent", "foreign"):
+            return data
+        rest = remove_table(text, part.keys, TOML_COMMENT)
+        return rest.data if rest.text.strip() or original is not None else None
+    if isinstance(part, BlockPart):
+        rest_text = remove_block(text_of(data, path), path)
+        return rest_text.encode() if rest_text.strip("\ufeff" + _BLANK) or original is not None else None
+    if isinstance(part, WholePart):
+        return data if standing(part, data, path) == "foreign" else None
+    assert_never(part)
+
+
+def standing(part: Part, data: bytes | None, path: str) -> Standing:
+    """How the file stands to the part. ``foreign``: somebody else's is in our place."""
+    if data is None:
+        return "absent"
+    if isinstance(part, JsonPart):
+        return _json_standing(part, parse(data, path))
+    if isinstance(part, TomlPart):
+        return _toml_standing(part, parse_toml(data, path).value)
+    text = text_of(data, path)
+    if isinstance(part, BlockPart):
+        held = find_block(text, path)
+        if held is None:
+            return "current" if _is_said(part, text) else "absent"
+        return "edited" if held.is_edited else "current" if held.body == part.body else "older"
+    if isinstance(part, WholePart):
+        if not is_sealed(text):
+            return "foreign"
+        return "current" if text == sealed(part.text) else "older" if is_intact(text) else "edited"
+    assert_never(part)
+
+
+def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
+    """Whether the hooks of a part that stands in a file start ``command``, whatever events they are for."""
+    if isinstance(part, JsonPart):
+        held = parse(data, part.path)
+        line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
+        found = [json.dumps(_at(held, keys)) for keys in _our_items(part, held)]
+        return bool(found) and all(line.search(one) for one in found)
+    if isinstance(part, WholePart):
+        return f"const COMMAND = {json.dumps(list(command))}\n" in text_of(data, part.path)
+    return False
+
+
+def is_edited(part: Part, data: bytes | None, path: str) -> bool:
+    """Whether somebody changed what is between our lines, or in our file: it is kept when ours takes its place."""
+    return standing(part, data, path) == "edited"
+
+
+def _is_said(part: BlockPart, text: str) -> bool:
+    """Whether the file says by itself what our part would say."""
+    if not part.unless or find_block(text, part.path) is not None:
+        return False
+    return any(line.strip() == part.unless for line in text.splitlines())
+
+
+def _foreign(path: str, what: str) -> RefusedError:
+    return RefusedError(
+        f"{path}: {what} is there already, and not as `periplus connect` writes it", safe="Nothing was changed.",
+        mend="Remove or rename that entry, then repeat the command.",
+    )  # fmt: skip
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _put_json(part: JsonPart, held: JsonText) -> JsonText:
+    for entry in part.defaults:
+        if held.find(entry.keys) is None:
+            held = set_member(held, entry.keys, entry.value)
+    wanted = {entry.keys: entry.value for entry in part.entries if entry.is_item}
+    for keys in reversed(list(_our_items(part, held))):
+        if wanted.get(_names(keys[:-1])) != _at(held, keys):
+            held = remove(held, keys)
+    for entry in part.entries:
+        if not entry.is_item:
+            node = held.find(entry.keys)
+            if node is not None and not _is_our_server(node.value):
+                raise _foreign(held.path, ".".join(entry.keys))
+            held = set_member(held, entry.keys, _with_additions(node.value if node is not None else None, entry.value))
+            continue
+        there = [keys for keys in _our_items(part, held) if _names(keys[:-1]) == entry.keys]
+        for keys in reversed(there[1:]):
+            held = remove(held, keys)
+        if not there:
+            held = append_item(held, entry.keys, entry.value)
+    return held
+
+
+def _take_json(part: JsonPart, held: JsonText, original: bytes | None) -> bytes | None:
+    before = _value_of(original, part.path)
+    emptied: list[tuple[str, ...]] = []
+    for keys in reversed(list(_our_items(part, held))):
+        held = remove(held, keys)
+        names = _names(keys)
+        emptied += [names[:end] for end in range(len(names), 0, -1)]
+    for entry in part.entries:
+        node = None if entry.is_item else held.find(entry.keys)
+        if node is not None and _is_our_server(node.value):
+            held = remove(held, entry.keys)
+            emptied += [entry.keys[:end] for end in range(len(entry.keys) - 1, 0, -1)]
+    for names in sorted(set(emptied), key=len, reverse=True):
+        node = held.find(names)
+        if node is not None and node.value in ([], {}) and not _is_bare(held.text[node.start : node.end]):
+            continue  # a comment stands in it
+        if node is not None and node.value in ([], {}) and not _has(before, names):
+            held = remove(held, names)
+    defaults = {entry.keys[0]: entry.value for entry in part.defaults}
+    is_ours_alone = held.value in ({}, defaults) and not _comments(held)
+    return None if original is None and is_ours_alone else held.data
+
+
+def _json_standing(part: JsonPart, held: JsonText) -> Standing:
+    items = list(_our_items(part, held))
+    found = 0
+    for entry in part.entries:
+        node = None if entry.is_item else held.find(entry.keys)
+        if node is not None and not _is_our_server(node.value):
+            return "foreign"
+        found += node is not None
+    if not items and not found:
+        return "absent"
+    try:
+        is_current = _put_json(part, held).text == held.text
+    except (FormatError, RefusedError):
+        is_current = False
+    return "current" if is_current else "older"
+
+
+def _our_items(part: JsonPart, held: JsonText) -> Iterator[Keys]:
+    """Where the hooks of this agent that run us stand, in the order of the file; of a group of several, each by itself."""
+    if not any(entry.is_item for entry in part.entries):
+        return
+    hooks = held.value.get("hooks") if isinstance(held.value, dict) else None
+    for event, items in hooks.items() if isinstance(hooks, dict) else ():
+        for at, item in enumerate(items if isinstance(items, list) else ()):
+            if not isinstance(item, dict):
+                continue
+            inner = item.get("hooks")
+            if not isinstance(inner, list):
+                if _is_our_hook(item, part.agent):
+                    yield ("hooks", event, at)
+                continue
+            ours = [place for place, one in enumerate(inner) if _is_our_hook(one, part.agent)]
+            if ours and len(ours) == len(inner):
+                yield ("hooks", event, at)
+            else:
+                yield from (("hooks", event, at, "hooks", place) for place in ours)
+
+
+def hook_places(part: JsonPart, held: JsonText) -> Iterator[tuple[str, int, int, dict[str, Json], dict[str, Json]]]:
+    """The hooks of this agent that run us, in groups: the event, the place of the group and in it, the group and the hook."""
+    for keys in _our_items(part, held):
+        group = _at(held, keys[:3])
+        inner = group.get("hooks") if isinstance(group, dict) else None
+        if not isinstance(group, dict) or not isinstance(inner, list):
+            continue
+        for place, one in enumerate(inner):
+            if isinstance(one, dict) and (len(keys) == 3 or keys[4] == place):
+                yield str(keys[1]), int(keys[2]), place, group, one
+
+
+def _is_our_hook(value: Json, agent: str) -> bool:
+    command = value.get("command") if isinstance(value, dict) else None
+    found = _HOOK.search(command) if isinstance(command, str) else None
+    return found is not None and found[1] == agent
+
+
+def _is_our_server(value: object) -> bool:
+    """A server whose command is ``periplus mcp``, with whatever path and further arguments."""
+    if not isinstance(value, dict):
+        return False
+    words: list[object] = []
+    for part in (value.get("command"), value.get("args")):
+        words += part if isinstance(part, list | tuple) else [part]
+    names = [os.path.basename(word) for word in words if isinstance(word, str)]
+    return "mcp" in names[1:] and any("periplus" in name for name in names[: names.index("mcp", 1)])
+
+
+def _with_additions(held: Json, ours: Json) -> Json:
+    """Ours, with what somebody added to it (an ``env``, an approval), in the order that stands there."""
+    if not isinstance(held, dict) or not isinstance(ours, dict):
+        return ours
+    return {**held, **ours}
+
+
+def _toml_standing(part: TomlPart, value: object) -> Standing:
+    for key in part.keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if value is None:
+        return "absent"
+    if not _is_our_server(value):
+        return "foreign"
+    assert isinstance(value, dict)
+    plain = {name: list(one) if isinstance(one, tuple) else one for name, one in part.values.items()}
+    return "current" if all(value.get(name) == one for name, one in plain.items()) else "older"
+
+
+def _at(held: JsonText, keys: Keys) -> Json:
+    node = held.find(keys)
+    return node.value if node is not None else None
+
+
+def _names(keys: Keys) -> tuple[str, ...]:
+    """The path up to the first place in an array."""
+    return tuple(
+        key
+        for key in keys[: next((at for at, key in enumerate(keys) if isinstance(key, int)), len(keys))]
+        if isinstance(key, str)
+    )
+
+
+def _value_of(data: bytes | None, path: str) -> Json:
+    try:
+        return parse(data or b"", path).value
+    except FormatError:
+        return {}
+
+
+def _has(value: Json, names: tuple[str, ...]) -> bool:
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def _is_bare(text: str) -> bool:
+    return not text[1:-1].strip(_BLANK)
+
+
+def _comments(held: JsonText) -> bool:
+    """Whether there is one, outside of the strings."""
+    return re.search(r"/[/*]", re.sub(r'"(?:[^"\\]|\\.)*"', "", held.text)) is not None

@@ -1,0 +1,86 @@
+"""What several agents are given in the same form: the server, the instructions, the skill."""
+
+from __future__ import annotations
+
+__all__ = ["GREETING", "instructions", "server_entry", "skill"]
+
+import os
+from typing import Final
+
+from periplus.interop.agents.agent_model import Site
+from periplus.interop.agents.config_parts import BlockPart, WholePart
+from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.markdown_block import OPEN_SEAL
+
+GREETING: Final = """\
+## Periplus
+
+Some projects keep a memory and a logbook with Periplus (a folder `.periplus` at the top). In those:
+
+- Before a task: `periplus brief "TASK"`. Obey the constraints and mind the traps that it names.
+- Before you edit: `periplus check PATHS` says who works there, and which rules are about it.
+- What you learn and others would have to learn again: `periplus remember "…" --type decision|constraint|trap|lesson --about PATH`.
+- When you stop with work open: `periplus handoff write "…"`.
+
+In projects without that folder, forget this.
+"""
+
+_SKILL: Final = """\
+---
+name: periplus
+description: The memory of this project across sessions and agents. Use it before a task (what was decided, which rules and traps apply, who works where), whenever you need to know why something is as it is, after you learned something that others would have to learn again, and when you hand work over.
+---
+
+<!-- Written by `periplus connect`; `periplus disconnect` removes it. {seal} -->
+
+# Periplus
+
+The tools of the server `periplus` and the command `periplus` do the same; take whichever you have. Every command has `--json` and `--help`.
+
+## Before a task
+
+    periplus brief "what you are about to do" --budget 2000
+
+It names the constraints to obey, the traps, the decisions, what others are doing now, and the files that such a task touched before.
+
+## To know why
+
+    periplus recall "question in your own words"
+    periplus show ID
+
+Each answer says how fresh it is. What is marked stale was said of code that has changed since: look before you rely on it.
+
+## Before you edit
+
+    periplus check src/auth.py
+    periplus claim take src/auth.py
+
+A claim tells others that you work there. Somebody else's claim is a reason to do something else or to ask: `periplus inbox send NAME "…"`.
+
+## What is worth keeping
+
+    periplus remember "Passwords are hashed with scrypt" --type decision --about src/auth.py
+
+- `decision`: a choice, with its reason. `constraint`: a rule to obey. `trap`: a pitfall, and what to do. `lesson`: how something is done here.
+- One thing in one sentence, as you would want to find it in a year. Name the files with `--about`.
+- Never a secret, never what the code says by itself.
+
+What replaces something older: `periplus evolve ID "what holds now"`.
+
+## When you stop
+
+    periplus handoff write "what is done, what is open, what to look out for"
+    periplus claim release
+"""
+
+
+def server_entry(site: Site) -> dict[str, Json]:
+    return {"command": site.command[0], "args": [*site.command[1:], "mcp"]}
+
+
+def instructions(site: Site, path: str) -> BlockPart:
+    return BlockPart(path, "instructions", site.rules if site.scope == "project" else site.greeting)
+
+
+def skill(folder: str) -> WholePart:
+    return WholePart(os.path.join(folder, "periplus", "SKILL.md"), "skill", _SKILL.format(seal=OPEN_SEAL))

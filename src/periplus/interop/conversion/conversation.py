@@ -1,0 +1,107 @@
+"""What most formats tell, in their own ways: somebody asks, the model speaks, thinks and calls tools, results come back."""
+
+from __future__ import annotations
+
+__all__ = ["Chat", "blocks_of", "enter_branch", "text_of_blocks"]
+
+from periplus.interop.conversion.branches import BranchTracker
+from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.open_calls import OpenCalls
+from periplus.interop.conversion.tool_calls import plan_call
+from periplus.interop.readers.json_values import table_of, text_of
+from periplus.trail.model import Outcome, Status
+
+
+class Chat:
+    """Turns what is told into steps; ``status`` is how the run ended as far as that is known."""
+
+    def __init__(self, intake: Intake) -> None:
+        self.intake = intake
+        self.calls = OpenCalls()
+        self.status: Status = "success"
+        self.first_prompt: str | None = None
+
+    def prompt(self, text: str, note: str | None = None) -> None:
+        intake = self.intake
+        text = intake.typed(text)
+        if not text.strip() and note is None:
+            intake.skip("user: nothing in it")
+            return
+        masked = intake.mask(text)
+        intake.count("prompts")
+        intake.step("PROMPT", masked, note=note)
+        intake.note_prompt(masked)
+        self.status = "success"
+        if self.first_prompt is None:
+            self.first_prompt = masked
+
+    def say(self, text: str) -> None:
+        self._tell("SAY", "says", text)
+
+    def think(self, text: str, note: str | None = None) -> None:
+        self._tell("COMMENT", "comments", text, note)
+
+    def label(self, text: str) -> None:
+        self.intake.count("labels")
+        self.intake.step("LABEL", self.intake.mask(text))
+
+    def _tell(self, op: str, counted: str, text: str, note: str | None = None) -> None:
+        if not text.strip():
+            self.intake.skip("block: empty")
+            return
+        self.status = "success"
+        self.intake.count(counted)
+        self.intake.step(op, self.intake.mask(text), note=note)
+
+    def call(self, call_id: str, name: str, arguments: object) -> None:
+        self.status = "success"
+        steps = plan_call(self.intake, name, arguments, self.intake.cwd)
+        self.calls.add(call_id, self.intake.call(steps))
+
+    def result(self, call_id: str, outcome: Outcome, text: str, exit_code: int | None = None) -> None:
+        call = self.calls.claim(call_id)
+        if call is None:
+            self.intake.skip("result without its call")
+            return
+        if outcome == "ok" and exit_code:
+            outcome = "failed"
+        self.intake.resolve(call, outcome, text, exit_code=exit_code)
+
+    def usage(self, model: str | None, fresh: int, cached: int, out: int) -> None:
+        """A model call, with the tokens that it read fresh, read from a cache, and wrote."""
+        self.intake.source = self.intake.source or 1  # a session's sum may stand before its records
+        self.intake.model = model or self.intake.model
+        call = self.intake.hold_model(model or self.intake.model or "unknown")
+        self.intake.release_model(call, fresh, cached, out)
+
+    def interrupt(self) -> None:
+        self.status = "cancelled"
+        self.calls.cancel()
+
+    def finish(self) -> Status:
+        return self.intake.ending(self.status, is_waiting=self.calls.is_waiting)
+
+
+def enter_branch(chat: Chat, lanes: BranchTracker, uuid: str, parent_uuid: object) -> None:
+    """Go to the lane of a message before its steps are made, with a LABEL where that is another lane.
+
+    Of two messages with the same parent, the second begins a branch. ``uuid`` is empty for a message without a name,
+    which never begins one.
+    """
+    parent = lanes.find(parent_uuid)
+    lane = lanes.place(parent, is_side=False, side_id="", continuer=uuid or None)
+    label = lanes.enter(lane)
+    if label is not None:
+        chat.label(label)
+    if uuid:
+        lanes.note(uuid, 0, lane, parent, chat.intake.planned_count, is_step=True)
+
+
+def blocks_of(content: object) -> list[dict[str, object]]:
+    """A content as its blocks: it is a text, a block or a list of them."""
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    return [{"type": "text", "text": item} if isinstance(item, str) else table_of(item) for item in items]
+
+
+def text_of_blocks(content: object) -> str:
+    return "\n".join(filter(None, (text_of(block.get("text")) for block in blocks_of(content))))

@@ -1,0 +1,113 @@
+"""Which agent wrote a file, told from its beginning; and what else it may be, for an error that helps."""
+
+from __future__ import annotations
+
+__all__ = ["detect_format", "looks_like"]
+
+from typing import Final
+
+from periplus.base.errors import FormatError
+from periplus.interop.conversion.source import Head
+from periplus.interop.formats import FORMATS, Format, importer_of, kinds_of_files
+
+_PROBE_BYTES: Final = 8192
+
+# First row wins whose every mark stands in the head of the file.
+_OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
+    ("a session of Gemini CLI", (b'"projectHash"',)),
+    ("a session of Gemini CLI", (b'"type":"gemini"',)),
+    (
+        "a part of a session of opencode: name the session's own file, under storage/session",
+        (b'"messageID"', b'"type"'),
+    ),
+    (
+        "a part of a session of opencode: name the session's own file, under storage/session",
+        (b'{"id":"p', b'"type":"', b'"time":{"start":'),
+    ),
+    (
+        "a message of a session of opencode: name the session's own file, under storage/session",
+        (b'"sessionID"', b'"role"', b'"time"'),
+    ),
+    ("a session of Qwen Code", (b'"parentUuid"', b'"parts"')),
+    (
+        "a session of Claude Code that was written anew: name the agent's own file, which has a record on each line",
+        (b'"uuid"', b'"sessionId"', b'"message"'),
+    ),
+    ("a session of Copilot", (b'"session.start"',)),
+    ("a session of Copilot Chat", (b'"responderUsername"',)),
+    ("a trace of OpenTelemetry", (b'"resourceSpans"',)),
+    ("a trace of OpenTelemetry", (b'"observations"',)),
+    ("a trace of OpenTelemetry", (b'"trace"', b'"projectId"')),
+    ("an Agent Trace record", (b'"vcs"', b'"revision"')),
+    ("a trajectory of SWE-agent", (b'"trajectory"',)),
+    ("a trajectory of SWE-agent", (b'"history"', b'"message_type"')),
+    ("a trajectory of mini-swe-agent", (b'"role"', b"THOUGHT")),
+    ("a log of Inspect", (b'"eval"', b'"run_id"')),
+    ("events of OpenHands", (b'"kind"', b'"source"', b'"ConversationStateUpdateEvent"')),
+    ("a record of OpenHands", (b'"instance_id"', b'"test_result"')),
+    ("a session of Continue", (b'"workspaceDirectory"',)),
+    ("a session of Cline", (b'"session_id"', b'"started_at"')),
+    ("a session of Cline", (b'"updated_at"', b'"messages"')),
+    ("a thread of Amp", (b'"messageId"', b'"messages"')),
+    ("a session of Hermes", (b'"session_start":', b'"message_count":')),
+    ("a session of Droid", (b'"type":"session_start"',)),
+    ("a session of Kimi Code", (b'"protocol_version"',)),
+    ("a session of Antigravity", (b'"step_index"',)),
+    ("a session of Windsurf", (b'"user_input"',)),
+    ("a session of Cursor", (b'"role"', b'"message"', b'"content"')),
+    ("a session of Pi or OpenClaw", (b'"type":"session"',)),
+    ("issues of Beads", (b'"issue_type"',)),
+)
+
+
+def detect_format(head: Head) -> Format:
+    """The format of the file that begins with ``head``. Raises FormatError that says what it is instead."""
+    for row in FORMATS:
+        if importer_of(row).is_mine(head):
+            return row
+    data, path = head.data, head.path
+    mend = f"Sessions of these can be imported: {kinds_of_files()}."
+    if b"\0" in data[:_PROBE_BYTES]:
+        raise FormatError(f"no text: {_binary(data)}", path=path, safe="Nothing was imported.", mend=mend)
+    raise FormatError(
+        f"no transcript that can be imported: {looks_like(data)}",
+        path=path,
+        line=1,
+        safe="Nothing was imported.",
+        mend=mend,
+    )
+
+
+def looks_like(head: bytes) -> str:
+    """What a text file that is no known transcript seems to be, as the end of a sentence."""
+    try:
+        head[:_PROBE_BYTES].decode()
+    except UnicodeDecodeError as error:
+        if error.start < min(len(head), _PROBE_BYTES) - 4:
+            return f"byte {error.start} is no UTF-8"
+    start = head.lstrip()
+    if start[:1] in (b"{", b"["):
+        packed = start[: 8 * _PROBE_BYTES].replace(b'": ', b'":')
+        for name, marks in _OTHERS:
+            if all(mark in packed for mark in marks):
+                return f"it looks like {name}"
+        return "it looks like a JSON document of another program"
+    if start.startswith((b"#", b"---\n", b"<!--")):
+        return "it looks like Markdown"
+    if start.startswith((b"diff --git", b"--- a/")):
+        return "it looks like a patch"
+    if start.startswith(b"<"):
+        return "it looks like HTML or XML"
+    return "its first lines are no JSON records"
+
+
+def _binary(head: bytes) -> str:
+    if head.startswith(b"SQLite format 3"):
+        return "it looks like an SQLite database"
+    if head.startswith(b"PK\x03\x04"):
+        return "it looks like a ZIP archive"
+    if head.startswith(b"PPLS"):
+        return "it looks like a file of Periplus itself"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[1:8:2] == b"\0\0\0\0":
+        return "it looks like UTF-16"
+    return "it holds NUL bytes"

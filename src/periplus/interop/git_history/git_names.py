@@ -1,0 +1,29 @@
+"""Git's ids and paths as a trail has them."""
+
+from __future__ import annotations
+
+__all__ = ["git_digest", "git_path"]
+
+from typing import TYPE_CHECKING
+
+from periplus.base.errors import FormatError
+
+if TYPE_CHECKING:
+    from periplus.interop.conversion.intake import Intake
+    from periplus.trail.model import Digest
+
+
+def git_digest(name: str) -> Digest:
+    """The digest that an id in hexadecimal is. Raises FormatError."""
+    from periplus.trail.model import Digest
+
+    try:
+        value = bytes.fromhex(name)
+    except ValueError as error:
+        raise FormatError(f"git gave {name[:80]!r} for an object's id") from error
+    return Digest("git-sha1" if len(value) == 20 else "git-sha256", value)
+
+
+def git_path(intake: Intake, path: bytes) -> str:
+    """A path as text: secrets masked, and bytes that are no UTF-8 written as such."""
+    return intake.mask(path.decode("utf-8", "backslashreplace"))

@@ -1,0 +1,165 @@
+"""The sessions of GitHub's Copilot CLI: an event a line, each with a ``type`` and its ``data``.
+
+What the format does that an importer must know: a call is asked for in the model's message and told again when it
+begins; what subagents do stands in the same file, under the call that began them; of tokens only those that the model
+wrote are told.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CopilotImporter", "is_mine", "read"]
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from periplus.interop.conversion.conversation import Chat, text_of_blocks
+from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.source import Head, Source
+from periplus.interop.model import Imported
+from periplus.interop.readers.json_values import (
+    Moment,
+    decode_table,
+    list_of,
+    natural_of,
+    optional_text,
+    table_of,
+    text_of,
+)
+from periplus.trail.model import Digest, Outcome, Status
+
+_PREFIXES: Final = ("assistant.", "hook.", "session.", "skill.", "subagent.", "system.", "tool.", "user.")
+_SILENT: Final = frozenset({
+    "assistant.turn_start", "assistant.turn_end", "assistant.intent", "assistant.usage", "assistant.reasoning",
+    "hook.start", "hook.end", "session.auto_mode_resolved", "session.compaction_complete", "session.compaction_start",
+    "session.context_changed", "session.handoff", "session.idle", "session.import_legacy", "session.info",
+    "session.mode_changed", "session.plan_changed", "session.resume", "session.shutdown", "session.snapshot_rewind",
+    "session.task_complete", "session.title_changed", "session.truncation", "session.usage_checkpoint",
+    "session.usage_info", "session.warning", "session.workspace_file_changed", "skill.invoked", "subagent.completed",
+    "subagent.failed", "subagent.selected", "subagent.started", "system.message", "system.notification",
+    "tool.execution_partial_result", "tool.execution_progress", "tool.user_requested",
+})  # fmt: skip
+_OUTCOMES: Final[dict[str, Outcome]] = {"success": "ok", "failure": "failed", "rejected": "denied", "denied": "denied"}
+_EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d{1,9})>\s*$")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_CALLS_REMEMBERED: Final = 4096
+
+
+def is_mine(head: Head) -> bool:
+    return any(map(_is_event, head.records))
+
+
+def _is_event(record: dict[str, object]) -> bool:
+    kind = text_of(record.get("type"))
+    return kind.startswith(_PREFIXES) and isinstance(record.get("data"), dict) and "timestamp" in record
+
+
+def read(source: Source) -> Iterator[Imported]:
+    intake = source.intake()
+    importer = CopilotImporter(intake)
+    digest, status = source.read_lines(importer, intake)
+    yield source.trail(intake, "copilot-cli", digest, status, base=importer.base)
+
+
+class CopilotImporter:
+    def __init__(self, intake: Intake) -> None:
+        self.base: Digest | None = None
+        self._intake = intake
+        self._chat = Chat(intake)
+        self._moment = Moment()
+        self._known_calls: dict[str, None] = {}
+        self._lane = ""
+
+    def feed(self, number: int, line: bytes) -> bool:
+        record = decode_table(line)
+        if record is None:
+            return False
+        intake = self._intake
+        intake.source = number
+        intake.note_time(self._moment.read(record.get("timestamp")))
+        kind, data = text_of(record.get("type")), table_of(record.get("data"))
+        if kind == "user.message":
+            self._enter("")
+            self._chat.prompt(text_of(data.get("content")), "with a file" if data.get("attachments") else None)
+        elif kind == "assistant.message":
+            self._message(data)
+        elif kind == "tool.execution_start":
+            self._enter(data.get("parentToolCallId"))
+            self._begin(data, data.get("toolName"))
+        elif kind == "tool.execution_complete":
+            self._end(data)
+        elif kind == "session.start":
+            self._learn(data)
+        elif kind == "session.model_change":
+            intake.skip(kind)
+            intake.model = optional_text(data.get("newModel")) or intake.model
+        elif kind == "abort":
+            intake.skip(kind)
+            self._chat.interrupt()
+        elif kind == "session.error":
+            intake.skip(kind)
+            self._chat.status = "error"
+        elif kind in _SILENT:
+            intake.skip(kind)
+        else:
+            intake.note_unknown(kind or "record without a type")
+        return True
+
+    def finish(self) -> Status:
+        return self._chat.finish()
+
+    def _learn(self, data: dict[str, object]) -> None:
+        intake = self._intake
+        context = table_of(data.get("context"))
+        intake.session_id = optional_text(data.get("sessionId")) or intake.session_id
+        intake.version = optional_text(data.get("copilotVersion")) or intake.version
+        intake.cwd = intake.cwd or optional_text(context.get("cwd"))
+        intake.model = optional_text(data.get("selectedModel")) or intake.model
+        commit = text_of(context.get("headCommit"))
+        if _COMMIT.fullmatch(commit) and commit.strip("0"):
+            self.base = Digest("git-sha1", bytes.fromhex(commit))
+
+    def _enter(self, parent: object) -> None:
+        """A subagent's events name the call that began it."""
+        lane = text_of(parent)
+        if lane != self._lane:
+            self._lane = lane
+            self._chat.label(f"subagent of {lane}" if lane else "main")
+
+    def _message(self, data: dict[str, object]) -> None:
+        chat = self._chat
+        self._enter(data.get("parentToolCallId"))
+        out = natural_of(data.get("outputTokens"))
+        if out:
+            chat.usage(optional_text(data.get("model")), 0, 0, out)
+        requests = list_of(data.get("toolRequests"))
+        thought, text = text_of(data.get("reasoningText")), text_of(data.get("content"))
+        if thought:
+            chat.think(thought)
+        if text or not (requests or thought):
+            chat.say(text)
+        for item in requests:
+            request = table_of(item)
+            self._begin(request, request.get("name"))
+
+    def _begin(self, data: dict[str, object], name: object) -> None:
+        """A call that is asked for, or begins without that."""
+        call_id = text_of(data.get("toolCallId"))
+        if call_id and call_id in self._known_calls:
+            self._intake.skip("call told again")
+            return
+        if len(self._known_calls) >= _CALLS_REMEMBERED:
+            self._known_calls = dict.fromkeys(list(self._known_calls)[_CALLS_REMEMBERED // 2 :])
+        self._known_calls[call_id] = None
+        self._chat.call(call_id, text_of(name), data.get("arguments"))
+
+    def _end(self, data: dict[str, object]) -> None:
+        result = table_of(data.get("result"))
+        error = data.get("error")
+        content = result.get("content", result.get("text_result_for_llm"))
+        text = text_of_blocks(content) or text_of(table_of(error).get("message")) or text_of(error)
+        outcome = _OUTCOMES.get(text_of(result.get("result_type")) or text_of(result.get("resultType")), "ok")
+        if outcome == "ok" and (data.get("success") is False or error):
+            outcome = "denied" if table_of(error).get("code") in ("rejected", "denied") else "failed"
+        match = _EXIT_CODE.search(text[-200:])
+        self._chat.result(text_of(data.get("toolCallId")), outcome, text, int(match.group(1)) if match else None)

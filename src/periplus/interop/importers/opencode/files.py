@@ -1,0 +1,175 @@
+"""Where opencode keeps its sessions: a database for all of them, or in older versions under ``storage`` a file a session,
+a message and a part.
+
+A session's subagents are sessions that name it as their parent: they become children of its trail.
+"""
+
+from __future__ import annotations
+
+__all__ = ["is_mine", "read"]
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from periplus.base.errors import FormatError, PeriplusError
+from periplus.interop.conversion.source import Head, Source
+from periplus.interop.importers.opencode.session import Card, Message, OpencodeImporter
+from periplus.interop.model import Imported
+from periplus.interop.readers.json_values import decode_table, text_of
+from periplus.interop.readers.line_reader import LINE_BYTES_MAX, open_regular
+
+CHILDREN_MAX: Final = 1000
+DEPTH_MAX: Final = 8
+FILES_MAX: Final = 1_000_000
+_SQLITE: Final = b"SQLite format 3\0"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+
+
+class _Sessions(Protocol):
+    @property
+    def count(self) -> int: ...
+    def roots(self) -> Iterator[Card]: ...
+    def children(self, session_id: str) -> Iterator[Card]: ...
+    def messages(self, session_id: str) -> Iterator[Message]: ...
+
+
+def is_mine(head: Head) -> bool:
+    if head.data.startswith(_SQLITE):
+        from periplus.interop.importers.opencode.database import is_opencode
+
+        return is_opencode(head.path)
+    members = head.document.members
+    is_card = isinstance(members.get("projectID"), str) and isinstance(members.get("id"), str)
+    return is_card and "directory" in members and "time" in members and "role" not in members
+
+
+def read(source: Source) -> Iterator[Imported]:
+    if Head.of(source.path).data.startswith(_SQLITE):
+        from periplus.interop.importers.opencode.database import Database
+
+        with Database(source.path) as database:
+            yield from _sessions_of(source, database)
+    else:
+        yield from _sessions_of(source, _Folder(source.path))
+
+
+def _sessions_of(source: Source, sessions: _Sessions) -> Iterator[Imported]:
+    count = sessions.count
+    for number, card in enumerate(sessions.roots(), 1):
+        if source.is_elsewhere(card.values.get("directory")):
+            continue
+        yield _session_of(source, sessions, card, ())
+        if source.progress is not None:
+            source.progress(number, max(number, count))
+
+
+def _session_of(source: Source, sessions: _Sessions, card: Card, above: tuple[str, ...]) -> Imported:
+    """The session with this card, after those of its subagents."""
+    session_id = text_of(card.values.get("id"))
+    lineage = (*above, session_id)
+    children: dict[str, Imported] = {}
+    left_out = 0
+    for child in sessions.children(session_id):
+        child_id = text_of(child.values.get("id"))
+        if child_id in lineage or len(lineage) > DEPTH_MAX or len(children) >= CHILDREN_MAX:
+            left_out += 1
+        else:
+            children[child_id] = _session_of(source, sessions, child, lineage)
+    intake = source.intake()
+    if left_out:
+        intake.skip("session of a subagent that is left out", left_out)
+    importer = OpencodeImporter(intake, children.get)
+    importer.learn(card.values)
+    sha256 = hashlib.sha256(card.data)
+    count = 0
+    for message in sessions.messages(session_id):
+        count += 1
+        sha256.update(message.data)
+        if message.values is None:
+            intake.note_unreadable(count)
+            continue
+        parts = [part for part in message.parts if part is not None]
+        if len(parts) < len(message.parts):
+            intake.skip("part that cannot be read", len(message.parts) - len(parts))
+        importer.feed(count, message.values, parts)
+    intake.count("lines", count)
+    agent = "opencode/subagent" if above else "opencode"
+    status = importer.finish()
+    return source.trail(
+        intake, "opencode", sha256.digest(), status, session_id, agent=agent, children=tuple(children.values())
+    )
+
+
+class _Folder:
+    """``storage/session/PROJECT/ID.json`` with ``storage/message/ID/*.json`` and ``storage/part/MESSAGE/*.json``.
+
+    No link is followed: a folder that somebody sent must not take other files of this machine with it.
+    """
+
+    count = 1
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._project = os.path.dirname(os.path.abspath(path))
+        self._storage = os.path.dirname(os.path.dirname(self._project))
+        self._cards: list[Card] | None = None
+
+    def roots(self) -> Iterator[Card]:
+        card = _card(self._path)
+        if card is None:
+            raise FormatError("no card of a session", path=self._path, safe="Nothing was imported.")
+        yield card
+
+    def children(self, session_id: str) -> Iterator[Card]:
+        if self._cards is None:
+            paths = _files(self._project)
+            self._cards = [card for card in map(_card, paths) if card is not None and card.values.get("parentID")]
+        return iter([card for card in self._cards if session_id and card.values.get("parentID") == session_id])
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        for path in self._named("message", session_id):
+            data = _bytes_of(path)
+            values = decode_table(data)
+            whole = [data]
+            parts = []
+            for part_path in self._named("part", text_of((values or {}).get("id"))):
+                part = _bytes_of(part_path)
+                whole.append(part)
+                parts.append(decode_table(part))
+            yield Message(values, parts, b"\n".join(whole))
+
+    def _named(self, kind: str, name: str) -> list[str]:
+        folder = os.path.join(self._storage, kind, name)
+        if not _NAME.fullmatch(name) or os.path.islink(os.path.dirname(folder)):
+            return []
+        return _files(folder)
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        entries = [] if os.path.islink(folder) else list(os.scandir(folder))
+    except (OSError, ValueError):
+        return []
+    names = sorted(one.name for one in entries if one.name.endswith(".json") and one.is_file(follow_symlinks=False))
+    if len(names) > FILES_MAX:
+        raise FormatError(f"over {FILES_MAX:,} files", path=folder, safe="Nothing was imported.")
+    return [os.path.join(folder, name) for name in names]
+
+
+def _card(path: str) -> Card | None:
+    data = _bytes_of(path)
+    values = decode_table(data)
+    return Card(values, data) if values is not None else None
+
+
+def _bytes_of(path: str) -> bytes:
+    """The file's bytes; none where it cannot be read, or is larger than any record of an agent."""
+    try:
+        with open_regular(path) as fd, open(fd, "rb", closefd=False) as file:
+            data = file.read(LINE_BYTES_MAX + 1)
+    except (PeriplusError, OSError):
+        return b""
+    return data if len(data) <= LINE_BYTES_MAX else b""

@@ -1,0 +1,135 @@
+"""Sessions of Pi, and of OpenClaw which is built on it: a record a line, the first one the session's card.
+
+What the format does that an importer must know: records form a tree by ``parentId``; a result is a message of its own
+with the id of its call; what was compacted is told by a summary.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PiImporter", "is_mine", "read"]
+
+from collections.abc import Iterator
+from typing import Final
+
+from periplus.interop.conversion.branches import BranchTracker
+from periplus.interop.conversion.conversation import Chat, blocks_of, enter_branch, text_of_blocks
+from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.source import Head, Source
+from periplus.interop.model import Imported
+from periplus.interop.readers.json_values import Moment, decode_table, natural_of, optional_text, table_of, text_of
+from periplus.trail.model import Outcome, Status
+
+_SILENT: Final = frozenset({
+    "custom", "custom_message", "label", "model_change", "session_info", "thinking_level_change", "active_tools_change",
+})  # fmt: skip
+_STOPS: Final[dict[str, Status]] = {"aborted": "cancelled", "error": "error"}
+
+
+def is_mine(head: Head) -> bool:
+    return any(
+        record.get("type") == "session"
+        and isinstance(record.get("id"), str)
+        and "timestamp" in record
+        and "cwd" in record
+        for record in head.records[:4]
+    )
+
+
+def read(source: Source) -> Iterator[Imported]:
+    intake = source.intake()
+    importer = PiImporter(intake)
+    digest, status = source.read_lines(importer, intake)
+    yield source.trail(intake, "pi-agent", digest, status)
+
+
+class PiImporter:
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._chat = Chat(intake)
+        self._moment = Moment()
+        self._lanes = BranchTracker()
+
+    def feed(self, number: int, line: bytes) -> bool:
+        record = decode_table(line)
+        if record is None:
+            return False
+        intake = self._intake
+        intake.source = number
+        intake.note_time(self._moment.read(record.get("timestamp")))
+        kind = text_of(record.get("type"))
+        if kind == "message":
+            self._message(record, table_of(record.get("message")))
+        elif kind == "session":
+            intake.session_id = intake.session_id or optional_text(record.get("id"))
+            intake.cwd = intake.cwd or optional_text(record.get("cwd"))
+        elif kind in ("compaction", "branch_summary"):
+            self._chat.think(text_of(record.get("summary")), "summary of what was compacted")
+            self._stand(record)
+        elif kind in _SILENT:
+            intake.skip(kind)
+            if kind == "model_change":
+                intake.model = optional_text(record.get("modelId")) or intake.model
+            self._stand(record)
+        else:
+            intake.note_unknown(kind or "record without a type")
+        return True
+
+    def finish(self) -> Status:
+        return self._chat.finish()
+
+    def _stand(self, record: dict[str, object]) -> None:
+        """Remember where a record that is no message stands, for others continue it."""
+        uuid = text_of(record.get("id"))
+        if uuid:
+            self._lanes.inherit(uuid, record.get("parentId"))
+
+    def _message(self, record: dict[str, object], message: dict[str, object]) -> None:
+        role = text_of(message.get("role"))
+        chat = self._chat
+        if role == "toolResult":
+            self._stand(record)
+            outcome: Outcome = "failed" if message.get("isError") is True else "ok"
+            chat.result(text_of(message.get("toolCallId")), outcome, text_of_blocks(message.get("content")))
+            return
+        if role not in ("user", "assistant"):
+            self._stand(record)
+            if role in ("bashExecution", "custom", "branchSummary", "compactionSummary", "system"):
+                self._intake.skip("local command" if role == "bashExecution" else f"role: {role}")
+            else:
+                self._intake.note_unknown(f"role: {role or 'none'}")
+            return
+        enter_branch(self._chat, self._lanes, text_of(record.get("id")), record.get("parentId"))
+        if role == "user":
+            blocks = blocks_of(message.get("content"))
+            has_image = any(block.get("type") == "image" for block in blocks)
+            chat.prompt(text_of_blocks(message.get("content")), "with an image" if has_image else None)
+        else:
+            self._answer(message)
+
+    def _answer(self, message: dict[str, object]) -> None:
+        chat = self._chat
+        usage = message.get("usage")
+        model = optional_text(message.get("model"))
+        self._intake.model = model or self._intake.model
+        if isinstance(usage, dict):
+            fresh = natural_of(usage.get("input")) + natural_of(usage.get("cacheWrite"))
+            chat.usage(model, fresh, natural_of(usage.get("cacheRead")), natural_of(usage.get("output")))
+        for block in blocks_of(message.get("content")):
+            kind = text_of(block.get("type"))
+            if kind == "text":
+                chat.say(text_of(block.get("text")))
+            elif kind == "thinking":
+                chat.think(text_of(block.get("thinking")))
+            elif kind == "toolCall":
+                chat.call(text_of(block.get("id")), text_of(block.get("name")), block.get("arguments"))
+            elif kind == "image":
+                self._intake.skip("block: image")
+            else:
+                self._intake.note_unknown(f"block: {kind or 'unnamed'}")
+        stop = _STOPS.get(text_of(message.get("stopReason")))
+        if stop == "cancelled":
+            chat.interrupt()
+        elif stop is not None:
+            chat.status = stop
+        elif message.get("stopReason") in ("toolUse", "length"):
+            self._intake.note_unfinished("it ends in the middle of a turn")
