@@ -30,18 +30,8 @@ from periplus.base.speed import IS_NATIVE
 from periplus.interop import import_transcript
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.objects import ObjectStore
-from periplus.trail import (
-    BY_CODE,
-    Digest,
-    Header,
-    Step,
-    TextObject,
-    TrailReader,
-    encode,
-    layout,
-    opcode_name,
-    verify,
-)
+from periplus.trail import BY_CODE, Digest, Header, Step, TextObject, TrailReader, encode, opcode_name, verify
+from periplus.trail.format import layout
 
 _BASELINE: Final = "version 1, plain"
 _WORKS: Final = ("encoded", "decoded", "verified")

@@ -27,15 +27,15 @@ from bench.measure import Bench, Row, figure, in_turn, row, timed
 from bench.processes import run_child
 from bench.samples import Texts
 from periplus.base.speed import IS_NATIVE
-from periplus.context import record
-from periplus.context.disk import DiskStore
-from periplus.context.memory import MemoryStore
 from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, atom_digest
-from periplus.context.pages import PAGE_ATOMS, decode_atoms, encode_atoms
-from periplus.context.proof import ChunkVerifier
-from periplus.context.store import Store
+from periplus.context.records import record
+from periplus.context.records.pages import PAGE_ATOMS, decode_atoms, encode_atoms
+from periplus.context.store_protocol import Store
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
+from periplus.context.streams.chunk_proof import ChunkVerifier
 from periplus.context.validation import prepare
-from periplus.context.wire.encoding import Codec
+from periplus.context.wire.payload_codec import Codec
 from periplus.context.wire.payloads import payload_of_chunk
 from periplus.merkle import Tree, leaf_hash, verify_inclusion
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from bench.measure import Bench, Row, figure, in_turn, row, timed
 from periplus.base.text.search_terms import query_terms, terms
 from periplus.base.text.token_estimate import estimate_tokens
-from periplus.context.filters import Query
 from periplus.context.model import Atom, Entry, atom_digest, order_key
-from periplus.context.select import Again, query, select
+from periplus.context.selection.filters import Query
+from periplus.context.selection.search import Again, query, select
 
 _NOW_MS = 1_790_000_000_000
 _QUESTION = "how do we hash the passwords of a user"

@@ -22,21 +22,21 @@ from typing import Final
 from bench.measure import Bench, Figure, Row, figure, in_turn, row
 from bench.processes import environment
 from bench.samples import REPOSITORY
-from periplus.context.address import Address, Trust, connect
-from periplus.context.client import ContextClient
-from periplus.context.depot import LocalPeer
-from periplus.context.disk import DiskStore
-from periplus.context.exchange import transfer
-from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context
-from periplus.context.remote import RemoteStore
+from periplus.context.remotes.address import Address, Trust, connect
+from periplus.context.remotes.async_client import ContextClient
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.remote_store import RemoteStore
+from periplus.context.remotes.transfer import transfer
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
 from periplus.context.wire import ChunkCame, ClientMachine
 from periplus.context.wire.payloads import StreamRequest
 
 READERS: Final = 100
 _SERVE: Final = """
 import asyncio, sys
-from periplus.context.disk import DiskStore
+from periplus.context.stores.disk_store import DiskStore
 from periplus.server.contexts import ContextServer, serve
 from periplus.server.listening import Endpoint
 folder, path = sys.argv[1:]

@@ -21,12 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, UsageError
-from periplus.context import record
-from periplus.context.ancestry import common_bases
-from periplus.context.diff import diff
-from periplus.context.history import bisect, blame, has_atom, has_text, log
-from periplus.context.lookup import find, molecule_table
-from periplus.context.merge import merge
+from periplus.context.deltas.ancestry import common_bases
+from periplus.context.deltas.atom_lookup import find, molecule_table
+from periplus.context.deltas.comparison import diff
+from periplus.context.deltas.log import bisect, blame, has_atom, has_text, log
+from periplus.context.deltas.merge import merge
 from periplus.context.model import (
     Atom,
     ChunkLimits,
@@ -36,7 +35,8 @@ from periplus.context.model import (
     molecule_digest,
     order_key,
 )
-from periplus.context.proof import ChunkVerifier
+from periplus.context.records import record
+from periplus.context.streams.chunk_proof import ChunkVerifier
 
 NOWHERE = b"\x11" * 32
 
@@ -410,7 +410,7 @@ class ContextContract:
                 assert store.missing([digest]) == []
                 found[digest] = data
             waiting = [child for one in waiting for child in record.children_of(found[one]) if child not in found]
-        from periplus.context.memory import MemoryStore
+        from periplus.context.stores.memory_store import MemoryStore
 
         other = MemoryStore()
         for data in found.values():

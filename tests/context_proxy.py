@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import Self
 
-from periplus.context.address import Address
+from periplus.context.remotes.address import Address
 
 
 class Proxy:

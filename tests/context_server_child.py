@@ -10,8 +10,8 @@ import json
 import sys
 import traceback
 
-from periplus.context.calls import LIMITS
-from periplus.context.disk import DiskStore
+from periplus.context.remotes.calls import LIMITS
+from periplus.context.stores.disk_store import DiskStore
 from periplus.context.wire import Limits, Policy
 from periplus.server.contexts import ContextServer, ServerLimits, serve
 from periplus.server.listening import Endpoint

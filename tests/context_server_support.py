@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from periplus.context.address import Address, Trust, connect, parse_address
-from periplus.context.disk import DiskStore
-from periplus.context.library import ContextLibrary
 from periplus.context.model import Atom, Context, atom_digest
-from periplus.context.remote import RemoteStore
+from periplus.context.remotes.address import Address, Trust, connect, parse_address
+from periplus.context.remotes.remote_store import RemoteStore
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.library import ContextLibrary
 from periplus.context.wire import ClientMachine, Limits
 from periplus.server.contexts import ContextServer, fetch_stats
 from periplus.server.listening import Endpoint

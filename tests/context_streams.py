@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from hashlib import sha256
 
-from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Atom, Chunk, Context, atom_digest
+from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
 
 
 class CountingObjects(MemoryObjects):

@@ -174,10 +174,10 @@ def _keep_in_older_forms(objects: Path) -> None:
     """Two trails as older versions kept them: compressed by zlib, and plain. The others stay packed as trails are."""
     import zlib
 
-    from periplus.trail import rest
+    from periplus.trail.columns import packed_trail
 
     for path, suffix in zip(sorted(objects.glob("*/*.t")), (".z", ""), strict=False):
-        data = rest.unpack(path.read_bytes())
+        data = packed_trail.unpack(path.read_bytes())
         path.with_suffix(suffix).write_bytes(zlib.compress(data) if suffix else data)
         path.unlink()
 

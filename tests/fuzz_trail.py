@@ -26,13 +26,13 @@ from periplus.trail import (
     TrailBuilder,
     TrailReader,
     concat,
-    layout,
     listing,
     open_parts,
     salvage,
     verify,
     withhold,
 )
+from periplus.trail.format import layout
 
 _VALUES: dict[OperandKind, OperandValue] = {
     "str": "text",

@@ -13,8 +13,8 @@ from collections import Counter
 
 from periplus.context.wire import ERRORS, FRAMES, Closed, Limits, Policy, ServerMachine, WireError
 from periplus.context.wire import payloads as p
-from periplus.context.wire.encoding import has_zstd
 from periplus.context.wire.frames import HEADER_BYTES, PREFACE, frame_header, read_header
+from periplus.context.wire.payload_codec import has_zstd
 from wire_conversations import CONVERSATIONS, Conversation, cancel_last, end, grant_back
 from wire_support import Answerer, blob, digest
 

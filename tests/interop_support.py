@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from periplus.interop import Imported, import_transcript
+from periplus.trail.format.reader import TrailReader
+from periplus.trail.integrity.verification import verify
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import opcode_name
-from periplus.trail.reader import TrailReader
-from periplus.trail.verification import verify
 
 FIXTURES = Path(__file__).parent / "fixtures" / "interop"
 SHARED = Path(__file__).parents[2] / "shared" / "transcripts"

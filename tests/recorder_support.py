@@ -12,8 +12,8 @@ from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.fleet import fleet_observers
 from periplus.project.recording import _announced
-from periplus.trail.livestep import StepMaker
-from periplus.trail.recorder import Recorder
+from periplus.trail.recording.live_step import StepMaker
+from periplus.trail.recording.recorder import Recorder
 
 WRITER = Writer("ada", "who_0000000000000000", "", 1)
 SECRET = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -37,9 +37,9 @@ from periplus.memory.claims import Asked
 from periplus.project import Project
 from periplus.project.effects import trail_effects
 from periplus.server.monitor import Desk
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import Digest
 from periplus.trail.opcodes import BY_NAME
-from periplus.trail.reader import TrailReader
 from periplus.tui.conversation import Conversation
 from recorder_support import SECRET
 from subagent_support import Clockwork, Head, Voices, Yes, answer, call, edit, repository, spawn

@@ -13,7 +13,8 @@ import pytest
 from periplus.base.encoding.container import KIND_TRAIL, pack
 from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, PeriplusError
-from periplus.trail import TrailReader, encode, layout, listing, verify
+from periplus.trail import TrailReader, encode, listing, verify
+from periplus.trail.format import layout
 from trail_samples import golden_trail, sections_of, small_trail
 
 EXTREMES = [0, 1, 2, 3, 127, 128, 2**14, 2**24 - 1, 2**24, 2**24 + 1, 2**31, 2**53 - 1, 2**53, 2**62 - 1, 2**62, 2**63 - 1, 2**63,

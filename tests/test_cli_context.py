@@ -18,10 +18,10 @@ from cli_support import SECRET, Shell, decoded
 from context_proxy import Proxy
 from periplus.base.errors import RefusedError
 from periplus.cli.context_schemas import ContextExpandEndOut
-from periplus.context.address import parse_address
-from periplus.context.client import ContextClient
-from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context
+from periplus.context.remotes.address import parse_address
+from periplus.context.remotes.async_client import ContextClient
+from periplus.context.stores.disk_store import DiskStore
 from periplus.journal import Writer
 from periplus.project import Project
 from test_cli_terminal import on_terminal

@@ -11,7 +11,7 @@ from cli_support import Shell, claude_session, git, make_repository
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader, verify
-from periplus.trail.replay.commands import Runner
+from periplus.trail.replay.command_runner import Runner
 
 IS_OPEN = bool(Runner("/", "/", os.environ["PATH"]).why_not())  # the network cannot be kept from commands here
 

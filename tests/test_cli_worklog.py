@@ -8,7 +8,7 @@ import pytest
 import flux_plain as plain
 from cli_support import SECRET, Shell, fill
 from periplus.trail import TrailReader, verify
-from periplus.trail.flux import FluxReader
+from periplus.trail.v1.reader import FluxReader
 from trail_samples import golden_trail
 
 STEPS = [("FILE_READ", "src/engine.py"), ("NOP",), ("TEST_RUN", "tests", 12), ("BRANCH", 1)]

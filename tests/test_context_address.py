@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from context_certificates import make_certificate
 from periplus.base.errors import EnvironmentFailure, RefusedError, UsageError
-from periplus.context.address import (
+from periplus.context.remotes.address import (
     Address,
     Trust,
     connect,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from periplus.context.ancestry import CONTEXT_WEIGHT, chain, common_bases, descent, fork_of, is_ancestor
+from periplus.context.deltas.ancestry import CONTEXT_WEIGHT, chain, common_bases, descent, fork_of, is_ancestor
 from periplus.context.model import ContextHeader, depth_over
 
 

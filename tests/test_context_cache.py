@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_contract import digest_of, plain
-from periplus.context.disk import DiskStore
-from periplus.context.library import ContextLibrary
-from periplus.context.memory import MemoryObjects
 from periplus.context.model import Context, Molecule
-from periplus.context.refs import MemoryRefs
-from periplus.context.runs import visible_rows
-from periplus.context.snapshots import MemoryCache, StoredRun
+from periplus.context.stores.delta_runs import visible_rows
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.memory_store import MemoryObjects
+from periplus.context.stores.refs import MemoryRefs
+from periplus.context.stores.snapshots import MemoryCache, StoredRun
 
 pytestmark = pytest.mark.quick
 

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import UsageError
 from periplus.base.text import token_estimate
-from periplus.context import counters
-from periplus.context.counters import BPE_ENCODINGS, ESTIMATE, ESTIMATE_SHARES, BpeCounter, Usage, calibrate
 from periplus.context.model import Atom, Entry, atom_digest, order_key
-from periplus.context.select import select
+from periplus.context.selection import token_counters
+from periplus.context.selection.search import select
+from periplus.context.selection.token_counters import (
+    BPE_ENCODINGS,
+    ESTIMATE,
+    ESTIMATE_SHARES,
+    BpeCounter,
+    Usage,
+    calibrate,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -148,7 +155,7 @@ def test_a_vocabulary_that_is_not_installed_is_asked_for(monkeypatch):
             raise ImportError(name)
         return real(name, *rest, **more)
 
-    counters._bpe.cache_clear()
+    token_counters._bpe.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError) as caught:
         BpeCounter()
@@ -160,7 +167,7 @@ def test_nothing_loads_a_vocabulary_that_does_not_count_with_one():
     import subprocess
 
     code = (
-        "import sys\nfrom periplus.context.select import select\nselect([], budget_tokens=1, now_ms=0)\n"
+        "import sys\nfrom periplus.context.selection.search import select\nselect([], budget_tokens=1, now_ms=0)\n"
         "assert not [name for name in sys.modules if name.startswith('rs_bpe')]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -16,8 +16,8 @@ import pytest
 from context_contract import contents, digest_of, plain, root_of
 from faulty_files import Fault, FaultyFiles, PowerFiles
 from periplus.base.errors import ConflictError, EnvironmentFailure
-from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context
+from periplus.context.stores.disk_store import DiskStore
 from support import Stop, StoppingFiles
 
 EXHAUSTIVE = "PERIPLUS_EXHAUSTIVE" in os.environ

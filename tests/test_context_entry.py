@@ -9,12 +9,12 @@ import pytest
 from context_contract import digest_of, plain, root_of
 from periplus.base.clock import FixedClock
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.context import record
-from periplus.context.disk import DiskStore
-from periplus.context.library import KNOWN_FOR_MS, ContextLibrary
-from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Context, Molecule
-from periplus.context.refs import MemoryRefs
+from periplus.context.records import record
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.library import KNOWN_FOR_MS, ContextLibrary
+from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
+from periplus.context.stores.refs import MemoryRefs
 
 pytestmark = pytest.mark.quick
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.context.filters import Filters, Query, check_filters, check_query
+from periplus.context.selection.filters import Filters, Query, check_filters, check_query
 
 pytestmark = pytest.mark.quick
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from periplus.context import layout, model, pages, types, validation
+from periplus.context import model, types, validation
 from periplus.context.model import Context
-from periplus.context.record import atom, encode
+from periplus.context.records import layout, pages
+from periplus.context.records.record import atom, encode
 
 pytestmark = pytest.mark.quick
 

@@ -15,11 +15,11 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import DamageError, LockTimeoutError, NotFoundError, UsageError
 from periplus.base.files import Files
 from periplus.base.process.locks import Lock
-from periplus.context.disk import DiskStore
-from periplus.context.gc import GRACE_MS, PRUNE_AGE_MIN_MS, PRUNE_AGE_MS, collect
 from periplus.context.model import Atom, Context
-from periplus.context.refs import MemoryRefs
-from periplus.context.shelf import FolderObjects
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.garbage_collection import GRACE_MS, PRUNE_AGE_MIN_MS, PRUNE_AGE_MS, collect
+from periplus.context.stores.object_folder import FolderObjects
+from periplus.context.stores.refs import MemoryRefs
 from periplus.objects.store import ObjectStore
 from support import Stop, StoppingFiles
 
@@ -195,7 +195,7 @@ def test_a_ref_that_is_set_meanwhile_keeps_all_that_it_needs(tmp_path, clock):
 
 
 def _closure(store, head: bytes) -> set[bytes]:
-    from periplus.context.gc import reached_from
+    from periplus.context.stores.garbage_collection import reached_from
 
     return reached_from(store.source, [head])
 
@@ -310,7 +310,7 @@ def test_an_object_that_another_brings_back_between_two_looks_is_had(tmp_path, c
 
 COLLECTS = """
 import sys, time
-from periplus.context.disk import DiskStore
+from periplus.context.stores.disk_store import DiskStore
 store = DiskStore(sys.argv[1])
 rounds = 0
 print("ready", flush=True)

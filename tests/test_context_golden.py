@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from periplus.context.alias import atom_alias, context_alias_of
 from periplus.context.model import Atom, Context, Molecule, annotation_record, atom_digest, molecule_digest
-from periplus.context.record import check, decode, encode, normalised, prepare, read_header
+from periplus.context.records.record import check, decode, encode, normalised, prepare, read_header
 from periplus.context.types import Kind, TypeSignature, parse
+from periplus.context.v1_names import atom_alias, context_alias_of
 from periplus.merkle import Tree, leaf_hash, prove, verify_range
 
 pytestmark = pytest.mark.quick

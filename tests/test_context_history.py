@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.context import lookup
-from periplus.context.diff import diff
-from periplus.context.history import (
+from periplus.context.deltas import atom_lookup
+from periplus.context.deltas.comparison import diff
+from periplus.context.deltas.log import (
     Bisection,
     begin_bisection,
     bisect,
@@ -21,9 +21,9 @@ from periplus.context.history import (
     log,
     said,
 )
-from periplus.context.memory import MemoryStore
-from periplus.context.merge import merge
+from periplus.context.deltas.merge import merge
 from periplus.context.model import Atom, Context, ContextHeader, Entry, Expansion, Molecule, atom_digest
+from periplus.context.stores.memory_store import MemoryStore
 
 pytestmark = pytest.mark.quick
 
@@ -40,7 +40,7 @@ class LongChain:
     def __init__(self, can_find=True):
         self.headers = self.contexts = self.expansions = 0
         if can_find:
-            self.find, self.molecule_table = self._find, lambda digest: lookup.MoleculeTable()
+            self.find, self.molecule_table = self._find, lambda digest: atom_lookup.MoleculeTable()
 
     @staticmethod
     def digest(number):
@@ -171,14 +171,14 @@ def test_blame_on_a_long_chain_reads_what_it_says():
 @pytest.mark.slow
 def test_a_store_that_cannot_look_up_is_walked_a_while_and_then_expanded_once():
     near = LongChain(can_find=False)
-    assert lookup.find(near, HEAD, [identity(f"atom {LENGTH - 9}")])[identity(f"atom {LENGTH - 9}")].origin == (
+    assert atom_lookup.find(near, HEAD, [identity(f"atom {LENGTH - 9}")])[identity(f"atom {LENGTH - 9}")].origin == (
         LongChain.digest(LENGTH - 9)
     )
     assert (near.contexts, near.expansions) == (9, 0)
     far = LongChain(can_find=False)
-    found = lookup.find(far, HEAD, [identity("atom 1"), identity(f"atom {LENGTH - 1}"), identity("nowhere")])
+    found = atom_lookup.find(far, HEAD, [identity("atom 1"), identity(f"atom {LENGTH - 1}"), identity("nowhere")])
     assert sorted(entry.atom.content for entry in found.values()) == ["atom 1", f"atom {LENGTH - 1}"]
-    assert (far.contexts, far.expansions) == (lookup.WALKED_CONTEXTS_MAX, 1)
+    assert (far.contexts, far.expansions) == (atom_lookup.WALKED_CONTEXTS_MAX, 1)
 
 
 # --- bisect ---

@@ -12,20 +12,20 @@ import pytest
 from context_server_support import PATIENCE_S, RawClient, ServerThread, atoms, fill
 from periplus.base.encoding.container import KIND_CONTEXT, pack, unpack
 from periplus.base.errors import DamageError, FormatError, NotFoundError, UsageError
-from periplus.context import layout
-from periplus.context.alias import atom_alias
-from periplus.context.depot import LocalPeer
-from periplus.context.disk import DiskStore
-from periplus.context.exchange import WALKED_PER_REST, transfer
-from periplus.context.memory import MemoryStore
 from periplus.context.model import DEFAULT_LIMITS, Atom, ChunkLimits, Context, Molecule, atom_digest
-from periplus.context.pages import decode_atoms, encode_atoms
-from periplus.context.proof import ChunkProof, ChunkVerifier
-from periplus.context.record import Prepared, encode
-from periplus.context.remote import RemoteStore
+from periplus.context.records import layout
+from periplus.context.records.pages import decode_atoms, encode_atoms
+from periplus.context.records.record import Prepared, encode
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.remote_store import RemoteStore
+from periplus.context.remotes.transfer import WALKED_PER_REST, transfer
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
+from periplus.context.streams.chunk_proof import ChunkProof, ChunkVerifier
+from periplus.context.v1_names import atom_alias
 from periplus.context.validation import REPEATED_BYTES_MAX, prepare
 from periplus.context.wire import Answered, Closed, Failed, Limits
-from periplus.context.wire.codes import RemoteError
+from periplus.context.wire.error_codes import RemoteError
 from periplus.context.wire.frames import FrameType, frame_header
 from periplus.context.wire.payloads import ErrorReport, ExpandRequest, Have, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.context.disk import DiskStore
-from periplus.context.lately import Lately
-from periplus.context.membership import BLOCK_DIGESTS, FenceMaker, Lazily, SortedDigests, unspoken_by
 from periplus.context.model import Atom, Context
+from periplus.context.stores.digest_sets import BLOCK_DIGESTS, FenceBuilder, LazySet, SortedDigests, indices_not_in
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.object_cache import ObjectCache
 
 pytestmark = pytest.mark.quick
 
@@ -28,7 +28,7 @@ def counted(objects):
 def test_an_object_is_held_from_its_second_reading_on():
     objects = {sha256(data).digest(): data for data in (b"one", b"two")}
     get, asked = counted(objects)
-    lately = Lately(get, 100)
+    lately = ObjectCache(get, 100)
     for digest, data in objects.items():
         assert [lately.get(digest) for _ in range(5)] == [data] * 5
         assert asked.count(digest) == 2
@@ -40,7 +40,7 @@ def test_no_more_is_held_than_there_is_room_for_and_a_part_of_what_is_too_much_i
     chosen = random.Random(4)
     objects = {sha256(data).digest(): data for data in (chosen.randbytes(100) for _ in range(400))}
     get, asked = counted(objects)
-    lately = Lately(get, 20_000)
+    lately = ObjectCache(get, 20_000)
     for _ in range(6):  # from the front to the end, as streams read
         asked.clear()
         for digest, data in objects.items():
@@ -53,13 +53,13 @@ def test_no_more_is_held_than_there_is_room_for_and_a_part_of_what_is_too_much_i
 def test_what_is_too_large_for_the_room_is_not_held():
     data = bytes(1_000)
     get, asked = counted({b"large": data})
-    lately = Lately(get, 4_000)
+    lately = ObjectCache(get, 4_000)
     assert [lately.get(b"large") for _ in range(4)] == [data] * 4
     assert len(asked) == 4
 
 
 def in_a_set(digests):
-    maker = FenceMaker(0)
+    maker = FenceBuilder(0)
     data = b"".join(maker.blocks(iter(sorted(digests))))
     return SortedDigests(lambda offset, length: data[offset : offset + length], maker.fence(), ValueError)
 
@@ -77,10 +77,10 @@ def test_a_set_says_of_many_digests_what_it_says_of_each(there, asked, byte):
     assert found.places_of(wanted) == [place for place, one in enumerate(wanted) if one in members]
     assert [one in found for one in wanted] == [one in members for one in wanted]
     left = [place for place, one in enumerate(wanted) if one not in members]
-    for those in (found, Lazily(lambda: found), frozenset(members), dict.fromkeys(members), sorted(members)):
-        places = unspoken_by(wanted, those)
+    for those in (found, LazySet(lambda: found), frozenset(members), dict.fromkeys(members), sorted(members)):
+        places = indices_not_in(wanted, those)
         assert (list(range(len(wanted))) if places is None else places) == left
-    assert unspoken_by(wanted, frozenset(), ()) is None
+    assert indices_not_in(wanted, frozenset(), ()) is None
 
 
 def test_a_set_of_several_blocks_finds_all_of_them_and_nothing_else():

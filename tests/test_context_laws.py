@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
-from periplus.context.ancestry import common_bases, is_ancestor
-from periplus.context.compress import Standing, compose, compress
-from periplus.context.diff import diff
-from periplus.context.history import bisect, blame, has_atom, has_text, log
-from periplus.context.library import ContextLibrary
-from periplus.context.memory import MemoryObjects, MemoryStore
-from periplus.context.merge import merge
+from periplus.context.deltas.ancestry import common_bases, is_ancestor
+from periplus.context.deltas.comparison import diff
+from periplus.context.deltas.delta import Standing, compose, compress
+from periplus.context.deltas.log import bisect, blame, has_atom, has_text, log
+from periplus.context.deltas.merge import merge
+from periplus.context.deltas.molecule_table import without
 from periplus.context.model import Atom, Context, Molecule, atom_digest, molecule_digest, order_key
-from periplus.context.molecules import without
-from periplus.context.refs import MemoryRefs
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
+from periplus.context.stores.refs import MemoryRefs
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.text.search_terms import expand, query_terms, terms
-from periplus.context.lexical import LexicalTable, Question, stem
+from periplus.context.selection.lexical_index import LexicalTable, Question, stem
 
 pytestmark = pytest.mark.quick
 

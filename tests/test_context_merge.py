@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.context.ancestry import CONTEXT_WEIGHT
-from periplus.context.diff import WALKED_WEIGHT_MIN
-from periplus.context.memory import MemoryStore
-from periplus.context.merge import CROSSINGS_MAX, merge
+from periplus.context.deltas.ancestry import CONTEXT_WEIGHT
+from periplus.context.deltas.comparison import WALKED_WEIGHT_MIN
+from periplus.context.deltas.merge import CROSSINGS_MAX, merge
 from periplus.context.model import TAGS_MAX, Atom, Context, Molecule, atom_digest, molecule_digest
+from periplus.context.stores.memory_store import MemoryStore
 
 
 def atom(content, **fields):

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from periplus.base.errors import UsageError
+from periplus.context.deltas.molecule_table import MoleculeTable, project, without
 from periplus.context.model import BrokenMolecule, Context, Molecule, molecule_digest
-from periplus.context.molecules import MoleculeTable, project, without
 from periplus.context.validation import check_molecule, normalised
 
 pytestmark = pytest.mark.quick

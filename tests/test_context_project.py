@@ -14,12 +14,12 @@ import pytest
 from context_contract import ContextContract
 from periplus.base.clock import FixedClock, format_ms
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, RefusedError, UsageError
-from periplus.context.compress import compress
-from periplus.context.depot import LocalPeer
-from periplus.context.exchange import transfer
-from periplus.context.memory import MemoryStore
+from periplus.context.deltas.delta import compress
 from periplus.context.model import Atom, Context, Molecule, atom_digest
-from periplus.context.record import children_of, encode, prepare
+from periplus.context.records.record import children_of, encode, prepare
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.transfer import transfer
+from periplus.context.stores.memory_store import MemoryStore
 from periplus.journal import Writer
 from periplus.journal.history.log import RecordFilter
 from periplus.memory import Memory

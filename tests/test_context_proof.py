@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from context_streams import entries_of, head_of, history, some_atom
 from periplus.base.errors import FormatError
 from periplus.base.text.token_estimate import estimate_tokens
-from periplus.context.memory import MemoryStore
 from periplus.context.model import (
     Atom,
     Chunk,
@@ -26,8 +25,9 @@ from periplus.context.model import (
     annotation_record,
     atom_digest,
 )
-from periplus.context.proof import PROOF_BYTES_MAX, ChunkProof, ChunkVerifier, Draw, read_proof
-from periplus.context.proving import ProvingCutter
+from periplus.context.stores.memory_store import MemoryStore
+from periplus.context.streams.chunk_proof import PROOF_BYTES_MAX, ChunkProof, ChunkVerifier, Draw, read_proof
+from periplus.context.streams.proof_source import ProvingCutter
 
 pytestmark = pytest.mark.quick
 

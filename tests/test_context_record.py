@@ -13,7 +13,6 @@ from periplus.base.encoding.canonical import canonical
 from periplus.base.encoding.container import KIND_CONTEXT, KIND_TRAIL, pack, unpack
 from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.context import layout
 from periplus.context.model import (
     TIME_MS_MAX,
     TIME_MS_MIN,
@@ -25,7 +24,8 @@ from periplus.context.model import (
     molecule_digest,
     order_key,
 )
-from periplus.context.pages import (
+from periplus.context.records import layout
+from periplus.context.records.pages import (
     PAGE_BYTES_MAX,
     What,
     content_of,
@@ -41,7 +41,7 @@ from periplus.context.pages import (
     unframe,
     what_of,
 )
-from periplus.context.record import check, children_of, decode, encode, normalised, read_header
+from periplus.context.records.record import check, children_of, decode, encode, normalised, read_header
 from periplus.merkle import EMPTY_ROOT, PagedTree, Tree, prove, verify_range
 
 pytestmark = pytest.mark.quick

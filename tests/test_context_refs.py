@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from periplus.base.errors import ConflictError, DamageError, LockTimeoutError, UsageError
 from periplus.base.files import Files
 from periplus.base.process.locks import Lock
-from periplus.context.disk import DiskStore, FileRefs
 from periplus.context.model import Context
-from periplus.context.refs import REF_NAME_BYTES_MAX, MemoryRefs, check_ref_name
+from periplus.context.stores.disk_store import DiskStore, FileRefs
+from periplus.context.stores.refs import REF_NAME_BYTES_MAX, MemoryRefs, check_ref_name
 
 pytestmark = pytest.mark.quick
 

@@ -17,10 +17,10 @@ import pytest
 
 from context_contract import contents, digest_of, plain, root_of
 from periplus.base.errors import EnvironmentFailure, UsageError
-from periplus.context import record
-from periplus.context.disk import DiskStore
-from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, atom_digest
+from periplus.context.records import record
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
 from support import PEAK, Stop, StoppingFiles
 
 pytestmark = pytest.mark.quick
@@ -147,7 +147,7 @@ KEEP = (
     PEAK
     + """
 import sys, json
-from periplus.context.disk import DiskStore
+from periplus.context.stores.disk_store import DiskStore
 from periplus.context.model import Atom, Context, atom_digest
 folder, count = sys.argv[1], int(sys.argv[2])
 def atom(n):
@@ -253,8 +253,8 @@ def test_a_long_chain_expands_with_what_is_kept_and_without(tmp_path):
     head = grow(store, DELTAS)
     store.set_ref("main", head)
     judge_chain(store, head, DELTAS)
-    from periplus.context.library import ContextLibrary
-    from periplus.context.refs import MemoryRefs
+    from periplus.context.stores.library import ContextLibrary
+    from periplus.context.stores.refs import MemoryRefs
 
     bare = ContextLibrary(store.source, MemoryRefs())
     judge_chain(bare, head, DELTAS)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import UsageError
 from periplus.base.text.token_estimate import estimate_tokens
-from periplus.context.counters import ESTIMATE
-from periplus.context.filters import Filters, Query
-from periplus.context.likeness import ALIKE, LikenessTable, similarity, sketch
 from periplus.context.model import Atom, Chunk, Entry, Molecule, atom_digest, molecule_digest, order_key
-from periplus.context.ranking import Weights
-from periplus.context.reasons import CAUSES, REASONS_MAX, describe
-from periplus.context.select import LOOK_AHEAD, Again, entries_of, query, select
+from periplus.context.selection.filters import Filters, Query
+from periplus.context.selection.ranking import Weights
+from periplus.context.selection.reasons import CAUSES, REASONS_MAX, describe
+from periplus.context.selection.search import LOOK_AHEAD, Again, entries_of, query, select
+from periplus.context.selection.text_similarity import ALIKE, LikenessTable, similarity, sketch
+from periplus.context.selection.token_counters import ESTIMATE
 
 pytestmark = pytest.mark.quick
 

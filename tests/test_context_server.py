@@ -19,16 +19,16 @@ from context_contract import ContextContract
 from context_proxy import Proxy
 from context_server_support import ServerProcess, ServerThread, atoms, fill
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, RefusedError
-from periplus.context.address import Trust
-from periplus.context.client import ContextClient
-from periplus.context.depot import LocalPeer
-from periplus.context.disk import DiskStore
-from periplus.context.exchange import clone, transfer
-from periplus.context.filters import Query
-from periplus.context.inclusion import check_consistency, check_inclusion
-from periplus.context.memory import MemoryStore
 from periplus.context.model import Atom, Context, Molecule, annotation_record, atom_digest
-from periplus.context.remote import RemoteStore
+from periplus.context.remotes.address import Trust
+from periplus.context.remotes.async_client import ContextClient
+from periplus.context.remotes.context_proof import check_consistency, check_inclusion
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.remote_store import RemoteStore
+from periplus.context.remotes.transfer import clone, transfer
+from periplus.context.selection.filters import Query
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
 from periplus.context.wire import RemoteError
 from periplus.journal import Writer
 from periplus.merkle import leaf_hash, root_of

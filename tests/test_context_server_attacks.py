@@ -16,15 +16,15 @@ import pytest
 from context_certificates import make_certificate
 from context_server_support import PATIENCE_S, RawClient, ServerProcess, atoms, fill
 from periplus.base.errors import EnvironmentFailure, NotFoundError, PeriplusError
-from periplus.context.address import Trust
-from periplus.context.depot import LocalPeer
-from periplus.context.disk import DiskStore
-from periplus.context.exchange import transfer
 from periplus.context.model import DEFAULT_LIMITS, Context
-from periplus.context.proof import ChunkVerifier
-from periplus.context.remote import RemoteStore
+from periplus.context.remotes.address import Trust
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.remote_store import RemoteStore
+from periplus.context.remotes.transfer import transfer
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.streams.chunk_proof import ChunkVerifier
 from periplus.context.wire import ChunkCame, Closed, Failed
-from periplus.context.wire.codes import RemoteError
+from periplus.context.wire.error_codes import RemoteError
 from periplus.context.wire.payloads import RefsRequest, StreamRequest
 
 MIB = 1 << 20
@@ -413,11 +413,11 @@ def test_of_a_push_that_a_killed_server_had_half_nothing_is_seen(tmp_path, after
 
 CLIENT = textwrap.dedent("""
     import os, signal, sys
-    from periplus.context.address import parse_address
-    from periplus.context.depot import LocalPeer
-    from periplus.context.disk import DiskStore
-    from periplus.context.exchange import transfer
-    from periplus.context.remote import RemoteStore
+    from periplus.context.remotes.address import parse_address
+    from periplus.context.remotes.local_peer import LocalPeer
+    from periplus.context.stores.disk_store import DiskStore
+    from periplus.context.remotes.transfer import transfer
+    from periplus.context.remotes.remote_store import RemoteStore
 
     class Peer(LocalPeer):
         def objects(self, digests):
@@ -457,7 +457,7 @@ def test_of_a_push_that_a_killed_client_left_half_nothing_is_seen(tmp_path):
 
 def test_a_context_whose_base_is_not_there_or_that_lies_is_not_taken_in(tmp_path):
     """All of it is checked before a ref can move to it: what it says of itself as well."""
-    from periplus.context import record
+    from periplus.context.records import record
 
     store = DiskStore(str(tmp_path / "local"))
     base = store.commit(Context(atoms=atoms(5)))

@@ -9,9 +9,9 @@ import struct
 import pytest
 
 from context_server_support import ServerThread, atoms
-from periplus.context.alias import atom_alias, context_alias, context_alias_of
-from periplus.context.disk import DiskStore
 from periplus.context.model import Atom, Context
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.v1_names import atom_alias, context_alias, context_alias_of
 from periplus.server.listening import Endpoint
 
 pytestmark = pytest.mark.quick

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from context_contract import ContextContract
-from periplus.context.disk import DiskStore
-from periplus.context.memory import MemoryStore
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.memory_store import MemoryStore
 
 
 class TestMemoryStore(ContextContract):

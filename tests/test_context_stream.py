@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from context_streams import CountingStore, entries_of, head_of, history, some_atom
 from periplus.base.errors import DamageError, UsageError
 from periplus.base.text.token_estimate import estimate_tokens
-from periplus.context.chunks import ChunkCutter, Columns, Tallies, atom_bytes, merged
-from periplus.context.disk import DiskStore
-from periplus.context.library import ContextLibrary
-from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Atom, ChunkLimits, Context, annotation_record, atom_digest, order_key
-from periplus.context.refs import MemoryRefs
+from periplus.context.stores.disk_store import DiskStore
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
+from periplus.context.stores.refs import MemoryRefs
+from periplus.context.streams.chunks import ChunkCutter, Columns, Tallies, atom_bytes, merged
 
 SHAPES = st.lists(
     st.tuples(st.sampled_from([0, 1, 5, 60, 300]), st.sampled_from([0, 1, 20, 150])), min_size=1, max_size=6

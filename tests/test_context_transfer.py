@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError, NotFoundError
-from periplus.context.depot import LocalPeer
-from periplus.context.exchange import between, known_of
-from periplus.context.library import ContextLibrary
-from periplus.context.memory import MemoryObjects, MemoryStore
 from periplus.context.model import Context, ContextHeader, depth_over
-from periplus.context.refs import MemoryRefs
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.transfer import between, known_below
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
+from periplus.context.stores.refs import MemoryRefs
 
 
 def header_of(digest, base, merged, depth):
@@ -153,7 +153,7 @@ def test_what_the_target_has_is_found_and_only_what_is_below_the_head(rows, data
     head = data.draw(st.sampled_from(list(rows)))
     whole = closure(rows, data.draw(st.lists(st.sampled_from(list(rows)), max_size=3)))
     target = Target(whole)
-    known = known_of(Source(rows), target, head)
+    known = known_below(Source(rows), target, head)
     assert set(between(header_in(rows), head, known)) == closure(rows, [head]) - whole
     asked = [digest for round_ in target.asked for digest in round_]
     assert len(asked) == len(set(asked))
@@ -165,5 +165,5 @@ def test_the_end_of_a_long_common_history_is_found_in_few_questions():
         digest = place.to_bytes(32, "big")
         rows[digest] = header_of(digest, (place - 1).to_bytes(32, "big") if place else None, (), place)
     target = Target({place.to_bytes(32, "big") for place in range(15_000)})
-    assert known_of(Source(rows), target, (19_999).to_bytes(32, "big")) == [(14_999).to_bytes(32, "big")]
+    assert known_below(Source(rows), target, (19_999).to_bytes(32, "big")) == [(14_999).to_bytes(32, "big")]
     assert len(target.asked) <= 10

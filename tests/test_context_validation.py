@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from periplus.base.errors import PeriplusError, UsageError
-from periplus.context.alias import atom_alias, context_alias, context_alias_of, is_alias
 from periplus.context.model import (
     RELEVANCE_MAX,
     TAGS_MAX,
@@ -21,9 +20,10 @@ from periplus.context.model import (
     atom_digest,
     atom_digests,
 )
-from periplus.context.pages import leaf_hashes
-from periplus.context.record import atom, encode, normalised, prepare
+from periplus.context.records.pages import leaf_hashes
+from periplus.context.records.record import atom, encode, normalised, prepare
 from periplus.context.types import LIST, STRING
+from periplus.context.v1_names import atom_alias, context_alias, context_alias_of, is_alias
 from periplus.context.validation import (
     CONTENT_BYTES_MAX,
     MERGED_MAX,

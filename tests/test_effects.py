@@ -14,8 +14,8 @@ from cli_support import git, make_repository
 from periplus.interop import import_git
 from periplus.project.effects import trail_effects
 from periplus.trail import BY_NAME, OUTCOMES, Digest, TrailBuilder, TrailReader
-from periplus.trail.gittree import TreeEntry, blob_id, tree_id
-from periplus.trail.standing import Standing, decode_standing, encode_standing
+from periplus.trail.checkpoints.file_states import Standing, decode_standing, encode_standing
+from periplus.trail.checkpoints.git_tree import TreeEntry, blob_id, tree_id
 from recorder_support import SECRET, Agent, open_project, repository
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 import flux_plain as plain
 from periplus.base.errors import FormatError, UsageError
 from periplus.trail import TrailReader, verify
-from periplus.trail.display import visible
-from periplus.trail.flux import FAULTS_KEPT_MAX, FLUX_STATUSES, FluxReader, is_flux
-from periplus.trail.flux_convert import FLUX_TOOL, modernised, program_of_flux
-from periplus.trail.flux_hex import flux_hex_lines
-from periplus.trail.flux_writer import concatenate_flux, write_flux
+from periplus.trail.listings.value_text import visible
 from periplus.trail.model import Digest, TextObject
 from periplus.trail.opcodes import FLUX_BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, flux_table
 from periplus.trail.program import Program, program_of_trail, trail_of_program
-from periplus.trail.worklog import compile_worklog
-from periplus.trail.worklog_json import entries_of_program
+from periplus.trail.v1.conversion import FLUX_TOOL, converted_from_flux, program_of_flux
+from periplus.trail.v1.hex_listing import flux_hex_lines
+from periplus.trail.v1.reader import FAULTS_KEPT_MAX, FLUX_STATUSES, FluxReader, is_flux
+from periplus.trail.v1.writer import concatenate_flux, write_flux
+from periplus.trail.worklogs.compiler import compile_worklog
+from periplus.trail.worklogs.json_text import entries_of_program
 
 pytestmark = pytest.mark.quick
 
@@ -161,7 +161,7 @@ def test_what_only_version_1_says_is_written_again(name, value):
     assert getattr(again, name) == value
     assert again == program != made([("COMMENT", "x")], ("ada", "", 5), "partial")
     assert write_flux(again).data == data
-    trail = trail_of_program(modernised(reader, data).program, SECRET)
+    trail = trail_of_program(converted_from_flux(reader, data).program, SECRET)
     assert write_flux(program_of_trail(TrailReader(trail))).data == data
     log = json.dumps([*entries_of_program(again)]).encode()
     assert write_flux(compile_worklog(log, target=1).program).data == data
@@ -217,7 +217,7 @@ def test_what_version_2_carries_gives_the_same_bytes_of_version_1(begin, steps, 
     data = plain.encode(begin, steps, 2, drawn)
     reader = FluxReader(data)
     assert reader.is_sound
-    converted = modernised(reader, data)
+    converted = converted_from_flux(reader, data)
     trail = trail_of_program(converted.program, SECRET)
     assert verify(trail).ok
     again = TrailReader(trail)
@@ -377,7 +377,9 @@ def test_wrapped_lengths_are_reported_and_the_text_is_found(size):
     assert f"says {size & 255}, and the text has {size:,} bytes" in reader.faults[0].text
     with pytest.raises(UsageError, match="bytes of text"):
         write_flux(program_of_flux(reader))
-    converted = trail_of_program(modernised(reader, data).program, SECRET, lambda text: hashlib.sha256(text).digest())
+    converted = trail_of_program(
+        converted_from_flux(reader, data).program, SECRET, lambda text: hashlib.sha256(text).digest()
+    )
     found = [step.operands[0] for step in TrailReader(converted).steps()][1]
     assert found == path if size <= 4096 else found == TextObject(hashlib.sha256(path.encode()).digest(), size)
 
@@ -427,7 +429,7 @@ def test_every_other_damage_is_reported(change, kinds):
     with pytest.raises(FormatError) as caught:
         reader.require_sound()
     assert caught.value.offset == reader.faults[0].offset
-    converted = modernised(reader, damaged)
+    converted = converted_from_flux(reader, damaged)
     trail = trail_of_program(converted.program, SECRET)
     assert verify(trail).ok
     comment = next(TrailReader(trail).steps()).operands[0]
@@ -628,7 +630,9 @@ def test_whatever_becomes_of_a_file_it_is_refused_or_converted():
         reader = bounded(data)
         if reader is None:
             continue
-        trail = trail_of_program(modernised(reader, data).program, SECRET, lambda text: hashlib.sha256(text).digest())
+        trail = trail_of_program(
+            converted_from_flux(reader, data).program, SECRET, lambda text: hashlib.sha256(text).digest()
+        )
         assert TrailReader(trail).step_count == reader.step_count - 1 or not reader.is_sound
         if reader.is_sound and reader.agent is not None:
             assert write_flux(program_of_flux(reader)).data == data

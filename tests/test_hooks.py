@@ -19,7 +19,7 @@ from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.trail import BY_NAME, TrailReader
-from periplus.trail.livestep import LiveStep
+from periplus.trail.recording.live_step import LiveStep
 
 WRITER = Writer("ada", "who_0000000000000000", "", 1)
 SESSIONS = ["example-claude-code.jsonl", "33210c2e180b-0/full.jsonl", "sample_session.jsonl"]
@@ -137,8 +137,8 @@ def lines_of(transcript):
 
 def steps_of_run(project, run) -> list[LiveStep]:
     from periplus.base.text.secrets import mask_secrets
-    from periplus.trail.livestep import StepMaker
-    from periplus.trail.recorder import Recorder
+    from periplus.trail.recording.live_step import StepMaker
+    from periplus.trail.recording.recorder import Recorder
 
     recorder = Recorder(project.journal, WRITER, StepMaker(mask_secrets, project.journal.objects.put), lambda _: None)
     return list(recorder.steps(run))

@@ -10,8 +10,8 @@ import pytest
 from interop_support import FIXTURES, KEY, Objects, named, plain, read, steps_of, write_lines
 from periplus.interop import import_transcript
 from periplus.interop.conversion import intake
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.opcodes import opcode_name
-from periplus.trail.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ import pytest
 
 from interop_support import FIXTURES, named, plain, read, steps_of, write_lines
 from periplus.interop.conversion.apply_patch import Change, find_patch, parse_patch
-from periplus.trail.reader import TrailReader
+from periplus.trail.format.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 

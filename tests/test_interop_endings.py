@@ -12,7 +12,7 @@ from periplus.interop.conversion.intake import Intake
 from periplus.interop.importers.opencode.session import OpencodeImporter
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.trail.reader import TrailReader
+from periplus.trail.format.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 

@@ -16,7 +16,7 @@ from periplus.base.text.secrets import mask_secrets
 from periplus.interop import find_sessions, import_transcript
 from periplus.interop.readers import line_reader
 from periplus.interop.readers.json_values import Moment, json_text
-from periplus.trail.reader import TrailReader
+from periplus.trail.format.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 

@@ -15,7 +15,7 @@ from periplus.interop import import_transcripts
 from periplus.interop.conversion.source import Head
 from periplus.interop.format_detection import detect_format
 from periplus.project import Project
-from periplus.trail.reader import TrailReader
+from periplus.trail.format.reader import TrailReader
 from sampling import sampled
 from support import WRITER
 

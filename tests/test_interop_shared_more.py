@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 
 from interop_support import SHARED, named, plain, read, steps_of
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.opcodes import opcode_name
-from periplus.trail.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 

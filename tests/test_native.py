@@ -33,7 +33,8 @@ from periplus.base.errors import FormatError, UsageError
 from periplus.base.text import secrets
 from periplus.journal.records.record import seal_line, unseal_line
 from periplus.merkle.tree import root_of
-from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, strings, withhold
+from periplus.trail import Digest, Header, Step, TrailReader, encode, withhold
+from periplus.trail.format import identity, layout, string_table
 from periplus.trail.model import OUTCOMES, Signed, TextObject
 from test_attack_trail import mutated
 
@@ -436,7 +437,7 @@ def check_made():
     """Steps made by the loop of C and by that of Python: of sound trails and of changed ones that are sound all the same;
     and C is let loose on steps that nobody has checked. How many changed ones were sound.
     """
-    from periplus.trail import steps as module
+    from periplus.trail.format import steps_section as module
 
     chance = random.Random(12)
     everything = [
@@ -506,7 +507,7 @@ def by_python(reader, data, count=None):
 def decoder_of(reader, data):
     """The times stand where they stood: as many of them as the trail has steps."""
     from periplus.base.encoding.varint import read_uint
-    from periplus.trail import steps as module
+    from periplus.trail.format import steps_section as module
 
     shift = len(data) - len(reader._data)
     _, at = read_uint(data, *reader.span(layout.TAG_STEPS))
@@ -530,19 +531,19 @@ def read_by(loop, data):
         answers.append(loop(*arguments))
         return answers[-1]
 
-    kept = strings.check_entries, identity.commit_whole
-    strings.check_entries = spy
+    kept = string_table.check_entries, identity.commit_whole
+    string_table.check_entries = spy
     if loop is nothing:
         identity.commit_whole = nothing
     try:
-        table = strings.StringTable(data, 0, len(data))
+        table = string_table.StringTable(data, 0, len(data))
         entries = [(entry, table.value(index)) for index, entry in enumerate(table.entries())]
         offsets = [table.offset(index) for index in range(len(table))]
         return answers != [None], (entries, offsets, identity.commit_entries(data, 0, len(data)))
     except FormatError as error:
         return any(answer is not None for answer in answers), (error.wrong, error.offset)
     finally:
-        strings.check_entries, identity.commit_whole = kept
+        string_table.check_entries, identity.commit_whole = kept
 
 
 def check_refusals(functions):

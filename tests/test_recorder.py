@@ -18,9 +18,10 @@ from periplus.base.errors import ConflictError, NotFoundError, RefusedError, Usa
 from periplus.base.files import Files
 from periplus.base.process.process_marks import ProcessMark, is_gone, process_mark
 from periplus.project.recording import IDLE_MS_MAX
-from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, rest, verify
-from periplus.trail.livestep import NOTE_MASKED, payload_of, step_of_payload
-from periplus.trail.recorder import RunFacts
+from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, verify
+from periplus.trail.columns import packed_trail
+from periplus.trail.recording.live_step import NOTE_MASKED, payload_of, step_of_payload
+from periplus.trail.recording.recorder import RunFacts
 from recorder_support import SECRET, Agent, maker_of, open_project, recorder_of, repository
 from support import Stop, StoppingFiles
 
@@ -259,7 +260,7 @@ def test_nothing_secret_reaches_the_disk(project, tmp_path):
             if name.endswith(".z"):
                 assert SECRET.encode() not in zlib.decompress(data), name
             if name.endswith(".t"):
-                assert SECRET.encode() not in rest.unpack(data), name
+                assert SECRET.encode() not in packed_trail.unpack(data), name
 
 
 # What the fleet's steps do to memory

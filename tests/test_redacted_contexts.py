@@ -219,7 +219,7 @@ def test_the_doctor_tells_of_a_ref_on_what_was_redacted_and_the_next_repair_or_s
 
 def test_a_record_that_says_that_a_context_took_its_own_place_moves_nothing(team):
     """In circles, and over itself: each sync would move the ref once more."""
-    from periplus.context.ancestry import chain
+    from periplus.context.deltas.ancestry import chain
     from periplus.journal import Writer
     from periplus.project import Project
     from periplus.project.context_renewing import renew_refs

@@ -17,7 +17,7 @@ from periplus.base.errors import ConflictError, DamageError, NewerFormatError, R
 from periplus.base.files import Files
 from periplus.trail import Digest
 from periplus.trail.replay import LogHeader, Replay, ReplayLog
-from periplus.trail.replay.commands import Runner
+from periplus.trail.replay.command_runner import Runner
 from periplus.trail.replay.log import LogHeader as Header
 from periplus.trail.replay.log import _line
 from replay_support import START_MS, Taped, close_worlds, files_in, folder_world, memory, open_log, options, replay

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cli_support import git
 from periplus.base.errors import ConfinementError
 from periplus.trail.replay import Capabilities
-from periplus.trail.replay.shell_text import Sibling, chosen_tests, own_part, rebased
+from periplus.trail.replay.command_text import Sibling, chosen_tests, own_part, rebased
 from replay_support import Taped, close_worlds, files_in, folder_world, replay
 
 ADA = "/home/ada/shop"

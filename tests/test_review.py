@@ -12,7 +12,7 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, RefusedError, UsageError
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.trail.replay.commands import Runner
+from periplus.trail.replay.command_runner import Runner
 from support import WRITER, Stop, StoppingFiles
 from test_anchors import AUTH, commit, keep, project, stale, where, write
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.trail.align import align
+from periplus.trail.listings.sequence_alignment import align
 
 few = st.lists(st.integers(0, 4), max_size=14)
 many = st.lists(st.integers(0, 60), max_size=60)

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError
-from periplus.trail import Digest, Header, Step, TrailReader, encode, identity, layout, steps, withhold
-from periplus.trail.bulk import OddError, are_sound_sources, are_sound_times, entries_of_sound_steps, made_steps
-from periplus.trail.numbers import counted, flat_numbers, numbers_of
-from periplus.trail.strings import StringTable
+from periplus.trail import Digest, Header, Step, TrailReader, encode, withhold
+from periplus.trail.format import identity, layout, steps_section
+from periplus.trail.format.batch_decoding import (
+    BatchDecodingError,
+    are_sound_sources,
+    are_sound_times,
+    entries_of_sound_steps,
+    made_steps,
+)
+from periplus.trail.format.string_table import StringTable
+from periplus.trail.format.varint_vectors import counted, flat_numbers, numbers_of
 from test_attack_trail import mutated
 from trail_samples import golden_trail
 
@@ -92,7 +99,7 @@ def test_steps_are_judged_and_made_as_the_loops_do(trails):
         start, end = reader.span(layout.TAG_STEPS)
         count, at = read_uint(data, start, end)
         forms = reader.strings.forms
-        check = steps._StepsCheck(data, at, end, forms)
+        check = steps_section._StepsCheck(data, at, end, forms)
         check.pass_over(count)
         used = entries_of_sound_steps(data, at, end, count, forms)
         assert used == (None if reader.unknown_opcodes else check.used)
@@ -101,7 +108,7 @@ def test_steps_are_judged_and_made_as_the_loops_do(trails):
         sources = reader._sections.get(layout.TAG_SOURCES)
         spans = (start, end), reader.span(layout.TAG_TIMES), sources
         made = list(made_steps(data, *spans, reader.strings))
-        assert made == list(steps.decode_steps(data, *spans, reader.strings))
+        assert made == list(steps_section.decode_steps(data, *spans, reader.strings))
         assert {type(step) for step in made} <= {Step}
         assert len(made) == count
 
@@ -127,7 +134,7 @@ def test_only_what_the_loops_accept_is_found_sound(trails):
             used = entries_of_sound_steps(program, at, len(program), count, forms)
         except FormatError:
             continue
-        check = steps._StepsCheck(program, at, len(program), forms)
+        check = steps_section._StepsCheck(program, at, len(program), forms)
         try:
             check.pass_over(count)
             is_sound = check.at == len(program)
@@ -151,9 +158,12 @@ def test_only_times_and_sources_that_the_loops_accept_are_found_sound(trails, mo
     for times, sources, count in cases:
         with monkeypatch.context() as patched:
             for name in ("are_sound_times", "are_sound_sources"):
-                patched.setattr(steps, name, lambda *_: False)  # so that the loop has to find out
-            loops = [accepts(steps.check_times, times, count), accepts(steps.check_sources, sources, count)]
-        found = [accepts(steps.check_times, times, count), accepts(steps.check_sources, sources, count)]
+                patched.setattr(steps_section, name, lambda *_: False)  # so that the loop has to find out
+            loops = [
+                accepts(steps_section.check_times, times, count),
+                accepts(steps_section.check_sources, sources, count),
+            ]
+        found = [accepts(steps_section.check_times, times, count), accepts(steps_section.check_sources, sources, count)]
         assert found == loops, (times.hex(), sources.hex())
         try:
             started, at = read_uint(times, 0, len(times))
@@ -181,7 +191,7 @@ def test_a_time_that_leaves_the_years_on_the_way_is_left_to_the_loop():
     _, at = read_uint(far, 0, len(far))
     assert not are_sound_times(far, at, len(far), layout.CLOCK_MS_MAX, 2)
     with pytest.raises(FormatError, match="outside the years"):
-        steps.check_times(far, 0, len(far), 2)
+        steps_section.check_times(far, 0, len(far), 2)
 
 
 def test_leaves_and_receipts_are_hashed_as_the_loop_does(trails):
@@ -193,11 +203,11 @@ def test_leaves_and_receipts_are_hashed_as_the_loop_does(trails):
         leaves = list(identity.step_leaves(data, start, end, commitments))
         receipt = bytes(32)
         for leaf, step in zip(leaves, reader.steps(), strict=True):
-            outcome = bytes((steps.OUTCOMES.index(step.outcome),))
+            outcome = bytes((steps_section.OUTCOMES.index(step.outcome),))
             receipt = hashlib.sha256(b"PPLR" + receipt + leaf + outcome).digest()
         try:
             root, last = identity._hashed_in_bulk(data, at, end, commitments)
-        except OddError:
+        except BatchDecodingError:
             assert min(reader.unknown_opcodes) < 0x80
             continue
         assert (root, last) == (identity.root_of(leaves), receipt)

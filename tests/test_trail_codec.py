@@ -9,19 +9,8 @@ from hypothesis import strategies as st
 from periplus.base.encoding.container import CONTAINER_BYTES_MAX
 from periplus.base.encoding.varint import uint_bytes, zigzag
 from periplus.base.errors import FormatError, NewerFormatError, UsageError
-from periplus.trail import (
-    Digest,
-    Header,
-    Signed,
-    Step,
-    TextObject,
-    TrailBuilder,
-    TrailReader,
-    Withheld,
-    encode,
-    layout,
-    verify,
-)
+from periplus.trail import Digest, Header, Signed, Step, TextObject, TrailBuilder, TrailReader, Withheld, encode, verify
+from periplus.trail.format import layout
 from trail_samples import (
     SECRET,
     START_MS,

@@ -12,7 +12,7 @@ from cli_support import Shell, claude_session
 from interop_support import Objects, shared_files
 from periplus.interop import import_transcript
 from periplus.trail import Header, Selection, TrailBuilder, TrailReader, concat, encode, sign, withhold
-from periplus.trail.diff import compare, header_changes, lines_of
+from periplus.trail.listings.comparison import compare, header_changes, lines_of
 from test_cli_terminal import HOSTILE, on_terminal, wide
 from trail_samples import SECRET, START_MS, golden_trail, headers, steps, with_sections
 

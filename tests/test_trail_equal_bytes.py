@@ -12,18 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from periplus.trail import (
-    Parts,
-    TrailReader,
-    Withheld,
-    concat,
-    encode,
-    layout,
-    open_parts,
-    sign,
-    verify,
-    withhold,
-)
+from periplus.trail import Parts, TrailReader, Withheld, concat, encode, open_parts, sign, verify, withhold
+from periplus.trail.format import layout
 from real_trails import hundred
 from trail_samples import SECRET, golden_trail, headers, sections_of, small_trail, statuses, steps, with_sections
 

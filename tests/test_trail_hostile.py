@@ -27,7 +27,6 @@ from periplus.trail import (
     TrailReader,
     concat,
     is_concatenation,
-    layout,
     listing,
     open_parts,
     salvage,
@@ -35,6 +34,7 @@ from periplus.trail import (
     verify,
     withhold,
 )
+from periplus.trail.format import layout
 from real_trails import COUNT, hundred, sessions
 from test_attack_trail import TAGS, checked, mutated
 from trail_samples import SECRET, golden_trail, sealed, sections_of, small_trail

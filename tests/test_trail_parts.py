@@ -17,13 +17,13 @@ from periplus.trail import (
     concat,
     encode,
     is_concatenation,
-    layout,
     listing,
     open_parts,
     sign,
     verify,
     withhold,
 )
+from periplus.trail.format import layout
 from trail_samples import (
     SECRET,
     golden_trail,

@@ -29,10 +29,10 @@ from periplus.trail import (
     sign,
     verify,
 )
-from periplus.trail.expressions import find_matches
-from periplus.trail.redaction import Wanted, redact_trail
-from periplus.trail.salts import entry_salt
-from periplus.trail.traces import Traces
+from periplus.trail.format.salts import entry_salt
+from periplus.trail.redactions.policy import Wanted, redact_trail
+from periplus.trail.redactions.regex_search import find_matches
+from periplus.trail.redactions.text_traces import Traces
 from trail_samples import LONG_TEXT, SECRET, golden_trail, headers, sha, steps
 
 EXHAUSTIVE = bool(os.environ.get("PERIPLUS_EXHAUSTIVE"))  # every string and step of every real trail

@@ -23,8 +23,9 @@ from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.base.files import Files
 from periplus.memory.rested import TRAILS_AT_REST
 from periplus.objects import ObjectStore
-from periplus.trail import Header, TrailBuilder, TrailReader, concat, encode, rest, salvage, sign, verify
-from periplus.trail.rest_taking import Taken
+from periplus.trail import Header, TrailBuilder, TrailReader, concat, encode, salvage, sign, verify
+from periplus.trail.columns import packed_trail
+from periplus.trail.columns.column_writer import Taken
 from support import PEAK, Stop, StoppingFiles
 from trail_samples import (
     SECRET,
@@ -72,13 +73,15 @@ def filed(columns, raw, length, form=1):
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_trail_is_given_back(header, trail_steps, status, secret):
     data = encode(header, trail_steps, status, secret)
-    assert rest.unpack(rest.pack(data)) == data
+    assert packed_trail.unpack(packed_trail.pack(data)) == data
 
 
 @pytest.mark.parametrize("name", ["primed-v1.t", "alone-v1.t"])
 def test_golden_files_are_read(name):
     assert (
-        rest.unpack((GOLDEN / "rest" / name).read_bytes()) == (GOLDEN / "trail-v2.bin").read_bytes() == golden_trail()
+        packed_trail.unpack((GOLDEN / "rest" / name).read_bytes())
+        == (GOLDEN / "trail-v2.bin").read_bytes()
+        == golden_trail()
     )
 
 
@@ -90,8 +93,8 @@ def test_the_text_known_before_is_a_promise():
 
 def test_what_is_packed_is_small():
     for data, most in ((golden_trail(), 0.60), (small_trail(), 0.50), (long_trail(300), 0.16)):
-        assert len(rest.pack(data)) < most * len(data)
-        assert len(rest.pack(data)) < len(zlib.compress(data, 9))
+        assert len(packed_trail.pack(data)) < most * len(data)
+        assert len(packed_trail.pack(data)) < len(zlib.compress(data, 9))
 
 
 def test_signed_long_and_lying_trails_keep_what_cannot_be_computed():
@@ -101,12 +104,12 @@ def test_signed_long_and_lying_trails_keep_what_cannot_be_computed():
     lying = with_sections(small_trail(), {6: receipts[:-1] + bytes((receipts[-1] ^ 1,))})
     assert not verify(lying).ok
     for data in (signed, many, lying, long_trail(4000)):
-        assert rest.unpack(rest.pack(data)) == data
-    assert len(rest.pack(lying)) > len(rest.pack(small_trail())) + 90
+        assert packed_trail.unpack(packed_trail.pack(data)) == data
+    assert len(packed_trail.pack(lying)) > len(packed_trail.pack(small_trail())) + 90
 
 
 def test_a_long_trail_is_packed_alone():
-    assert [rest.pack(long_trail(count))[0] for count in (300, 6000)] == [1, 2]
+    assert [packed_trail.pack(long_trail(count))[0] for count in (300, 6000)] == [1, 2]
 
 
 def test_what_is_no_whole_trail_of_this_version_is_left_to_others():
@@ -123,7 +126,7 @@ def test_what_is_no_whole_trail_of_this_version_is_left_to_others():
         with_sections(trail, {1: b"\x03" + sections_of(trail)[1][1:]}),
         b"a text of some length, that is no trail at all" * 100,
     ):
-        assert rest.pack(data) is None
+        assert packed_trail.pack(data) is None
 
 
 def redacted():
@@ -131,9 +134,9 @@ def redacted():
 
 
 def test_a_trail_beyond_the_limit_is_left_to_others():
-    huge = pack(KIND_TRAIL, {1: bytes(rest.RESTED_BYTES_MAX)})
-    assert rest.pack(huge) is None
-    assert TRAILS_AT_REST.bytes_max == rest.RESTED_BYTES_MAX
+    huge = pack(KIND_TRAIL, {1: bytes(packed_trail.RESTED_BYTES_MAX)})
+    assert packed_trail.pack(huge) is None
+    assert TRAILS_AT_REST.bytes_max == packed_trail.RESTED_BYTES_MAX
 
 
 # Damaged and hostile files
@@ -141,16 +144,16 @@ def test_a_trail_beyond_the_limit_is_left_to_others():
 
 def test_every_cut_and_every_changed_byte_is_found():
     for data in (golden_trail(), small_trail()):
-        packed = rest.pack(data)
+        packed = packed_trail.pack(data)
         for at in range(len(packed)):
             for value in (1, 0x80, 0xFF):
                 with pytest.raises(FormatError):
-                    rest.unpack(packed[:at] + bytes((packed[at] ^ value,)) + packed[at + 1 :])
+                    packed_trail.unpack(packed[:at] + bytes((packed[at] ^ value,)) + packed[at + 1 :])
             with pytest.raises(FormatError):
-                rest.unpack(packed[:at])
+                packed_trail.unpack(packed[:at])
         for more in (b"\0", b"\xff" * 9, packed):
             with pytest.raises(FormatError):
-                rest.unpack(packed + more)
+                packed_trail.unpack(packed + more)
 
 
 @pytest.mark.slow
@@ -164,7 +167,7 @@ def test_hostile_columns_give_a_trail_or_the_one_error(data):
             part[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     length = data.draw(st.sampled_from([len(golden_trail()), len(small_trail()), 200, 1 << 22]))
     try:
-        found = rest.unpack(
+        found = packed_trail.unpack(
             filed(bytes(columns), bytes(raw), max(length, len(columns)), data.draw(st.sampled_from([1, 2])))
         )
     except FormatError:
@@ -176,15 +179,15 @@ def test_hostile_columns_give_a_trail_or_the_one_error(data):
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_give_a_trail_or_the_one_error(body, form):
     with pytest.raises(FormatError):
-        rest.unpack(sealed(form, body))
-    assert isinstance(rest.remains(sealed(form, body)), bytes)
+        packed_trail.unpack(sealed(form, body))
+    assert isinstance(packed_trail.remains(sealed(form, body)), bytes)
 
 
 def test_steps_that_grow_are_stopped():
     shape = bytes((0xA4, 0, 32)) + b"\x00" * 32  # thirty-five bytes a step out of one
     columns = b"\0\0" + uint_bytes(100_000) + b"\0" + shape + bytes(99_999) + bytes(200_000)
     with pytest.raises(FormatError, match="more steps than the trail has room for"):
-        rest.unpack(filed(columns, bytes(32), len(columns)))
+        packed_trail.unpack(filed(columns, bytes(32), len(columns)))
 
 
 @pytest.mark.slow
@@ -198,7 +201,7 @@ def test_sizes_are_checked_before_memory_is_taken(tmp_path):
     script = """
 import sys
 from periplus.base.errors import FormatError
-from periplus.trail.rest import unpack
+from periplus.trail.columns.packed_trail import unpack
 before = peak_bytes()
 for path in sys.argv[1:]:
     try:
@@ -240,17 +243,17 @@ def test_whatever_its_length_what_is_packed_alone_is_given_back(length):
 
 def test_what_is_left_of_a_damaged_file_has_its_steps():
     data = long_trail(200)
-    packed = rest.pack(data)
+    packed = packed_trail.pack(data)
     for damaged in (packed[: len(packed) * 9 // 10], packed[:-200] + bytes(200), packed[:-1]):
-        saved = salvage(rest.remains(damaged))
+        saved = salvage(packed_trail.remains(damaged))
         kept = TrailReader(saved.data)
         assert verify(saved.data).ok
         assert 100 < kept.step_count <= 201
         assert [step.operands for step, _ in zip(kept.steps(), range(100), strict=False)] == [
             step.operands for step, _ in zip(TrailReader(data).steps(), range(100), strict=False)
         ]
-    assert rest.remains(packed) == data or verify(salvage(rest.remains(packed)).data).ok
-    assert rest.remains(b"") == rest.remains(packed[:20]) == b""
+    assert packed_trail.remains(packed) == data or verify(salvage(packed_trail.remains(packed)).data).ok
+    assert packed_trail.remains(b"") == packed_trail.remains(packed[:20]) == b""
 
 
 # In a folder of objects
@@ -328,7 +331,7 @@ def test_another_trail_under_its_name_is_damage(tmp_path):
     digest = store.put(golden_trail())
     path = Path(store.path_of(digest))
     path.chmod(0o644)
-    path.write_bytes(rest.pack(small_trail()))
+    path.write_bytes(packed_trail.pack(small_trail()))
     with pytest.raises(DamageError, match="not those that its name stands for"):
         store.get(digest)
 
@@ -341,7 +344,7 @@ def test_a_sound_form_beside_a_damaged_one_is_read(tmp_path):
     assert store.get(digest) == golden_trail()
     assert store.check(digest).path == str(packed)
     store.put(golden_trail())
-    assert (store.check(digest), rest.unpack(packed.read_bytes())) == (None, golden_trail())
+    assert (store.check(digest), packed_trail.unpack(packed.read_bytes())) == (None, golden_trail())
     other = store.put(b"short")
     stray = Path(f"{store.path_of(other)}.t")
     stray.write_bytes(b"damaged")
@@ -423,24 +426,24 @@ def test_a_store_moves_mends_and_shares_its_trails(tmp_path):
 
 @pytest.mark.parametrize("data", [small_trail(), long_trail(40)], ids=["small", "longer"])
 def test_one_changed_byte_anywhere_is_worked_out(data):
-    packed = rest.pack(data)
+    packed = packed_trail.pack(data)
     chance = random.Random(len(data))
     places = {0, 1, 2, 3, 4, 5, len(packed) - 1, *chance.choices(range(len(packed)), k=24)}
     for at in sorted(places):
         damaged = bytearray(packed)
         damaged[at] ^= chance.randrange(1, 256)
         with pytest.raises(FormatError):
-            rest.unpack(bytes(damaged))
-        assert data in rest.mended(bytes(damaged)), at
+            packed_trail.unpack(bytes(damaged))
+        assert data in packed_trail.mended(bytes(damaged)), at
 
 
 def test_what_is_no_single_byte_mends_into_nothing_that_has_the_name():
-    packed = bytearray(rest.pack(long_trail(40)))
+    packed = bytearray(packed_trail.pack(long_trail(40)))
     packed[30] ^= 1
     packed[90] ^= 1
-    assert long_trail(40) not in rest.mended(bytes(packed))
-    assert list(rest.mended(b"")) == list(rest.mended(b"\x01\0\0")) == []
-    assert list(rest.mended(bytes(1 << 17))) == []
+    assert long_trail(40) not in packed_trail.mended(bytes(packed))
+    assert list(packed_trail.mended(b"")) == list(packed_trail.mended(b"\x01\0\0")) == []
+    assert list(packed_trail.mended(bytes(1 << 17))) == []
 
 
 def test_a_damaged_beginning_is_told_with_what_heals_it_and_repair_mends_a_byte(tmp_path):

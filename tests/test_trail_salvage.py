@@ -18,14 +18,14 @@ from periplus.trail import (
     TrailReader,
     concat,
     encode,
-    layout,
     open_parts,
     salvage,
     sign,
     verify,
     withhold,
 )
-from periplus.trail.identity import step_leaves
+from periplus.trail.format import layout
+from periplus.trail.format.identity import step_leaves
 from trail_samples import (
     SECRET,
     golden_trail,

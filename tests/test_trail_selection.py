@@ -23,7 +23,7 @@ from periplus.trail import (
     sign,
     withhold,
 )
-from periplus.trail.selection import path_matcher
+from periplus.trail.listings.selection import path_matcher
 from trail_samples import SECRET, golden_trail, headers, small_trail, statuses, steps, with_sections
 
 pytestmark = pytest.mark.quick

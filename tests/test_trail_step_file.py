@@ -21,7 +21,7 @@ from periplus.trail import (
     verify_step_proof,
     withhold,
 )
-from periplus.trail.step_file import HEADER_NAMES, STEP_PROOF_BYTES_MAX
+from periplus.trail.integrity.step_proof_file import HEADER_NAMES, STEP_PROOF_BYTES_MAX
 from trail_samples import SECRET, golden_trail, headers, small_trail, statuses, steps
 
 SIGNED = sign(golden_trail(), b"k" * 32)

@@ -19,13 +19,13 @@ from periplus.trail import (
     Withheld,
     encode,
     holds,
-    layout,
     listing,
     sign,
     step_proof,
     verify,
     withhold,
 )
+from periplus.trail.format import layout
 from trail_samples import (
     LONG_TEXT,
     SECRET,
@@ -375,7 +375,7 @@ def test_a_forged_leaf_input_does_not_hold(garbage):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4095, 4096, 4097, 3 * 4096 + 5])
 def test_the_tree_in_parts_is_the_tree_of_all_leaves(count):
-    from periplus.trail.identity import step_leaves
+    from periplus.trail.format.identity import step_leaves
 
     builder = TrailBuilder(SECRET)
     for number in range(count):

@@ -13,8 +13,8 @@ import pytest
 
 from periplus.cli.wire_reference import EXAMPLES, main, rewritten
 from periplus.context.wire import ERRORS, FRAMES, Closed, CreditCame, Policy, Requested, ServerMachine, token_authority
-from periplus.context.wire.encoding import Codec
 from periplus.context.wire.frames import COUNTED, HEADER_BYTES, OPENERS, FrameType, read_header
+from periplus.context.wire.payload_codec import Codec
 from periplus.context.wire.payloads import Hello, Request, StreamRequest
 from wire_support import Answerer, chunk
 

@@ -25,8 +25,8 @@ from periplus.context.wire import (
     error_of,
 )
 from periplus.context.wire import payloads as p
-from periplus.context.wire.encoding import Codec
 from periplus.context.wire.frames import HEADER_BYTES, PREFACE, FrameType, frame_header, read_header
+from periplus.context.wire.payload_codec import Codec
 from wire_support import Answerer, ClientMachine, Pipe, blob, chunk, digest, opened
 
 pytestmark = pytest.mark.quick

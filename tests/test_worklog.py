@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError
 from periplus.trail import Digest, TrailReader, encode, verify
-from periplus.trail.flux import FluxReader
-from periplus.trail.flux_convert import program_of_flux
-from periplus.trail.flux_writer import write_flux
 from periplus.trail.opcodes import OPCODES, TRAIL_BEGIN, TRAIL_END
 from periplus.trail.program import program_of_trail, trail_of_program
-from periplus.trail.worklog import RunFacts, compile_worklog
-from periplus.trail.worklog_json import WORKLOG_BYTES_MAX, entries_of_program, entry_line, read_worklog
-from periplus.trail.worklog_values import TOLD_MAX
+from periplus.trail.v1.conversion import program_of_flux
+from periplus.trail.v1.reader import FluxReader
+from periplus.trail.v1.writer import write_flux
+from periplus.trail.worklogs.compiler import RunFacts, compile_worklog
+from periplus.trail.worklogs.json_text import WORKLOG_BYTES_MAX, entries_of_program, entry_line, read_worklog
+from periplus.trail.worklogs.values import TOLD_MAX
 from real_trails import hundred, sessions
 from trail_samples import SECRET, golden_trail, headers, statuses, steps
 

@@ -18,7 +18,7 @@ class Struct:
 def compiled():
     """A worklog, the keys of its entries in whatever order a set has them in this process."""
     from periplus.trail.program import trail_of_program
-    from periplus.trail.worklog import compile_worklog
+    from periplus.trail.worklogs.compiler import compile_worklog
 
     entries = [{"op": "trail_begin", "agent": "a", "trail_id": "t", "ts": 1_767_225_600}]
     for number in range(300):

@@ -12,12 +12,12 @@ from periplus.context.wire import (
     ServerMachine,
     UploadEnded,
     V1Requested,
-    client,
+    client_machine,
 )
 from periplus.context.wire import payloads as p
 from periplus.context.wire.v1_payloads import V1Expand, V1Query, V1Stream
 
-ClientMachine = client.ClientMachine
+ClientMachine = client_machine.ClientMachine
 
 
 def digest(name):

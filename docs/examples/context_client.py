@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from periplus.base.errors import PeriplusError
-from periplus.context.address import Trust, parse_address
-from periplus.context.client import ContextClient
+from periplus.context.remotes.address import Trust, parse_address
+from periplus.context.remotes.async_client import ContextClient
 
 
 async def read(address: str, ref: str, budget: int, token_file: str = "", authority: str | None = None) -> None:

@@ -33,7 +33,7 @@ from periplus.memory.sessions import seen
 if TYPE_CHECKING:
     from periplus.project import Project
     from periplus.project.recording import Recording
-    from periplus.trail.recorder import Run
+    from periplus.trail.recording.recorder import Run
 
 STATE: Final = "agent"  # the folder of a store with what sessions keep beside their episodes, each in one of its own
 INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
@@ -292,7 +292,7 @@ class StoreLog:
 
 def session_runs(project: Project, name: str = "") -> list[Run]:
     """The runs of a session that this clone began, or of all, the oldest first."""
-    from periplus.trail.recorder import RUN_TYPE, run_of
+    from periplus.trail.recording.recorder import RUN_TYPE, run_of
 
     journal = project.journal
     journal.refresh()

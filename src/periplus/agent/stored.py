@@ -92,7 +92,7 @@ class StoredEpisodes:
 
     def _begun(self) -> int:
         """The seq from which on the session has records here: of its first run, or the next one where it had none."""
-        from periplus.trail.recorder import RUN_TYPE
+        from periplus.trail.recording.recorder import RUN_TYPE
 
         journal = self._project.journal
         runs = [one.value for one in journal.entities(RUN_TYPE) if one.value.get("session") == self._name]

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextBisectOut
-    from periplus.context.history import bisect
+    from periplus.context.deltas.log import bisect
 
     with face.open() as project:
         contexts = project.contexts
@@ -61,7 +61,7 @@ def _test(
 ) -> Callable[[bytes], bool]:
     from periplus.base.encoding.digests import is_digest_text
     from periplus.base.errors import UsageError
-    from periplus.context.history import has_atom, has_text
+    from periplus.context.deltas.log import has_atom, has_text
 
     if arguments.has is not None:
         if not arguments.has:

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.encoding.digests import is_digest_text
     from periplus.cli.context_schemas import BlameEventOut, ContextBlameOut
-    from periplus.context.history import blame
+    from periplus.context.deltas.log import blame
 
     with face.open() as project:
         contexts = project.contexts

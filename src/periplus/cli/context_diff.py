@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextDiffOut, ReannotatedOut
-    from periplus.context.diff import diff
+    from periplus.context.deltas.comparison import diff
 
     with face.open() as project:
         contexts = project.contexts

@@ -20,8 +20,8 @@ from periplus.cli.context_text import (
 from periplus.cli.face import Face, number, plain
 
 if TYPE_CHECKING:
-    from periplus.context.library import ContextLibrary
     from periplus.context.model import Entry
+    from periplus.context.stores.library import ContextLibrary
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def _tell_atom(face: Face, entry: Entry) -> None:
 
 
 def _has_molecules(library: ContextLibrary, digest: bytes) -> bool:
-    from periplus.context.lookup import molecule_table
+    from periplus.context.deltas.atom_lookup import molecule_table
 
     table = molecule_table(library, digest)
     return bool(len(table) or table.broken())

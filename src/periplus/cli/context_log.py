@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextLogOut
-    from periplus.context.ancestry import chain, descent
+    from periplus.context.deltas.ancestry import chain, descent
 
     reference, limit = plain(arguments.context, "CONTEXT"), arguments.limit
     with face.open() as project:
@@ -63,7 +63,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _moves(project: Project, name: str, limit: int) -> tuple[list[RefMoveOut], bool]:
     from periplus.base.errors import NotFoundError
     from periplus.cli.context_schemas import RefMoveOut
-    from periplus.context.refs import check_ref_name
+    from periplus.context.stores.refs import check_ref_name
     from periplus.journal.history.log import RecordFilter
     from periplus.memory.types import CONTEXT_REF
     from periplus.project.context_refs import ref_id

@@ -13,7 +13,7 @@ from periplus.cli.face import Face, counted, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.context_schemas import ContextMergeOut, KnownAtomOut
-    from periplus.context.merge import Choice, Side
+    from periplus.context.deltas.merge import Choice, Side
 
 
 _CONFLICTS: Final = {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
-    from periplus.context.exchange import Progress
+    from periplus.context.remotes.transfer import Progress
     from periplus.project.context_exchange import Other
 
 _TOKEN_BYTES_MAX: Final = 4_096
@@ -39,7 +39,7 @@ def place_arguments(parser: argparse.ArgumentParser) -> None:
 
 def other_store(face: Face, arguments: argparse.Namespace) -> AbstractContextManager[Other]:
     from periplus.cli.inputs import check_file
-    from periplus.context.address import Trust, parse_fingerprint
+    from periplus.context.remotes.address import Trust, parse_fingerprint
     from periplus.project.context_exchange import open_other
 
     token = read_token(face, arguments.token_file) if arguments.token_file is not None else ""

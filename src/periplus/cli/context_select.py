@@ -13,8 +13,8 @@ from periplus.cli.face import Face, counted, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.context_schemas import ContextSelectOut
-    from periplus.context.filters import Filters
-    from periplus.context.select import Selection
+    from periplus.context.selection.filters import Filters
+    from periplus.context.selection.search import Selection
 
 _DAY_MS = 86_400_000
 
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.context_schemas import ContextSelectOut, ReasonOut
-    from periplus.context.reasons import describe
+    from periplus.context.selection.reasons import describe
 
     query = plain(arguments.query, "--query")
     if arguments.matching and not query:
@@ -79,7 +79,7 @@ def _filters(arguments: argparse.Namespace) -> Filters:
     from periplus.base.clock import parse_ms
     from periplus.base.errors import FormatError, UsageError
     from periplus.cli.inputs import read_past_time
-    from periplus.context.filters import Filters, check_filters
+    from periplus.context.selection.filters import Filters, check_filters
     from periplus.context.types import parse
 
     wanted = plain(arguments.type, "--type") if arguments.type is not None else None

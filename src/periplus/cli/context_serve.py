@@ -13,8 +13,8 @@ from periplus.cli.face import Face, plain, visible
 from periplus.journal.storage.layout import CONTEXT_SOCKET
 
 if TYPE_CHECKING:
-    from periplus.context.address import Address
-    from periplus.context.library import ContextLibrary
+    from periplus.context.remotes.address import Address
+    from periplus.context.stores.library import ContextLibrary
     from periplus.server.listening import Endpoint
 
 
@@ -104,7 +104,7 @@ def _ready(face: Face, addresses: list[Address]) -> None:
 
 def _stats(face: Face, path: str) -> int:
     from periplus.cli.context_schemas import ContextServeOut
-    from periplus.context.address import Address
+    from periplus.context.remotes.address import Address
     from periplus.server.contexts import fetch_stats
 
     address = Address("unix", path=path)

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextShowOut
-    from periplus.context.history import TIME_KEY
+    from periplus.context.deltas.log import TIME_KEY
     from periplus.context.model import atom_digest
 
     with face.open() as project:

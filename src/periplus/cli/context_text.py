@@ -107,7 +107,7 @@ def refs_at(refs: Mapping[str, bytes]) -> dict[bytes, list[str]]:
 
 def line_out(header: ContextHeader, refs: Mapping[bytes, list[str]]) -> ContextLineOut:
     from periplus.cli.context_schemas import ContextLineOut
-    from periplus.context.history import said
+    from periplus.context.deltas.log import said
 
     by = said(header)
     return ContextLineOut(

@@ -79,8 +79,8 @@ def _held(face: Face, digest: str) -> str:
 
 
 def _plain(verdict: StepVerdict) -> tuple[dict[str, object], dict[str, object]]:
-    from periplus.trail.display import View
-    from periplus.trail.step_listing import plain_step, plain_value
+    from periplus.trail.listings.step_listing import plain_step, plain_value
+    from periplus.trail.listings.value_text import View
 
     assert verdict.step is not None
     assert verdict.statement is not None
@@ -95,9 +95,9 @@ def _plain(verdict: StepVerdict) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _told(face: Face, verdict: StepVerdict) -> Iterator[str]:
-    from periplus.trail.display import View, line_of, shown
+    from periplus.trail.listings.step_listing import step_lines
+    from periplus.trail.listings.value_text import View, line_of, shown
     from periplus.trail.model import Withheld
-    from periplus.trail.step_listing import step_lines
 
     statement, step = verdict.statement, verdict.step
     assert statement is not None

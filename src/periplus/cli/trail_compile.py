@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from periplus.cli.face import Face, counted, plain, visible
 
 if TYPE_CHECKING:
-    from periplus.trail.worklog import Target
+    from periplus.trail.worklogs.compiler import Target
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +43,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.trail_flux import check_output, errors_naming, read_secret, tell, writing_tools
     from periplus.cli.trail_schemas import TrailCompileOut
     from periplus.trail import TrailReader
-    from periplus.trail.flux_writer import write_flux
     from periplus.trail.program import trail_of_program
-    from periplus.trail.worklog import RunFacts, compile_worklog
+    from periplus.trail.v1.writer import write_flux
+    from periplus.trail.worklogs.compiler import RunFacts, compile_worklog
 
     name, data = _read(face, arguments.worklog)
     path = face.path(arguments.out or _default_name(arguments))
@@ -92,7 +92,7 @@ def _read(face: Face, name: str) -> tuple[str, bytes]:
     import sys
 
     from periplus.cli.inputs import read_file
-    from periplus.trail.worklog_json import WORKLOG_BYTES_MAX
+    from periplus.trail.worklogs.json_text import WORKLOG_BYTES_MAX
 
     if name == "-":
         face.tell_reading("the worklog")

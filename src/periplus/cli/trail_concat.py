@@ -63,8 +63,8 @@ def _concat_flux(face: Face, arguments: argparse.Namespace, path: str) -> int:
     from periplus.base.files import Files, write_atomic
     from periplus.cli.trail_flux import errors_naming
     from periplus.cli.trail_schemas import TrailConcatOut, TrailPartOut
-    from periplus.trail.flux import FluxReader
-    from periplus.trail.flux_writer import concatenate_flux
+    from periplus.trail.v1.reader import FluxReader
+    from periplus.trail.v1.writer import concatenate_flux
 
     if arguments.sign:
         raise UsageError("version 1 has no signature", safe="Nothing was written.", mend="Leave --sign or --v1 out.")

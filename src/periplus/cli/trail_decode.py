@@ -13,7 +13,7 @@ from periplus.cli.face import Face, visible
 from periplus.cli.trail_inputs import named_trail, trail_reader
 
 if TYPE_CHECKING:
-    from periplus.trail.flux import FluxReader
+    from periplus.trail.v1.reader import FluxReader
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.files import Files, write_atomic
     from periplus.cli.trail_flux import check_output, faults_out, flux_reader, tell
     from periplus.cli.trail_schemas import TrailDecodeOut
-    from periplus.trail.flux import is_flux
-    from periplus.trail.flux_convert import program_of_flux
     from periplus.trail.program import program_of_trail
-    from periplus.trail.worklog_json import entries_of_program
+    from periplus.trail.v1.conversion import program_of_flux
+    from periplus.trail.v1.reader import is_flux
+    from periplus.trail.worklogs.json_text import entries_of_program
 
     path = "" if arguments.out is None else face.path(arguments.out)
     if path:
@@ -67,7 +67,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _array(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The entries as the lines of one JSON array, an entry on each."""
-    from periplus.trail.worklog_json import entry_line
+    from periplus.trail.worklogs.json_text import entry_line
 
     held = ""
     for entry in entries:

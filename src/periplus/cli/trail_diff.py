@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from periplus.cli.trail_schemas import DiffSideOut
     from periplus.project import TrailFile
     from periplus.trail import OperandValue, Selection, TrailReader
-    from periplus.trail.diff import Difference, HeaderChange, Line
-    from periplus.trail.display import Piece, View
+    from periplus.trail.listings.comparison import Difference, HeaderChange, Line
+    from periplus.trail.listings.value_text import Piece, View
 
 _JSON_LINES_MAX: Final = 10_000
 _STYLES: Final = {" ": "plain", "-": "bad", "+": "good", "~": "changed"}
@@ -57,7 +57,7 @@ class _Side(NamedTuple):
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.pager import page
-    from periplus.trail.diff import compare, header_changes
+    from periplus.trail.listings.comparison import compare, header_changes
 
     selection = selection_of(arguments)
     first, second = (_side(face, name) for name in (arguments.first, arguments.second))
@@ -97,8 +97,8 @@ def _lines(
     *,
     is_same: bool,
 ) -> Iterator[str]:
-    from periplus.trail.diff import lines_of
-    from periplus.trail.display import View, line_of
+    from periplus.trail.listings.comparison import lines_of
+    from periplus.trail.listings.value_text import View, line_of
 
     view = View(face.width, bool(face.palette.bold))
     if is_same:
@@ -133,7 +133,7 @@ def _lines(
 
 
 def _hidden(first: _Side, second: _Side) -> str:
-    from periplus.trail.layout import FORM_WITHHELD
+    from periplus.trail.format.layout import FORM_WITHHELD
 
     counts = [sum(one.strings.forms.count(FORM_WITHHELD) for one in side.readers) for side in (first, second)]
     return f"; A withholds {counted(counts[0], 'strings')}, B {counts[1]:,}." if any(counts) else "."
@@ -158,7 +158,7 @@ def _place(at: tuple[int, int] | None, *, has_parts: bool) -> str:
 
 
 def _pieces(line: Line, view: View, *, has_parts: bool, results: bool) -> list[Piece]:
-    from periplus.trail.display import step_pieces
+    from periplus.trail.listings.value_text import step_pieces
 
     style = _STYLES[line.mark]
     step = line.step_b if line.step_b is not None else line.step_a
@@ -194,7 +194,7 @@ def _turned(line: Line, view: View, *, results: bool) -> Iterator[str]:
 
 
 def _value(value: OperandValue, view: View) -> str:
-    from periplus.trail.display import shown
+    from periplus.trail.listings.value_text import shown
 
     return "none" if value is None else shown(value, view, is_quoted=True)
 
@@ -215,9 +215,9 @@ def _emit(
     is_equal: bool,
 ) -> None:
     from periplus.cli.trail_schemas import DiffFieldOut, DiffLineOut, TrailDiffOut
-    from periplus.trail.diff import lines_of
-    from periplus.trail.display import View
-    from periplus.trail.step_listing import plain_step, plain_value
+    from periplus.trail.listings.comparison import lines_of
+    from periplus.trail.listings.step_listing import plain_step, plain_value
+    from periplus.trail.listings.value_text import View
 
     view = View()
 

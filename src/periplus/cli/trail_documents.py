@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
     from periplus.project import ImportedTrail
     from periplus.project.recording import Sealed
-    from periplus.trail.recorder import Run
+    from periplus.trail.recording.recorder import Run
 
 
 def trail_out(imported: ImportedTrail) -> TrailOut:

@@ -46,9 +46,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.trail_flux import check_output, read_secret, tell, writing_tools
     from periplus.cli.trail_schemas import TrailEncodeOut
     from periplus.trail import TrailReader
-    from periplus.trail.flux import FluxReader
-    from periplus.trail.flux_writer import write_flux
     from periplus.trail.program import trail_of_program
+    from periplus.trail.v1.reader import FluxReader
+    from periplus.trail.v1.writer import write_flux
 
     path = face.path(arguments.out)
     check_output(os.path.join(face.cwd, arguments.trail), path)
@@ -88,10 +88,10 @@ def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source
     from periplus.base.encoding.container import MAGIC
     from periplus.base.errors import FormatError
     from periplus.cli.trail_flux import errors_naming, faults_out, flux_reader
-    from periplus.trail.flux import is_flux
-    from periplus.trail.flux_convert import modernised, program_of_flux
     from periplus.trail.program import program_of_trail
-    from periplus.trail.worklog import compile_worklog
+    from periplus.trail.v1.conversion import converted_from_flux, program_of_flux
+    from periplus.trail.v1.reader import is_flux
+    from periplus.trail.worklogs.compiler import compile_worklog
 
     if is_flux(found.data):
         reader = flux_reader(found)
@@ -99,7 +99,7 @@ def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source
         if is_flux_wanted:
             told = tuple(f"damage at byte {fault.offset}: {fault.text}" for fault in reader.faults)
             return _Source(program_of_flux(reader), None, told, faults, reader.fault_count)
-        modern = modernised(reader, found.data)
+        modern = converted_from_flux(reader, found.data)
         return _Source(modern.program, None, modern.told, faults, reader.fault_count)
     if found.data[: len(MAGIC)] == MAGIC:
         whole = trail_reader(found)

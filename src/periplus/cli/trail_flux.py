@@ -25,7 +25,7 @@ from periplus.cli.face import Face, visible
 if TYPE_CHECKING:
     from periplus.cli.trail_schemas import FaultOut
     from periplus.project import TrailFile
-    from periplus.trail.flux import FluxReader
+    from periplus.trail.v1.reader import FluxReader
 
 _SECRET_TEXT_MAX: Final = 200
 _TOLD_MAX: Final = 20
@@ -102,7 +102,7 @@ def check_output(source: str, path: str) -> None:
 
 def flux_reader(found: TrailFile) -> FluxReader:
     """A reader of version 1 whose error names the file."""
-    from periplus.trail.flux import FluxReader
+    from periplus.trail.v1.reader import FluxReader
 
     with errors_naming(found.name):
         return FluxReader(found.data)
@@ -112,13 +112,13 @@ def as_version_2(found: TrailFile) -> TrailFile:
     """``found``, or where it is of version 1, what version 2 makes of it: to be looked at, not to be kept."""
     import hashlib
 
-    from periplus.trail.flux import is_flux
-    from periplus.trail.flux_convert import modernised
     from periplus.trail.program import trail_of_program
+    from periplus.trail.v1.conversion import converted_from_flux
+    from periplus.trail.v1.reader import is_flux
 
     if not is_flux(found.data):
         return found
-    program = modernised(flux_reader(found), found.data).program
+    program = converted_from_flux(flux_reader(found), found.data).program
     return found._replace(data=trail_of_program(program, bytes(32), lambda text: hashlib.sha256(text).digest()))
 
 

@@ -74,7 +74,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _header(text: str) -> set[str]:
     from periplus.base.errors import UsageError
-    from periplus.trail.step_file import HEADER_NAMES
+    from periplus.trail.integrity.step_proof_file import HEADER_NAMES
 
     names = set[str]() if text == "none" else _words(text, "--header")
     wrong = sorted(names - set(HEADER_NAMES))

@@ -12,7 +12,7 @@ from periplus.cli.face import Face, counted, number, visible
 from periplus.cli.trail_inputs import named_trail, trail_readers
 
 if TYPE_CHECKING:
-    from periplus.trail.redaction import Redacted, Wanted
+    from periplus.trail.redactions.policy import Redacted, Wanted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +60,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.inputs import check_target
     from periplus.cli.trail_schemas import TrailRedactOut
     from periplus.trail import verify
-    from periplus.trail.expressions import find_matches
-    from periplus.trail.redaction import redact_trail
+    from periplus.trail.redactions.policy import redact_trail
+    from periplus.trail.redactions.regex_search import find_matches
 
     path = face.path(arguments.out)
     check_target(path)
@@ -120,8 +120,8 @@ def _wanted(face: Face, arguments: argparse.Namespace) -> Wanted:
     from periplus.base.errors import UsageError
     from periplus.cli.face import plain
     from periplus.cli.inputs import read_secret
-    from periplus.trail.redaction import Wanted
-    from periplus.trail.step_file import HEADER_NAMES
+    from periplus.trail.integrity.step_proof_file import HEADER_NAMES
+    from periplus.trail.redactions.policy import Wanted
 
     texts = [plain(text, "--text") for text in arguments.text]
     texts += [read_secret(face.cwd, name) for name in arguments.text_file]

@@ -28,7 +28,7 @@ def add_filters(parser: argparse.ArgumentParser, *, steps: bool = True) -> None:
 def selection_of(arguments: argparse.Namespace) -> Selection:
     """Raises UsageError for what cannot be read."""
     from periplus.trail import Selection
-    from periplus.trail.selection import path_matcher
+    from periplus.trail.listings.selection import path_matcher
 
     first, end = range_of(getattr(arguments, "steps", None))
     for glob in arguments.path or ():

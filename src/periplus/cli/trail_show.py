@@ -96,8 +96,8 @@ def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selec
     from periplus.base.errors import UsageError
     from periplus.cli.pager import page
     from periplus.cli.trail_flux import flux_reader
-    from periplus.trail.display import View
-    from periplus.trail.flux_hex import flux_hex_lines
+    from periplus.trail.listings.value_text import View
+    from periplus.trail.v1.hex_listing import flux_hex_lines
 
     if selection.is_choosy or arguments.part is not None or arguments.at is not None:
         raise UsageError("the hex form of version 1 has every step", mend="Leave the choice of steps out, or the form.")
@@ -153,8 +153,8 @@ def _lines(
     is_bare: bool,
 ) -> Iterator[str]:
     from periplus.trail import Parts, listing
-    from periplus.trail.display import View
-    from periplus.trail.hexlisting import frame_lines
+    from periplus.trail.listings.hex_listing import frame_lines
+    from periplus.trail.listings.value_text import View
 
     whole = Parts(found.data) if count > 1 else None
     is_coloured = bool(face.palette.bold) and form != "json"

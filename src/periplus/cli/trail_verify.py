@@ -148,7 +148,7 @@ def _verified_flux(found: TrailFile) -> FileOut:
 
     from periplus.base.errors import FormatError
     from periplus.cli.trail_schemas import FileOut, TrailCheckOut
-    from periplus.trail.flux import FluxReader
+    from periplus.trail.v1.reader import FluxReader
 
     digest = hashlib.sha256(found.data).hexdigest()
     try:

@@ -19,10 +19,10 @@ import msgspec
 
 from periplus.context.model import Atom
 from periplus.context.wire import payloads as p
-from periplus.context.wire.codes import ERRORS
-from periplus.context.wire.encoding import Codec
+from periplus.context.wire.error_codes import ERRORS
 from periplus.context.wire.frames import FRAMES, PREFACE, FrameRow, FrameType, frame_header
 from periplus.context.wire.limits import Limits, Policy
+from periplus.context.wire.payload_codec import Codec
 
 _ONE: Final = bytes(range(32))
 _TWO: Final = bytes(range(32, 64))

@@ -19,4 +19,4 @@ from periplus.context.model import (
     Oversize,
     StreamEnd,
 )
-from periplus.context.store import ChunkStream, Store
+from periplus.context.store_protocol import ChunkStream, Store

@@ -181,6 +181,6 @@ def _pattern(_validator: Validator, pattern: str, text: object, _schema: object)
 
 
 def _is_found(pattern: str, text: str) -> bool:
-    from periplus.trail.expressions import find_matches
+    from periplus.trail.redactions.regex_search import find_matches
 
     return bool(find_matches(f"(?s:.*?)(?:{pattern})(?s:.*)", [text], seconds=_PATTERN_SECONDS))

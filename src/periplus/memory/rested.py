@@ -17,25 +17,25 @@ def _pack(data: bytes) -> bytes | None:
 
     if kind_of(data) != KIND_TRAIL:
         return None
-    from periplus.trail.rest import pack
+    from periplus.trail.columns.packed_trail import pack
 
     return pack(data)
 
 
 def _unpack(packed: bytes) -> bytes:
-    from periplus.trail.rest import unpack
+    from periplus.trail.columns.packed_trail import unpack
 
     return unpack(packed)
 
 
 def _remains(packed: bytes) -> bytes:
-    from periplus.trail.rest import remains
+    from periplus.trail.columns.packed_trail import remains
 
     return remains(packed)
 
 
 def _mended(packed: bytes) -> Iterator[bytes]:
-    from periplus.trail.rest import mended
+    from periplus.trail.columns.packed_trail import mended
 
     return mended(packed)
 

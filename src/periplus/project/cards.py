@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from periplus.interop import Imported
-    from periplus.trail.recorder import Ended
+    from periplus.trail.recording.recorder import Ended
 
 _FILES_LISTED_MAX: Final = 200
 _SAME_MS: Final = 5_000  # within which an agent and its hooks tell of one call
@@ -104,8 +104,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
 
 def card_of_run(ended: Ended) -> dict[str, JSONValue]:
     """What the journal says of the trail of a run that was recorded."""
+    from periplus.trail.format.reader import TrailReader
     from periplus.trail.opcodes import BY_CODE
-    from periplus.trail.reader import TrailReader
 
     run, facts = ended.run, ended.run.facts
     files: dict[str, None] = {}

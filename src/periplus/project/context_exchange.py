@@ -36,13 +36,13 @@ from periplus.base.errors import (
     UsageError,
 )
 from periplus.base.named_tuple import NamedTuple
-from periplus.context.address import Trust, parse_address
-from periplus.context.depot import LocalPeer
-from periplus.context.exchange import Peer, Progress, Transferred, clone, transfer
-from periplus.context.refs import check_ref_name
+from periplus.context.remotes.address import Trust, parse_address
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.transfer import Peer, Progress, Transferred, clone, transfer
+from periplus.context.stores.refs import check_ref_name
 
 if TYPE_CHECKING:
-    from periplus.context.store import Store
+    from periplus.context.store_protocol import Store
     from periplus.journal import Writer
     from periplus.project.contexts import ProjectContexts
 
@@ -90,7 +90,7 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
     from periplus.project.contexts import contexts_of
 
     if where.startswith(_SCHEMES):
-        from periplus.context.remote import RemoteStore
+        from periplus.context.remotes.remote_store import RemoteStore
 
         remote = RemoteStore(parse_address(where), token=token, trust=trust or Trust())
         try:
@@ -104,7 +104,7 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
                          mend="Name a folder with a store, or unix:PATH, tcp://HOST:PORT, tls://HOST:PORT.")  # fmt: skip
     root = _root_in(path)
     if root is None and os.path.isfile(os.path.join(path, "refs.lock")):
-        from periplus.context.disk import DiskStore
+        from periplus.context.stores.disk_store import DiskStore
 
         store = DiskStore(path)
         try:

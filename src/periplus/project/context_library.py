@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import environment_failure
 from periplus.base.process.locks import Lock
-from periplus.context.ancestry import is_ancestor
-from periplus.context.library import ContextLibrary
-from periplus.context.shelf import FolderObjects
-from periplus.context.snapshots import FolderCache
+from periplus.context.deltas.ancestry import is_ancestor
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.object_folder import FolderObjects
+from periplus.context.stores.snapshots import FolderCache
 from periplus.journal.storage.layout import PARKED_FOLDER, Layout
 from periplus.objects.store import ObjectStore
 from periplus.project.context_refs import JournalRefs
 from periplus.project.redaction_mark import file_mark, redaction_mark
 
 if TYPE_CHECKING:
-    from periplus.context.gc import GcReport
+    from periplus.context.stores.garbage_collection import GcReport
     from periplus.project.store import ProjectStore
 
 
@@ -49,7 +49,7 @@ class ProjectLibrary(ContextLibrary):
 
     def gc(self, *, grace_ms: int | None = None, prune_after_ms: int | None = None) -> GcReport:
         """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
-        from periplus.context.gc import GRACE_MS, collect
+        from periplus.context.stores.garbage_collection import GRACE_MS, collect
 
         journal = self._project.journal
         folder = os.path.join(self._project.root, "cache")

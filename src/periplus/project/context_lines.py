@@ -75,7 +75,7 @@ def read_atoms(
     """The atoms of a file that is called ``name``, of now where a line gives no time. Raises UsageError that names line and
     field, SecretFoundError likewise.
     """
-    from periplus.context.record import atom
+    from periplus.context.records.record import atom
 
     found: list[GivenAtom] = []
     first: dict[bytes, int] = {}

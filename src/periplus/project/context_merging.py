@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import UsageError
 from periplus.base.named_tuple import NamedTuple
-from periplus.context.merge import Overlay, merge
+from periplus.context.deltas.merge import Overlay, merge
 
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.context.merge import Choice, Conflict, Settled
+    from periplus.context.deltas.merge import Choice, Conflict, Settled
     from periplus.context.model import Context
-    from periplus.context.store import Store
+    from periplus.context.store_protocol import Store
 
 PREFIX_DIGITS_MIN: Final = 4
 _PLANNED: Final = b"periplus planned\x00"

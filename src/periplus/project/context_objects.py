@@ -81,9 +81,9 @@ class RefObjects:
 
 def context_problems(project: ProjectStore) -> Iterator[Problem]:
     """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
-    from periplus.context.library import ContextLibrary
-    from periplus.context.refs import MemoryRefs
-    from periplus.context.shelf import FolderObjects
+    from periplus.context.stores.library import ContextLibrary
+    from periplus.context.stores.object_folder import FolderObjects
+    from periplus.context.stores.refs import MemoryRefs
     from periplus.journal.care.doctor import Problem
     from periplus.journal.state.entity import entity_of_head
 
@@ -124,7 +124,7 @@ def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
 
 def _walk(todo: Iterable[bytes], found: set[bytes], lend: Lend, known: Container[bytes] = ()) -> bool:
     """Add to ``found`` what ``todo`` leads to, without going into ``known``; False where something could not be read."""
-    from periplus.context.record import children_of
+    from periplus.context.records.record import children_of
 
     is_whole = True
     stack = list(todo)

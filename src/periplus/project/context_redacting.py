@@ -16,8 +16,8 @@ import msgspec
 
 from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, RefusedError
-from periplus.context.ancestry import descent
-from periplus.context.lookup import find, molecule_table
+from periplus.context.deltas.ancestry import descent
+from periplus.context.deltas.atom_lookup import find, molecule_table
 from periplus.context.model import Context, atom_digest
 from periplus.memory.schemas import PAYLOAD_VERSION
 from periplus.project.context_objects import ref_targets

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError
 from periplus.base.ids import derived_id
-from periplus.context.refs import moved
+from periplus.context.stores.refs import moved
 from periplus.memory.schemas import PAYLOAD_VERSION
 from periplus.memory.types import CONTEXT_REF
 

@@ -20,19 +20,19 @@ from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError, DamageError, NotFoundError, PeriplusError, SecretFoundError, UsageError
 from periplus.base.ids import typed_id
 from periplus.base.named_tuple import NamedTuple
-from periplus.context.history import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
-from periplus.context.lookup import find, molecule_table
+from periplus.context.deltas.atom_lookup import find, molecule_table
+from periplus.context.deltas.log import AUTHOR_KEY, MESSAGE_KEY, TIME_KEY
 from periplus.context.model import Context, Entry, Molecule, molecule_digest
-from periplus.context.refs import check_ref_name
+from periplus.context.stores.refs import check_ref_name
 from periplus.project.context_library import ProjectLibrary
 from periplus.project.context_sources import is_outdated
 
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.context.filters import Filters
-    from periplus.context.merge import Choice, Conflict, Settled
+    from periplus.context.deltas.merge import Choice, Conflict, Settled
     from periplus.context.model import Expansion
-    from periplus.context.select import Selection
+    from periplus.context.selection.filters import Filters
+    from periplus.context.selection.search import Selection
     from periplus.project.context_lines import GivenAtom
     from periplus.project.store import ProjectStore
 
@@ -238,9 +238,9 @@ class ProjectContexts:
         self, context: bytes, *, query: str = "", budget_tokens: int, filters: Filters | None = None,
         is_matching_only: bool = False, explain: bool = False,
     ) -> Selection:  # fmt: skip
-        """The atoms that a budget affords; see ``periplus.context.select``."""
-        from periplus.context.filters import Filters
-        from periplus.context.select import Again, select
+        """The atoms that a budget affords; see ``periplus.context.selection.search``."""
+        from periplus.context.selection.filters import Filters
+        from periplus.context.selection.search import Again, select
 
         def find_one(digest: bytes) -> Entry | None:
             return find(self.library, context, [digest]).get(digest)

@@ -12,11 +12,11 @@ from periplus.base.errors import DamageError, NotFoundError
 from periplus.base.named_tuple import NamedTuple
 from periplus.interop.git_history.git_process import ask, check_repository
 from periplus.project.worktree import base_entries, read_blobs, worktree_of
-from periplus.trail.effects import Effects, judge_effects
-from periplus.trail.gittree import TreeEntry, git_algorithm, tree_id
+from periplus.trail.checkpoints.effects import Effects, judge_effects
+from periplus.trail.checkpoints.git_tree import TreeEntry, git_algorithm, tree_id
+from periplus.trail.format.concatenation import open_parts
+from periplus.trail.integrity.verification import ObjectReader
 from periplus.trail.model import Digest
-from periplus.trail.parts import open_parts
-from periplus.trail.verification import ObjectReader
 
 _EXPECTED_MAX: Final = 10_000
 

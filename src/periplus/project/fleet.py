@@ -18,7 +18,7 @@ from periplus.journal import Transaction
 from periplus.memory.types import TEXT_CHARACTERS_MAX
 from periplus.trail.model import OperandValue, TextObject
 from periplus.trail.opcodes import BY_NAME
-from periplus.trail.recorder import Observed, Observer
+from periplus.trail.recording.recorder import Observed, Observer
 
 _TRUST_MAX: Final = 2**53 - 1
 _CAPABILITIES_MAX: Final = 1_000

@@ -19,7 +19,7 @@ from periplus.interop.hooks.events import AGENTS, HookEvent
 from periplus.journal import Entity
 from periplus.project.hook_trails import RunOfSession, run_id_of, seal_session_run
 from periplus.trail.model import Status
-from periplus.trail.recorder import RUN_TYPE, Run, run_of
+from periplus.trail.recording.recorder import RUN_TYPE, Run, run_of
 
 if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
@@ -160,8 +160,8 @@ def _is_ours(handoff: Entity) -> bool:
 def _stands(project: ProjectStore, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """The files of the project that the trail changed, its last tests, and what its last plan leaves open."""
     from periplus.memory.documents import object_of_card
+    from periplus.trail.format.reader import TrailReader
     from periplus.trail.opcodes import BY_CODE
-    from periplus.trail.reader import TrailReader
 
     objects = project.journal.objects
     files: dict[str, None] = {}
@@ -188,7 +188,7 @@ def _changed_since(project: ProjectStore, cwd: str, started: str) -> list[str]:
     """The files that git says differ from the last commit and that were written since: commands of a shell change them, too."""
     from periplus.base.clock import parse_ms
     from periplus.project.worktree import base_entries, standing_of, worktree_of
-    from periplus.trail.gittree import tree_id
+    from periplus.trail.checkpoints.git_tree import tree_id
 
     worktree = worktree_of(cwd) if cwd and os.path.isdir(cwd) else None
     began_ms = parse_ms(started)

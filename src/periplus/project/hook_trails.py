@@ -27,10 +27,10 @@ from periplus.interop.conversion.session_titles import Done, better_title, is_me
 from periplus.interop.hooks.events import AGENTS, HookEvent
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.project.cards import Calls
-from periplus.trail.layout import SECRET_BYTES
-from periplus.trail.livestep import LiveStep, StepMaker, payload_of
+from periplus.trail.format.layout import SECRET_BYTES
 from periplus.trail.model import STATUSES, TOOL_VERSION, Header, Status
-from periplus.trail.recorder import RUN_TYPE, Ended, Recorder, Run
+from periplus.trail.recording.live_step import LiveStep, StepMaker, payload_of
+from periplus.trail.recording.recorder import RUN_TYPE, Ended, Recorder, Run
 
 if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
@@ -213,7 +213,7 @@ def _from_steps(project: ProjectStore, run: Run, status: Status, told: Calls) ->
     from periplus.project.cards import card_of_run, is_later
     from periplus.project.trail_files import calls_of
     from periplus.project.withholding import Withholding
-    from periplus.trail.builder import TrailBuilder
+    from periplus.trail.format.builder import TrailBuilder
 
     withholding = Withholding(project)
     recorder = Recorder(project.journal, project.writer, StepMaker(mask_secrets, withholding.put), _never)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from periplus.project.hook_told import Told
     from periplus.project.hook_trails import RunOfSession
     from periplus.project.store import ProjectStore
-    from periplus.trail.livestep import LiveStep
+    from periplus.trail.recording.live_step import LiveStep
 
 _GROUP_FILES_MAX: Final = 200
 _GROUP_BYTES_MAX: Final = 8 << 20

@@ -36,7 +36,7 @@ def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[byt
     named = trail_objects(entity, lend, holds=lambda _digest: True)
     if entity.item_type == "trail" and not entity.deleted:
         from periplus.trail import open_parts
-        from periplus.trail.standing import written_contents
+        from periplus.trail.checkpoints.file_states import written_contents
 
         name = str(entity.value.get("object", ""))
         if len(named) == 0:

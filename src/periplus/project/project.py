@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from periplus.project.trail_files import TrailFile
     from periplus.project.work import ProjectWork
     from periplus.trail.model import Status as TrailStatus
-    from periplus.trail.recorder import Run
+    from periplus.trail.recording.recorder import Run
 
 Progress = Callable[[int, int], None]
 _HOOKS_PATIENCE_S: Final = 5.0
@@ -398,7 +398,7 @@ class Project(ProjectStore):
         ``without`` is told why the state of the files cannot be recorded; where it is not there that is an error.
         """
         from periplus.project.recording import open_recording, seal_abandoned
-        from periplus.trail.recorder import RunFacts
+        from periplus.trail.recording.recorder import RunFacts
 
         seal_abandoned(self)
         facts = RunFacts(agent or self.writer.name, title, model, parents=parents)

@@ -31,12 +31,12 @@ from periplus.project.cards import card_of_run
 from periplus.project.fleet import fleet_observers
 from periplus.project.withholding import Withholding
 from periplus.project.worktree import LookedAt, Worktree, base_entries, standing_of, worktree_of
-from periplus.trail.gittree import SUBMODULE, TreeEntry, blob_id, tree_id
-from periplus.trail.livestep import LiveStep, StepMaker
+from periplus.trail.checkpoints.file_states import encode_standing
+from periplus.trail.checkpoints.git_tree import SUBMODULE, TreeEntry, blob_id, tree_id
 from periplus.trail.model import Digest, Status, Step
 from periplus.trail.opcodes import BY_NAME
-from periplus.trail.recorder import RUN_TYPE, Acknowledged, Ended, Recorder, Run, RunFacts, run_of
-from periplus.trail.standing import encode_standing
+from periplus.trail.recording.live_step import LiveStep, StepMaker
+from periplus.trail.recording.recorder import RUN_TYPE, Acknowledged, Ended, Recorder, Run, RunFacts, run_of
 
 if TYPE_CHECKING:
     from periplus.project.store import ProjectStore

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import derived_id
-from periplus.trail.reader import TrailReader
+from periplus.trail.format.reader import TrailReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

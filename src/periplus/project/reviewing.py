@@ -78,7 +78,7 @@ class ProjectReview:
         """
         import tempfile
 
-        from periplus.trail.replay.commands import CommandLimits, Runner
+        from periplus.trail.replay.command_runner import CommandLimits, Runner
 
         project = self._project
         with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as temporary:

@@ -146,7 +146,7 @@ def _in_records(project: ProjectStore, gathered: _Gathered, progress: Callable[[
 
 
 def _in_objects(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
-    from periplus.trail.parts import open_parts
+    from periplus.trail.format.concatenation import open_parts
 
     journal = project.journal
     trails = {str(one.value.get("object", "")): one.item_id for one in journal.entities() if one.item_type == "trail"}

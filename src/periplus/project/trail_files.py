@@ -36,7 +36,7 @@ def calls_of(project: ProjectStore, trail: Entity) -> Calls:
 
 
 def calls_in(data: bytes) -> Calls:
-    from periplus.trail.reader import TrailReader
+    from periplus.trail.format.reader import TrailReader
 
     reader = TrailReader(data)
     at_ms = reader.header.started_ms

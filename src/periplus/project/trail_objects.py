@@ -28,7 +28,7 @@ def trail_objects(
         return set()
     from periplus.base.encoding.digests import is_digest_text
     from periplus.trail import open_parts
-    from periplus.trail.standing import recorded_objects, written_contents
+    from periplus.trail.checkpoints.file_states import recorded_objects, written_contents
 
     name = str(entity.value.get("object", ""))
     if not is_digest_text(name):

@@ -159,7 +159,7 @@ def _is_retold(project: ProjectStore, imported: Imported, held: Entity) -> bool:
     clones that import one session would else take each other's place for ever.
     """
     from periplus.trail import TrailReader
-    from periplus.trail.diff import says_the_same
+    from periplus.trail.listings.comparison import is_same_step
 
     facts = held.value
     source = (imported.format, imported.source_sha256.hex())
@@ -173,4 +173,4 @@ def _is_retold(project: ProjectStore, imported: Imported, held: Entity) -> bool:
         return False  # lost or damaged
     if imported.format == "git":  # all of a history follows from its last commit, but for the name of its folder
         return old.step_count == imported.counts["steps"]
-    return says_the_same(old, TrailReader(imported.trail))
+    return is_same_step(old, TrailReader(imported.trail))

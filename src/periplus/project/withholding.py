@@ -110,8 +110,8 @@ class Withholding:
         """The texts of a trail that the one which is held of its session withholds, and which were in it."""
         from periplus.project.trail_keys import trail_secret
         from periplus.trail import TrailReader
-        from periplus.trail.layout import FORM_WITHHELD
-        from periplus.trail.salts import entry_salt
+        from periplus.trail.format.layout import FORM_WITHHELD
+        from periplus.trail.format.salts import entry_salt
 
         try:
             old = TrailReader(self._objects.get(bytes.fromhex(str(held.value.get("object", "")))))
@@ -156,7 +156,7 @@ def places_withheld(data: bytes) -> Iterator[int]:
 
 
 def _places(readers: Sequence[TrailReader]) -> Iterator[int]:
-    from periplus.trail.layout import FORM_WITHHELD
+    from periplus.trail.format.layout import FORM_WITHHELD
 
     before = 0
     for reader in readers:

@@ -21,10 +21,19 @@ from periplus.base.errors import FormatError, environment_failure
 from periplus.base.named_tuple import NamedTuple
 from periplus.interop.git_history.git_process import ask, check_repository, run_git
 from periplus.journal import STORE_FOLDER
-from periplus.trail.gittree import EXECUTABLE, FILE, LINK, SUBMODULE, TreeEntry, blob_id, git_algorithm, tree_id
-from periplus.trail.livestep import CONTENT_BYTES_MAX
+from periplus.trail.checkpoints.file_states import IGNORED_MAX, Standing
+from periplus.trail.checkpoints.git_tree import (
+    EXECUTABLE,
+    FILE,
+    LINK,
+    SUBMODULE,
+    TreeEntry,
+    blob_id,
+    git_algorithm,
+    tree_id,
+)
 from periplus.trail.model import Digest, DigestAlgorithm
-from periplus.trail.standing import IGNORED_MAX, Standing
+from periplus.trail.recording.live_step import CONTENT_BYTES_MAX
 
 FILES_MAX: Final = 1_000_000
 _FILE_BYTES_MAX: Final = 1 << 30

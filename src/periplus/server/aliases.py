@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from periplus.context.alias import atom_alias, context_alias_of, is_alias
-from periplus.context.library import ContextLibrary
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.v1_names import atom_alias, context_alias_of, is_alias
 from periplus.server.refusal import Refused
 
 V1_REFS: Final = "v1/"

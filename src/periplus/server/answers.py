@@ -29,19 +29,19 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, assert_never
 
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.context.counters import ESTIMATE
-from periplus.context.depot import LocalPeer
-from periplus.context.exchange import Listed
-from periplus.context.filters import Matcher, Query, QueryResult
-from periplus.context.inclusion import prove_consistency, prove_inclusion
-from periplus.context.library import ContextLibrary
 from periplus.context.model import Chunk, ChunkLimits, Entry, Expansion
-from periplus.context.record import is_of_contexts
-from periplus.context.refs import REF_NAME_BYTES_MAX
-from periplus.context.rests import noted
-from periplus.context.runs import molecule_table
-from periplus.context.snapshots import StaleCacheError
-from periplus.context.store import ANY
+from periplus.context.records.record import is_of_contexts
+from periplus.context.remotes.context_proof import prove_consistency, prove_inclusion
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.transfer import Listed
+from periplus.context.selection.filters import Matcher, Query, QueryResult
+from periplus.context.selection.token_counters import ESTIMATE
+from periplus.context.store_protocol import ANY
+from periplus.context.stores.delta_runs import molecule_table
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.refs import REF_NAME_BYTES_MAX
+from periplus.context.stores.snapshots import StaleCacheError
+from periplus.context.time_slices import noted
 from periplus.context.wire import ServerMachine
 from periplus.context.wire.limits import Limits
 from periplus.context.wire.payloads import (
@@ -285,8 +285,8 @@ def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits:
 
 
 def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
-    from periplus.context.select import Again, entries_of
-    from periplus.context.select import query_steps as searched
+    from periplus.context.selection.search import Again, entries_of
+    from periplus.context.selection.search import query_steps as searched
 
     asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
     entries = Again(lambda: entries_of(library.stream(body.context)))

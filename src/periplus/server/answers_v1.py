@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import closing
 from typing import Final, assert_never
 
-from periplus.context.alias import atom_alias, context_alias
 from periplus.context.model import (
     DEFAULT_LIMITS,
     RELEVANCE_MAX,
@@ -31,6 +30,7 @@ from periplus.context.model import (
     atom_digest,
     order_key,
 )
+from periplus.context.v1_names import atom_alias, context_alias
 from periplus.context.validation import prepare
 from periplus.context.wire.payloads import StreamEnd
 from periplus.context.wire.v1_payloads import V1Expand, V1Molecule, V1Push, V1Query, V1Request, V1Stream

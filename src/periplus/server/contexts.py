@@ -22,9 +22,9 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
-from periplus.context.address import Address, Trust, connect
-from periplus.context.calls import LIMITS
-from periplus.context.library import ContextLibrary
+from periplus.context.remotes.address import Address, Trust, connect
+from periplus.context.remotes.calls import LIMITS
+from periplus.context.stores.library import ContextLibrary
 from periplus.context.wire import Limits, Policy, ServerMachine
 from periplus.context.wire.connection import refusal_bytes
 from periplus.server.answers import Bench, Step
@@ -351,7 +351,7 @@ def fetch_stats(address: Address, timeout_s: float = 10.0) -> dict[str, Any]:
     import json
 
     from periplus.base.errors import FormatError
-    from periplus.context.address import connection_failure
+    from periplus.context.remotes.address import connection_failure
 
     data = b""
     try:

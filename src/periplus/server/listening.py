@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import EnvironmentFailure, RefusedError, UsageError, environment_failure
 from periplus.base.process.locks import Lock, holder_of
-from periplus.context.address import Address, is_loopback, socket_path
+from periplus.context.remotes.address import Address, is_loopback, socket_path
 
 if TYPE_CHECKING:
     import ssl

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final
 
 from periplus.base.errors import PeriplusError
-from periplus.context.record import children_of
+from periplus.context.records.record import children_of
 from periplus.server.refusal import Refused
 
 OBJECT_OVERHEAD_BYTES: Final = 4_096  # what a small file takes of a disk, about

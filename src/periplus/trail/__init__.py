@@ -1,8 +1,17 @@
 """Trails: the record of one agent run as a program, in bytes that a stranger can check."""
 
-from periplus.trail.builder import TrailBuilder
-from periplus.trail.codec import encode
-from periplus.trail.identity import Identity
+from periplus.trail.format.builder import TrailBuilder
+from periplus.trail.format.concatenation import Parts, concat, is_concatenation, open_parts
+from periplus.trail.format.encoder import encode
+from periplus.trail.format.identity import Identity
+from periplus.trail.format.reader import TrailReader
+from periplus.trail.integrity.recovery import Salvage, salvage
+from periplus.trail.integrity.signature import sign, sign_with
+from periplus.trail.integrity.step_proof import Opening, StepProof, holds, step_proof
+from periplus.trail.integrity.step_proof_file import StepVerdict, is_step_proof, pack_step_proof, verify_step_proof
+from periplus.trail.integrity.verification import Check, ObjectReader, Report, Verdict, verify
+from periplus.trail.listings.selection import Selection, Sieve
+from periplus.trail.listings.step_listing import FORMS, Form, listing, visible
 from periplus.trail.model import (
     OUTCOMES,
     STATUSES,
@@ -18,16 +27,7 @@ from periplus.trail.model import (
     Withheld,
 )
 from periplus.trail.opcodes import BY_CODE, BY_NAME, OPCODES, Opcode, Operand, OperandKind, opcode_name
-from periplus.trail.parts import Parts, concat, is_concatenation, open_parts
-from periplus.trail.prove import Opening, StepProof, holds, step_proof
-from periplus.trail.reader import TrailReader
-from periplus.trail.recovery import Salvage, salvage
-from periplus.trail.redact import withhold
-from periplus.trail.selection import Selection, Sieve
-from periplus.trail.signing import sign, sign_with
-from periplus.trail.step_file import StepVerdict, is_step_proof, pack_step_proof, verify_step_proof
-from periplus.trail.step_listing import FORMS, Form, listing, visible
-from periplus.trail.verification import Check, ObjectReader, Report, Verdict, verify
+from periplus.trail.redactions.withholding import withhold
 
 __all__ = [
     "BY_CODE",

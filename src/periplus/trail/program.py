@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 
 from periplus.base.encoding.varint import append_uint
 from periplus.base.errors import UsageError
-from periplus.trail.builder import TrailBuilder
-from periplus.trail.layout import KNOWN_TAGS, TAG_SIGNATURE
+from periplus.trail.format.builder import TrailBuilder
+from periplus.trail.format.layout import KNOWN_TAGS, TAG_SIGNATURE
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import (
     STATUSES,
     Digest,
@@ -30,7 +31,6 @@ from periplus.trail.model import (
     Withheld,
 )
 from periplus.trail.opcodes import BY_CODE, TRAIL_BEGIN, TRAIL_END, WORKLOG_BY_NAME, opcode_name
-from periplus.trail.reader import TrailReader
 
 _FINGERPRINT: Final = b"PPLS/program/1\x00"
 _NOP: Final = 0x9F

@@ -36,7 +36,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Whether nothing is sent without a key: as it was said, else wherever the provider is not this machine."""
         if self.needs_key is not None:
             return self.needs_key
-        from periplus.context.address import is_loopback
+        from periplus.context.remotes.address import is_loopback
 
         try:
             host = urlsplit(self.base_url).hostname or ""
@@ -160,7 +160,7 @@ def _check_installed(provider: Provider) -> None:
 
 def _check_address(name: str, provider: Provider, key: str) -> None:
     """A key goes over TLS, or stays on this machine."""
-    from periplus.context.address import is_loopback
+    from periplus.context.remotes.address import is_loopback
 
     try:
         parts = urlsplit(provider.base_url)

@@ -104,7 +104,7 @@ def _call(args: Arguments, path: str, start: int) -> str:
 
 
 def _wanted(walk: Walk, name: str, glob: str, notes: list[str]) -> Iterator[Entry]:
-    from periplus.trail.replay.globs import glob_matches
+    from periplus.trail.replay.path_globs import glob_matches
 
     too_large = 0
     for entry in walk.files(name):

@@ -9,8 +9,8 @@ __all__ = [
     "token_authority",
 ]  # fmt: skip
 
-from periplus.context.wire.client import ClientMachine
-from periplus.context.wire.codes import (
+from periplus.context.wire.client_machine import ClientMachine
+from periplus.context.wire.error_codes import (
     ERRORS,
     REDACTED_FIELD,
     ErrorCode,
@@ -40,4 +40,4 @@ from periplus.context.wire.events import (
 )
 from periplus.context.wire.frames import FRAMES, FrameType
 from periplus.context.wire.limits import Limits, Policy
-from periplus.context.wire.server import Authority, ServerMachine, token_authority
+from periplus.context.wire.server_machine import Authority, ServerMachine, token_authority

@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from periplus.context.wire.codes import ERRORS, ErrorCode, ProtocolError, WireError, message_of
-from periplus.context.wire.encoding import Codec
+from periplus.context.wire.error_codes import ERRORS, ErrorCode, ProtocolError, WireError, message_of
 from periplus.context.wire.events import Closed, Event, Ponged
-from periplus.context.wire.flow import Bucket, Window
+from periplus.context.wire.flow_control import Bucket, Window
 from periplus.context.wire.frames import COUNTED, FRAMES, HEADER_BYTES, PREFACE, FrameType, Header, read_header
 from periplus.context.wire.limits import Limits, Policy
-from periplus.context.wire.parts import Assembler
+from periplus.context.wire.object_parts import Assembler
+from periplus.context.wire.payload_codec import Codec
 from periplus.context.wire.payloads import Credit, ErrorReport, Ping, Pong
 
 _GRANT_REFILL: Final = 2.0

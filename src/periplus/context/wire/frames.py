@@ -20,7 +20,7 @@ from enum import IntEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.context.wire import payloads
-from periplus.context.wire.codes import ProtocolError
+from periplus.context.wire.error_codes import ProtocolError
 
 PREFACE: Final = b"PERIPLUS/2\n"
 FLAG_ZSTD: Final = 1

@@ -25,7 +25,6 @@ from msgspec import Meta
 
 from periplus.base.encoding.canonical import JSONValue, canonical, decode_canonical
 from periplus.base.errors import FormatError
-from periplus.context.filters import Filters
 from periplus.context.model import (
     RELEVANCE_MAX,
     TAGS_MAX,
@@ -40,8 +39,9 @@ from periplus.context.model import (
     Oversize,
     atom_digests,
 )
+from periplus.context.selection.filters import Filters
 from periplus.context.types import nesting
-from periplus.context.wire.codes import ProtocolError
+from periplus.context.wire.error_codes import ProtocolError
 from periplus.context.wire.limits import ATOMS_MAX, DIGESTS_MAX, Limits
 
 Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]

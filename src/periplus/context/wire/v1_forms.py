@@ -24,9 +24,9 @@ from typing import Final, TypeAlias
 
 from periplus.base.encoding.canonical import INTEGER_MAX, JSONValue, check
 from periplus.base.errors import UsageError
-from periplus.context.alias import atom_alias, is_alias
 from periplus.context.model import RELEVANCE_MAX, TIME_MS_MAX, TIME_MS_MIN, Atom
 from periplus.context.types import Kind, TypeSignature, parse
+from periplus.context.v1_names import atom_alias, is_alias
 from periplus.context.wire.payloads import Filter
 from periplus.context.wire.v1_payloads import V1Molecule, V1Push, V1Query
 

@@ -20,8 +20,8 @@ from periplus.interop.conversion.session_titles import Done, better_title, is_me
 from periplus.interop.model import Imported, SourceFormat, Tokens
 from periplus.interop.shell_commands.actions import commit_digest, passed_count
 from periplus.interop.shell_commands.outcomes import Planned, endings_of_parts
-from periplus.trail.builder import TrailBuilder
-from periplus.trail.layout import TAG_RECEIPTS
+from periplus.trail.format.builder import TrailBuilder
+from periplus.trail.format.layout import TAG_RECEIPTS
 from periplus.trail.model import Digest, Header, OperandValue, Outcome, Status
 
 PENDING_CALLS_MAX: Final = 1024

@@ -18,7 +18,7 @@ from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import canonical
 from periplus.interop.exports.trail_source import ExportSource, Moment
 from periplus.trail import Digest
-from periplus.trail.align import align_texts
+from periplus.trail.listings.sequence_alignment import align_texts
 from periplus.trail.model import TOOL_VERSION
 
 SPEC_VERSION: Final = "0.1.0"

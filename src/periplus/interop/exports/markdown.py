@@ -22,7 +22,7 @@ from typing import Final
 from periplus.base.clock import format_ms
 from periplus.interop.exports.trail_source import ExportSource, Moment
 from periplus.trail import Digest, Report, visible
-from periplus.trail.align import align_texts
+from periplus.trail.listings.sequence_alignment import align_texts
 
 TURNS_MAX: Final = 200
 FILES_MAX: Final = 200

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from periplus.base.errors import FormatError
 from periplus.interop.git_history.git_names import git_digest, git_path
 from periplus.journal import STORE_FOLDER
-from periplus.trail.filenotes import NOTE_EXECUTABLE, NOTE_LINK, NOTE_NOT_EXECUTABLE, NOTE_SUBMODULE
-from periplus.trail.gittree import EXECUTABLE, LINK, SUBMODULE
+from periplus.trail.checkpoints.file_notes import NOTE_EXECUTABLE, NOTE_LINK, NOTE_NOT_EXECUTABLE, NOTE_SUBMODULE
+from periplus.trail.checkpoints.git_tree import EXECUTABLE, LINK, SUBMODULE
 
 if TYPE_CHECKING:
     from periplus.interop.conversion.intake import Intake

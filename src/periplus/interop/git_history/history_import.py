@@ -174,7 +174,7 @@ def _read_commit(fields: list[bytes]) -> _Commit:
 
 def _begin(intake: Intake, commit: _Commit, before: str) -> None:
     """Say which files a commit began with, where these are not those of the commit before it."""
-    from periplus.trail.filenotes import NOTE_CHECKED_OUT
+    from periplus.trail.checkpoints.file_notes import NOTE_CHECKED_OUT
 
     first = commit.parents[0] if commit.parents else ""
     if first != before:
@@ -182,7 +182,7 @@ def _begin(intake: Intake, commit: _Commit, before: str) -> None:
 
 
 def _end(intake: Intake, commit: _Commit, name: str) -> None:
-    from periplus.trail.filenotes import NOTE_MERGED
+    from periplus.trail.checkpoints.file_notes import NOTE_MERGED
 
     digest = git_digest(commit.id)
     if len(commit.parents) > 1:

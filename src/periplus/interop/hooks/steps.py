@@ -15,9 +15,9 @@ from typing import Final
 from periplus.interop.conversion.intake import Intake, Planned
 from periplus.interop.hooks.events import AGENTS, HookEvent
 from periplus.interop.readers.json_values import integer_of, list_of, table_of, text_of
-from periplus.trail.livestep import LiveStep
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import Outcome
-from periplus.trail.reader import TrailReader
+from periplus.trail.recording.live_step import LiveStep
 
 _EXIT_CODE: Final = re.compile(r"(?:Error: )?(?:Command failed with )?[Ee]xit code:? (-?\d{1,9})\b")
 _ANSWER_CHARACTERS_MAX: Final = 2000

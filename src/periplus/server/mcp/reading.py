@@ -303,9 +303,9 @@ def step_entries(project: Project, reader: Any, begin: int, budget: int, *, whol
     from itertools import islice
 
     from periplus.base.errors import PeriplusError
-    from periplus.trail.display import View
-    from periplus.trail.selection import Selection, Sieve
-    from periplus.trail.step_listing import listing, step_lines
+    from periplus.trail.listings.selection import Selection, Sieve
+    from periplus.trail.listings.step_listing import listing, step_lines
+    from periplus.trail.listings.value_text import View
 
     def read(digest: bytes) -> bytes | None:
         try:

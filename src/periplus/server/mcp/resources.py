@@ -113,7 +113,7 @@ def _entity(project: Project, uri: str, name: str) -> Content:
 
 def _trail(project: Project, uri: str, name: str) -> Content:
     from periplus.trail import TrailReader
-    from periplus.trail.step_listing import listing
+    from periplus.trail.listings.step_listing import listing
 
     entity = project.show(name)
     if entity.item_type != "trail":

@@ -1,14 +1,14 @@
 """Replaying trails: an executor, the worlds that it drives, what it may do there, and what it remembers."""
 
 from periplus.trail.replay.capability import ACTIONS, Action, Capabilities, Grant
-from periplus.trail.replay.commands import CommandLimits
+from periplus.trail.replay.command_runner import CommandLimits
 from periplus.trail.replay.executor import Replay, ReplayOptions, ReplayReport
-from periplus.trail.replay.files import MemoryFolder, edited
-from periplus.trail.replay.folder import FolderPlan, FolderWorld
+from periplus.trail.replay.file_steps import MemoryFolder, edited
+from periplus.trail.replay.folder_world import FolderPlan, FolderWorld
 from periplus.trail.replay.log import LogHeader, MemoryLog, ReplayLog
-from periplus.trail.replay.memory import Canned, MemoryWorld
-from periplus.trail.replay.model import Call, Did, Difference, ReadContent, digest_text
-from periplus.trail.replay.record import replay_trail
+from periplus.trail.replay.memory_world import Canned, MemoryWorld
+from periplus.trail.replay.result_trail import replay_trail
+from periplus.trail.replay.values import Call, Did, Difference, ReadContent, digest_text
 from periplus.trail.replay.world import DryWorld, World
 
 __all__ = [

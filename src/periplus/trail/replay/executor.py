@@ -26,14 +26,14 @@ from typing import Final, NamedTuple
 from periplus.base.clock import Clock
 from periplus.base.errors import RefusedError, UsageError
 from periplus.journal import STORE_FOLDER
-from periplus.trail.livestep import NOTE_AFTER
+from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import BY_NAME, opcode_name
-from periplus.trail.reader import TrailReader
+from periplus.trail.recording.live_step import NOTE_AFTER
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
+from periplus.trail.replay.command_text import Sibling, own_part
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
-from periplus.trail.replay.model import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
-from periplus.trail.replay.shell_text import Sibling, own_part
+from periplus.trail.replay.values import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
 from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 10_000  # each may be a command: a loop that never ends is to be told within minutes

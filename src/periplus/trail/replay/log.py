@@ -26,7 +26,7 @@ from periplus.base.errors import ConflictError, DamageError, NewerFormatError, R
 from periplus.base.files import Files, read_plain, write_all, write_atomic
 from periplus.base.process.locks import Lock
 from periplus.trail.model import Outcome as StepOutcome
-from periplus.trail.replay.model import State
+from periplus.trail.replay.values import State
 
 LOG_BYTES_MAX: Final = 1 << 30
 _VERSION: Final = 1

@@ -16,7 +16,7 @@ from periplus.base.errors import ConfinementError
 from periplus.base.filesystem.confined_folder import judge_path
 from periplus.trail.model import Digest
 from periplus.trail.replay.capability import Action, CommandForm
-from periplus.trail.replay.model import EVERY, Call, Did, Fate, FileKind, ReadContent
+from periplus.trail.replay.values import EVERY, Call, Did, Fate, FileKind, ReadContent
 
 
 class World(Protocol):

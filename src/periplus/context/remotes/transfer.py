@@ -1,0 +1,254 @@
+"""What travels between two stores, and how: push, pull and clone are one transfer, seen from either side.
+
+Both sides are a ``Peer``: a store of this machine, or one behind a wire. The source lists the objects of the contexts that the target
+does not have, what stands on another after it, so that whatever part of the list has come is of use; the target names those that it
+lacks; these travel, each checked against its digest and kept as it comes. When all is there the target takes the context in: only then
+does it count as whole, and only then may a ref be moved to it. A transfer that is cut off has to be asked for again and nothing else:
+what has come is not sent twice.
+
+Nothing here reads or writes but through the two peers. The list is advice: whatever it says, the target keeps no wrong bytes and takes
+in no context that is not whole and valid.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ASKED_MAX",
+    "LISTED_MAX",
+    "WALKED_PER_REST",
+    "Listed",
+    "Peer",
+    "Progress",
+    "Transferred",
+    "between",
+    "between_sliced",
+    "clone",
+    "known_below",
+    "transfer",
+]
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+from periplus.base.errors import DamageError, FormatError, NotFoundError, RefusedError
+from periplus.context.model import ContextHeader
+from periplus.context.time_slices import run_to_end
+
+ASKED_MAX: Final = 4_096  # digests that are asked about at once
+LISTED_MAX: Final = 16_000_000
+WALKED_PER_REST: Final = 1_024
+_FIRST_ROUND: Final = 16
+
+
+class Listed(NamedTuple):
+    """An object that has to travel, and its bytes (0 where the source does not say)."""
+
+    digest: bytes
+    size_bytes: int
+
+
+class Peer(Protocol):
+    """One side of a transfer."""
+
+    def refs(self) -> dict[str, bytes]: ...
+
+    def header(self, digest: bytes) -> ContextHeader:
+        """Raises NotFoundError, DamageError."""
+        ...
+
+    def listing(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed]:
+        """The objects of ``head`` and of all that it stands on, less what ``known`` contexts (those that are here) stand on.
+
+        Oldest first, what stands on another after it. Raises NotFoundError.
+        """
+        ...
+
+    def lacking(self, digests: Sequence[bytes]) -> list[bytes]:
+        """Those that are not here, and those contexts that are not here whole, in the order asked; at most ``ASKED_MAX``."""
+        ...
+
+    def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The bytes of objects, verified, in the order asked for. Raises NotFoundError."""
+        ...
+
+    def keep(self, objects: Iterable[tuple[bytes, bytes]]) -> int:
+        """Keep objects as they come, each checked against its digest; how many. Raises FormatError for other bytes."""
+        ...
+
+    def adopt(self, digest: bytes) -> None:
+        """Take in the context, whose objects are here: it and all below it are checked. Raises UsageError, NotFoundError."""
+        ...
+
+
+class Progress(NamedTuple):
+    """``listed`` objects were looked at so far, ``sent`` of them travelled, with ``size_bytes`` bytes."""
+
+    listed: int
+    sent: int
+    size_bytes: int
+
+
+class Transferred(NamedTuple):
+    """What a transfer came to. ``listed`` less ``sent`` were there already."""
+
+    head: bytes
+    listed: int
+    sent: int
+    size_bytes: int
+
+
+def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterable[bytes]) -> list[bytes]:
+    """The contexts that ``head`` stands on, itself included, less those that any of ``known`` stands on; bases first.
+
+    Every ancestor is less deep, so that what is taken deepest first has been reached from all that stands on it.
+    """
+    return run_to_end(between_sliced(header, head, known))
+
+
+def between_sliced(
+    header: Callable[[bytes], ContextHeader], head: bytes, known: Iterable[bytes]
+) -> Generator[None, None, list[bytes]]:
+    """The same for who has others to serve: with a rest every WALKED_PER_REST contexts."""
+    walk = _Walk(header)
+    walk.reach(head, is_known=False)
+    for digest in known:
+        try:
+            walk.reach(digest, is_known=True)
+        except (NotFoundError, DamageError):
+            continue  # the other side knows what this one does not
+    found: list[tuple[int, bytes]] = []
+    for number, row in enumerate(walk.run(), 1):
+        if row is not None:
+            found.append(row)
+        if number % WALKED_PER_REST == 0:
+            yield
+    return [digest for _, digest in sorted(found)]
+
+
+class _Walk:
+    """``rows`` are the contexts that were reached and not yet passed; a heap has them by depth."""
+
+    def __init__(self, header: Callable[[bytes], ContextHeader]) -> None:
+        self._header = header
+        self._rows: dict[bytes, ContextHeader] = {}
+        self._is_known: dict[bytes, bool] = {}
+        self._heap: list[tuple[int, bytes]] = []
+        self._unknown = 0  # of those in the heap: when there are none left all is found
+
+    def reach(self, digest: bytes, *, is_known: bool, below: int | None = None) -> None:
+        if digest not in self._rows:
+            row = self._header(digest)
+            self._rows[digest] = row
+            self._is_known[digest] = is_known
+            heapq.heappush(self._heap, (-row.depth, digest))
+            self._unknown += not is_known
+        elif is_known and not self._is_known[digest]:
+            self._is_known[digest] = True
+            self._unknown -= 1
+        if below is not None and self._rows[digest].depth >= below:
+            raise FormatError(f"context {digest.hex()}: one that stands on it is not deeper")
+
+    def run(self) -> Iterator[tuple[int, bytes] | None]:
+        """Depth and digest of those that nothing known stands on; None for each of the others."""
+        while self._unknown:
+            depth, digest = heapq.heappop(self._heap)
+            row = self._rows.pop(digest)
+            is_known = self._is_known.pop(digest)
+            if not is_known:
+                self._unknown -= 1
+            yield None if is_known else (-depth, digest)
+            for parent in (row.base, *row.merged):
+                if parent is None:
+                    continue
+                try:
+                    self.reach(parent, is_known=is_known, below=row.depth)
+                except (NotFoundError, DamageError):
+                    if not is_known:
+                        raise
+                    # What the other side has stands on what is not here any more, as after a redaction: more is told than it lacks.
+
+
+def known_below(source: Peer, target: Peer, head: bytes) -> list[bytes]:
+    """Contexts below ``head`` that ``target`` has whole, the nearest ones: found in rounds that grow."""
+    known: list[bytes] = []
+    seen = {head}
+    frontier = deque((head,))
+    wanted = {head}  # head, and what a context stands on that the target lacks
+    size = _FIRST_ROUND
+    while frontier:
+        links: dict[bytes, tuple[bytes, ...]] = {}
+        while frontier and len(links) < size:
+            digest = frontier.popleft()
+            row = source.header(digest)
+            links[digest] = tuple(parent for parent in (row.base, *row.merged) if parent is not None)
+            frontier.extend(parent for parent in links[digest] if parent not in seen)
+            seen.update(links[digest])
+        lacks = set(target.lacking(list(links)))
+        for digest in lacks:
+            wanted.update(links[digest])
+        known += [digest for digest in links if digest not in lacks and digest in wanted]
+        frontier = deque(digest for digest in frontier if digest in wanted)
+        size = min(2 * size, ASKED_MAX)
+    return known
+
+
+def transfer(
+    source: Peer,
+    target: Peer,
+    head: bytes,
+    *,
+    known: Sequence[bytes] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Transferred:
+    """Let ``target`` have ``head`` and all that it stands on. ``known`` are contexts that the target has whole; None: they are
+    looked for, from ``head`` down (``known_below``), which is for a source that is near.
+
+    Raises what either peer raises; then nothing counts as taken in, and the same call later goes on from here.
+    """
+    if known is None:
+        known = known_below(source, target, head)
+    if head in known:
+        return Transferred(head, 0, 0, 0)
+    listed = sent = size_bytes = 0
+
+    def counted(objects: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        nonlocal sent, size_bytes
+        for digest, data in objects:
+            yield digest, data
+            sent += 1
+            size_bytes += len(data)
+            if on_progress is not None:
+                on_progress(Progress(listed, sent, size_bytes))
+
+    listing = source.listing(head, known)
+    while batch := [row.digest for row in islice(listing, ASKED_MAX)]:
+        listed += len(batch)
+        if listed > LISTED_MAX:
+            raise RefusedError(
+                f"the other side lists over {LISTED_MAX:,} objects for one context",
+                safe="What has come is kept and checked; nothing was taken in.",
+            )
+        lacks = target.lacking(batch)
+        if lacks:
+            target.keep(counted(source.objects(lacks)))
+        elif on_progress is not None:
+            on_progress(Progress(listed, sent, size_bytes))
+    target.adopt(head)
+    return Transferred(head, listed, sent, size_bytes)
+
+
+def clone(
+    source: Peer, target: Peer, *, on_progress: Callable[[Progress], None] | None = None
+) -> tuple[dict[str, bytes], list[Transferred]]:
+    """All refs of ``source`` and what they stand for; the caller sets them, when all is there."""
+    refs = source.refs()
+    heads = list(dict.fromkeys(refs.values()))
+    done: list[Transferred] = []
+    for head in heads:
+        done.append(
+            transfer(source, target, head, known=[row.head for row in done][-ASKED_MAX:], on_progress=on_progress)
+        )
+    return refs, done

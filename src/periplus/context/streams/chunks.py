@@ -1,0 +1,465 @@
+"""Streams: the expansion of a context in chunks, best first, reading no further than the reader does.
+
+Theory of operation
+-------------------
+A chain of deltas is a stack of *runs*, newest first (``runs``): each holds atoms in the order of an expansion, in pages. ``merged``
+puts them into one order a stretch at a time. Of every run it knows the key that the next page begins with; a page is opened
+once no opened page lies before it. The *cut* is the least last key of the opened pages: whatever is at or before it is in opened
+pages, so it can go out, and mostly it is a slice of a single page, of which not even the keys are looked at. Atoms that a newer run
+adds again or removes fall out on the way. Nothing is read for what nobody asked for yet: a reader who stops after one chunk has
+paid for the pages that chunk lies in, and for one page of each run that begins before its end.
+
+``ChunkCutter`` cuts what comes into chunks. Each of the three limits holds for every chunk. An atom that alone is over one of them is
+neither cut nor sent: the chunk names it (``Chunk.over``), with its annotation, so that the head of the stream covers it too.
+Where chunks begin and end depends on the expansion and the limits alone, so a stream can be taken up again at any chunk.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ATOM_BYTES",
+    "ChunkCutter",
+    "Columns",
+    "SortedRun",
+    "Streamed",
+    "Tallies",
+    "Tally",
+    "atom_bytes",
+    "check_limits",
+    "merged",
+    "miscounted",
+    "progress_of",
+    "unnameable",
+]
+
+import heapq
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from threading import Lock
+from typing import Final, NamedTuple, Protocol
+
+from periplus.base.errors import DamageError, UsageError
+from periplus.base.text.token_estimate import estimate_tokens
+from periplus.context.model import (
+    Atom,
+    Chunk,
+    ChunkLimits,
+    Entry,
+    OrderKey,
+    Oversize,
+    StreamEnd,
+    annotation_record,
+    order_key,
+)
+from periplus.context.records.pages import leaf_hashes
+from periplus.merkle import Frontier
+
+ATOM_BYTES: Final = 112  # what an entry takes as messagepack beside its texts: two digests, two numbers, lengths
+TALLIES_MAX: Final = 4_096  # of up to 11 KiB each, for a million atoms
+_TAG_BYTES: Final = 5
+_MILLION: Final = 1_000_000
+_new_entry: Final = partial(tuple.__new__, Entry)  # the constructor of a NamedTuple is a function in Python
+
+
+class Tally:
+    """What is known of a page that was read before: what each atom takes in tokens and bytes, and the hash of its leaf.
+
+    Each is made when somebody first asks. Several threads may ask at once; at worst they do the same work. ``is_checked`` says
+    whether the bytes of the page were looked at.
+    """
+
+    __slots__ = ("_leaves", "_sizes", "_tokens", "is_checked")
+
+    def __init__(self, count: int) -> None:
+        self._tokens = array("i", [-1]) * count
+        self._sizes = array("i", [0]) * count
+        self._leaves = (
+            bytes(count),
+            b"",
+        )  # which are known, and their hashes: one value, put in place of the one before
+        self.is_checked = False
+
+    def takes(self, atoms: Sequence[Atom], start: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Tokens and bytes of ``atoms``, the first of which is number ``start`` of the page."""
+        stop = start + len(atoms)
+        if -1 in self._tokens[start:stop]:
+            for at, atom in enumerate(atoms, start):
+                if self._tokens[at] < 0:
+                    self._sizes[at] = atom_bytes(atom)
+                    self._tokens[at] = estimate_tokens(atom.content)
+        return self._tokens[start:stop], self._sizes[start:stop]
+
+    def leaves(self, atoms: Sequence[Atom], digests: Sequence[bytes], start: int) -> list[bytes]:
+        """The hashes of the leaves of ``atoms``, the first of which is number ``start`` of the page."""
+        stop = start + len(atoms)
+        known, hashes = self._leaves
+        if 0 not in known[start:stop]:
+            return [hashes[at : at + 32] for at in range(32 * start, 32 * stop, 32)]
+        found = leaf_hashes(digests, atoms)
+        hashes = hashes or bytes(32 * len(known))
+        self._leaves = (
+            known[:start] + b"\1" * len(atoms) + known[stop:],
+            hashes[: 32 * start] + b"".join(found) + hashes[32 * stop :],
+        )
+        return found
+
+
+class Tallies:
+    """The tallies of pages that were read lately, by whatever names the page; for several threads."""
+
+    def __init__(self) -> None:
+        self._pages: dict[bytes, Tally] = {}
+        self._mutex = Lock()
+
+    def of(self, page: bytes, count: int) -> Tally:
+        found = self._pages.get(page)
+        if found is None:
+            with self._mutex:
+                found = self._pages.setdefault(page, Tally(count))
+                if len(self._pages) > TALLIES_MAX:
+                    del self._pages[next(iter(self._pages))]
+        return found
+
+
+class Columns(NamedTuple):
+    """Neighbouring atoms of a run or a stream, as columns of one length: what is done to many is done to a column.
+
+    Where they are atoms of one page one after the other, ``tally`` is that of the page and ``first`` the number of the first.
+    """
+
+    atoms: Sequence[Atom]
+    digests: Sequence[bytes]
+    origins: Sequence[bytes]
+    tally: Tally | None = None
+    first: int = 0
+    taken: tuple[Sequence[int], Sequence[int]] | None = None
+
+    def key(self, at: int) -> OrderKey:
+        return order_key(self.digests[at], self.atoms[at])
+
+    def takes(self, start: int, stop: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Tokens and bytes of the atoms from ``start`` to ``stop``."""
+        if self.taken is not None:
+            return self.taken[0][start:stop], self.taken[1][start:stop]
+        atoms = self.atoms[start:stop]
+        if self.tally is not None:
+            return self.tally.takes(atoms, self.first + start)
+        return [estimate_tokens(atom.content) for atom in atoms], [atom_bytes(atom) for atom in atoms]
+
+    def leaves(self) -> list[bytes]:
+        """The hashes of the leaves of these atoms in a tree."""
+        if self.tally is not None:
+            return self.tally.leaves(self.atoms, self.digests, self.first)
+        return leaf_hashes(self.digests, self.atoms)
+
+    def between(self, start: int, stop: int) -> Columns:
+        taken = None if self.taken is None else self.takes(start, stop)
+        atoms, digests, origins = self.atoms[start:stop], self.digests[start:stop], self.origins[start:stop]
+        return Columns(atoms, digests, origins, self.tally, self.first + start, taken)
+
+    def only(self, places: Sequence[int]) -> Columns:
+        taken = None
+        if self.tally is not None or self.taken is not None:
+            tokens, sizes = self.takes(0, len(self.atoms))
+            taken = ([tokens[at] for at in places], [sizes[at] for at in places])
+        return Columns(
+            [self.atoms[at] for at in places],
+            [self.digests[at] for at in places],
+            [self.origins[at] for at in places],
+            taken=taken,
+        )
+
+
+class SortedRun(Protocol):
+    """Atoms in the order of an expansion, in pages."""
+
+    def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
+        """The key that each page begins with, and what opens it; no page is empty."""
+        ...
+
+    def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
+        """The places of those of ``digests`` that the run does not speak of; None where these are all."""
+        ...
+
+
+class _Opened:
+    """The page at which a run is, and how far it is read."""
+
+    __slots__ = ("at", "columns", "last", "number")
+
+    def __init__(self, number: int, columns: Columns) -> None:
+        self.number = number
+        self.columns = columns
+        self.at = 0
+        self.last = columns.key(len(columns.atoms) - 1)
+
+
+def merged(runs: Sequence[SortedRun]) -> Iterator[Columns]:
+    """The atoms of a stack of runs, newest first, that no newer run speaks of, in the order of their expansion."""
+    pages = [run.pages() for run in runs]
+    waiting: list[tuple[OrderKey, int, Callable[[], Columns]]] = []
+    for number, coming in enumerate(pages):
+        _wait(waiting, number, coming)
+    opened: list[_Opened] = []
+    while waiting or opened:
+        if not opened:
+            _, number, opens = heapq.heappop(waiting)
+            opened.append(_Opened(number, opens()))
+        cut = min(page.last for page in opened)
+        while waiting and waiting[0][0] <= cut:
+            _, number, opens = heapq.heappop(waiting)
+            opened.append(_Opened(number, opens()))
+            cut = min(cut, opened[-1].last)
+        parts: list[tuple[int, Columns]] = []
+        for page in opened:
+            columns = page.columns
+            stop = len(columns.atoms)
+            if page.last > cut:
+                stop = bisect_right(range(stop), cut, lo=page.at, key=columns.key)
+            if stop > page.at:
+                part = columns if stop - page.at == len(columns.atoms) else columns.between(page.at, stop)
+                parts.append((page.number, _seen(part, runs[: page.number])))
+                page.at = stop
+        for page in [page for page in opened if page.at == len(page.columns.atoms)]:
+            opened.remove(page)
+            _wait(waiting, page.number, pages[page.number])
+        together = _together([columns for _, columns in parts if columns.atoms])
+        if together is not None:
+            yield together
+
+
+def _wait(
+    waiting: list[tuple[OrderKey, int, Callable[[], Columns]]],
+    number: int,
+    coming: Iterator[tuple[OrderKey, Callable[[], Columns]]],
+) -> None:
+    for key, opens in coming:
+        heapq.heappush(waiting, (key, number, opens))
+        return
+
+
+def _seen(columns: Columns, newer: Sequence[SortedRun]) -> Columns:
+    """What no newer run speaks of."""
+    for run in newer:
+        places = run.unspoken(columns.digests)
+        if places is not None:
+            columns = columns.only(places)
+    return columns
+
+
+def _together(parts: Sequence[Columns]) -> Columns | None:
+    """Stretches that overlap, as one."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    takes = [part.takes(0, len(part.atoms)) for part in parts]
+    whole = Columns(
+        [atom for part in parts for atom in part.atoms],
+        [digest for part in parts for digest in part.digests],
+        [origin for part in parts for origin in part.origins],
+        taken=([count for tokens, _ in takes for count in tokens], [count for _, sizes in takes for count in sizes]),
+    )
+    return whole.only(sorted(range(len(whole.atoms)), key=whole.key))
+
+
+def check_limits(limits: ChunkLimits, resume: int) -> None:
+    """Raises UsageError naming the field."""
+    for name, value in zip(limits._fields, limits, strict=True):
+        if value < 1:
+            raise UsageError(f"limits.{name}: {value:,} is below 1")
+    if resume < 0:
+        raise UsageError(f"resume: {resume:,} is below 0: chunks are counted from 0")
+
+
+def atom_bytes(atom: Atom) -> int:
+    """What a limit in bytes counts for an atom: never less than it takes as messagepack with its two digests."""
+    texts = f"{atom.content}{atom.type}{atom.source}{''.join(atom.tags)}"
+    return ATOM_BYTES + _TAG_BYTES * len(atom.tags) + (len(texts) if texts.isascii() else len(texts.encode()))
+
+
+def progress_of(atoms: int, live: int) -> int:
+    """How much of an expansion of ``live`` atoms so many are, in millionths."""
+    return atoms * _MILLION // live if live else _MILLION
+
+
+def miscounted(live: int) -> DamageError:
+    return DamageError(
+        f"the record of the context says {live:,} atoms, its deltas come to another number",
+        mend="Fetch it anew from where it came, or write it anew with `periplus context commit`.",
+    )
+
+
+def unnameable(digest: bytes, limits: ChunkLimits) -> UsageError:
+    return UsageError(f"limits.size_bytes: no chunk of {limits.size_bytes:,} bytes can even name atom {digest.hex()}")
+
+
+class ChunkCutter:
+    """Cuts an expansion of ``live`` atoms into chunks. ``end`` is there from the last chunk on.
+
+    ``head`` is the head of the expansion where it is known already; where not, ``ended`` is told it at the end.
+    """
+
+    def __init__(
+        self,
+        live: int,
+        limits: ChunkLimits,
+        head: bytes | None = None,
+        ended: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.end: StreamEnd | None = None
+        self._live = live
+        self._limits = limits
+        self._head = head
+        self._ended = ended
+        self._tree = Frontier()
+        self._number = 0
+        self._sent = 0
+        self._cumulative = 0
+        self._begin()
+
+    def cut(self, stretches: Iterable[Columns]) -> Generator[Chunk, None, None]:
+        """Raises DamageError where there are fewer atoms than ``live``, UsageError where a limit leaves no room for a name."""
+        for stretch in stretches:
+            counted = _Counted(stretch)
+            at, count = 0, len(stretch.atoms)
+            while at < count:
+                stop = self._room(counted, at)
+                if stop > at:
+                    self._take(counted, at, stop)
+                    at = stop
+                if self._sent + self._atoms + (at < count) > self._live:
+                    raise miscounted(self._live)
+                if self._sent + self._atoms == self._live:
+                    yield self._close(is_final=True)
+                    return
+                if at < count or self._atoms == self._limits.atoms:
+                    yield self._close(is_final=False)
+        if self._live:
+            raise miscounted(self._live)
+        yield self._close(is_final=True)
+
+    def _begin(self) -> None:
+        self._entries: list[Entry] = []
+        self._over: list[Oversize] = []
+        self._atoms = self._tokens = self._size = 0
+
+    def _room(self, counted: _Counted, at: int) -> int:
+        """Up to which place of the stretch there is room in this chunk."""
+        limits = self._limits
+        stop = counted.fit(at, min(at + limits.atoms - self._atoms, counted.count), limits,
+                           limits.tokens - self._tokens, limits.size_bytes - self._size)  # fmt: skip
+        if stop == at and not self._atoms:
+            raise unnameable(counted.columns.digests[at], limits)
+        return stop
+
+    def _take(self, counted: _Counted, start: int, stop: int) -> None:
+        whole = counted.columns
+        if self._head is None:
+            self._tree.extend(whole.between(start, stop).leaves())
+        digests, atoms, origins = whole.digests[start:stop], whole.atoms[start:stop], whole.origins[start:stop]
+        if counted.over:
+            self._over += [
+                Oversize(whole.digests[at], whole.origins[at], annotation_record(whole.digests[at], whole.atoms[at]))
+                for at in sorted(counted.over)
+                if start <= at < stop
+            ]
+            kept = [at for at in range(stop - start) if start + at not in counted.over]
+            digests, atoms = [digests[at] for at in kept], [atoms[at] for at in kept]
+            origins = [origins[at] for at in kept]
+        self._entries += map(_new_entry, zip(digests, atoms, origins, strict=True))
+        self._atoms += stop - start
+        self._tokens += counted.tokens_between(start, stop)
+        self._size += counted.bytes_between(start, stop)
+
+    def _close(self, *, is_final: bool) -> Chunk:
+        start = self._sent
+        self._sent += self._atoms
+        self._cumulative += self._tokens
+        progress = progress_of(self._sent, self._live)
+        chunk = Chunk(
+            self._number, start, tuple(self._entries), self._cumulative, progress, is_final, b"", tuple(self._over)
+        )
+        self._number += 1
+        if is_final:
+            head = self._head or self._tree.root()
+            self.end = StreamEnd(self._sent, self._cumulative, self._number, head)
+            if self._ended is not None:
+                self._ended(head)
+        self._begin()
+        return chunk
+
+
+class _Counted:
+    """A stretch with what its atoms take, counted as far as somebody asks, and at the second question twice as far."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.count = len(columns.atoms)
+        self.over: set[int] = set()
+        self._done = 0
+        self._tokens = [0]  # sums of all before a place
+        self._bytes = [0]
+
+    def fit(self, start: int, stop: int, limits: ChunkLimits, tokens: int, size_bytes: int) -> int:
+        """Up to which place, ``stop`` at the most, the atoms from ``start`` on take no more than that."""
+        if stop > self._done:
+            self._grow(min(max(stop, 2 * self._done), self.count), limits)
+        stop = min(stop, bisect_right(self._tokens, self._tokens[start] + tokens, start, stop + 1) - 1)
+        return min(stop, bisect_right(self._bytes, self._bytes[start] + size_bytes, start, stop + 1) - 1)
+
+    def tokens_between(self, start: int, stop: int) -> int:
+        return self._tokens[stop] - self._tokens[start]
+
+    def bytes_between(self, start: int, stop: int) -> int:
+        return self._bytes[stop] - self._bytes[start]
+
+    def _grow(self, stop: int, limits: ChunkLimits) -> None:
+        columns, done = self.columns, self._done
+        tokens, sizes = columns.takes(done, stop)
+        if max(tokens) > limits.tokens or max(sizes) > limits.size_bytes:
+            tokens, sizes = list(tokens), list(sizes)
+            for at, atom in enumerate(columns.atoms[done:stop]):
+                if tokens[at] > limits.tokens or sizes[at] > limits.size_bytes:
+                    self.over.add(done + at)
+                    tokens[at] = 0
+                    sizes[at] = ATOM_BYTES + len(annotation_record(columns.digests[done + at], atom))
+        self._tokens += accumulate(tokens[1:], initial=self._tokens[-1] + tokens[0])
+        self._bytes += accumulate(sizes[1:], initial=self._bytes[-1] + sizes[0])
+        self._done = stop
+
+
+class Ending(Protocol):
+    """What knows a stream's end once it is there."""
+
+    @property
+    def end(self) -> StreamEnd | None: ...
+
+
+class Streamed:
+    """A stream as the store protocol has it, over the chunks that ``cutter`` makes, from the chunk ``resume`` on."""
+
+    def __init__(self, cutter: Ending, chunks: Generator[Chunk, None, None], resume: int = 0) -> None:
+        self._cutter = cutter
+        self._chunks = chunks
+        self._resume = resume
+
+    @property
+    def end(self) -> StreamEnd | None:
+        return self._cutter.end
+
+    def __iter__(self) -> Streamed:
+        return self
+
+    def __next__(self) -> Chunk:
+        for chunk in self._chunks:
+            if chunk.chunk_id >= self._resume:
+                return chunk
+            if chunk.is_final:
+                raise UsageError(f"resume: there is no chunk {self._resume:,}: the last is chunk {chunk.chunk_id:,}")
+        raise StopIteration
+
+    def close(self) -> None:
+        """Free whatever the stream holds."""
+        self._chunks.close()

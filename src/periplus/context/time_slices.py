@@ -1,0 +1,42 @@
+"""Long work in steps: a generator that yields None wherever others may have their turn, and returns what it comes to."""
+
+from __future__ import annotations
+
+__all__ = ["ROWS_PER_REST", "SliceBudget", "noted", "run_to_end"]
+
+from collections.abc import Generator
+from typing import Final, TypeVar, cast
+
+ROWS_PER_REST: Final = 512
+CHARACTERS_PER_REST: Final = 256 << 10
+_T = TypeVar("_T")
+
+
+class SliceBudget:
+    """Says when texts that are gone through have come to enough for a rest: by their number, and by their length."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._characters = 0
+
+    def is_due(self, text: str) -> bool:
+        self._rows += 1
+        self._characters += len(text)
+        if self._rows < ROWS_PER_REST and self._characters < CHARACTERS_PER_REST:
+            return False
+        self._rows = self._characters = 0
+        return True
+
+
+def noted(steps: Generator[None, None, _T], outcome: list[_T]) -> Generator[None, None, None]:
+    """``steps``, for who does something else at each rest; what they come to is put into ``outcome``."""
+    outcome.append((yield from steps))
+
+
+def run_to_end(steps: Generator[None, None, _T]) -> _T:
+    """What ``steps`` come to, without a rest."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("_T", end.value)

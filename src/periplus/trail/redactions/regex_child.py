@@ -1,0 +1,56 @@
+"""Run as a program of its own, by ``periplus.trail.redactions.regex_search``: find a regular expression in texts.
+
+It reads one JSON document from standard input and writes one to standard output, and needs nothing but Python: whoever
+waits for it can end it, which cannot be done to a search in the same process.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+import json
+import re
+import sys
+from typing import Any
+
+_MEMORY_BYTES_MAX = 2 << 30
+_FOUND_MAX = 10_000
+
+
+def main() -> None:
+    """Answers ``{"found": [[index, [text, …]], …]}``, or ``{"error": …}`` for what is no expression."""
+    asked = json.load(sys.stdin)
+    json.dump(_answer(asked["expression"], asked["texts"]), sys.stdout)
+
+
+def _answer(expression: str, texts: list[str]) -> dict[str, Any]:
+    try:
+        pattern = re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        return {"error": str(error)}
+    found: list[tuple[int, list[str]]] = []
+    count = 0
+    for index, text in enumerate(texts):
+        matched = list(dict.fromkeys(match.group() for match in pattern.finditer(text) if match.group()))
+        if matched:
+            found.append((index, matched))
+            count += len(matched)
+        if count > _FOUND_MAX:
+            return {"error": f"it finds more than {_FOUND_MAX:,} different texts"}
+    return {"found": found}
+
+
+def _limit_memory() -> None:
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = _MEMORY_BYTES_MAX if most == resource.RLIM_INFINITY else min(most, _MEMORY_BYTES_MAX)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    except (ValueError, OSError):
+        pass  # a system without this limit; the time is limited still
+
+
+if __name__ == "__main__":
+    _limit_memory()
+    main()

@@ -1,0 +1,108 @@
+"""What a run of tests comes to: by its exit code and by the counts of its report, never by what it printed."""
+
+from __future__ import annotations
+
+__all__ = ["Counts", "judge_tests", "read_junit", "why_unclear"]
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.trail.model import Outcome
+from periplus.trail.replay.values import Did
+from periplus.trail.shell_words import SURE, flattened, program_of, split_segments, without_heredocs
+
+if TYPE_CHECKING:
+    from xml.parsers.expat import XMLParserType
+
+REPORT_BYTES_MAX: Final = 64 << 20
+_COMMAND_CHARS_MAX: Final = 64 << 10
+_BAD: Final = frozenset({"failure", "error", "skipped"})
+
+
+class Counts(NamedTuple):
+    passed: int
+    total: int
+
+
+def judge_tests(exit_code: int, passed: int | None, expected: int | None, output: bytes) -> Did:
+    """The step's Did. Where tests were expected to pass and the count is known, another count is a failure."""
+    outcome: Outcome = "failed" if exit_code else "ok"
+    if expected is None:
+        return Did("done", outcome, exit_code, output=output)
+    if passed is None:
+        return Did("done", outcome, exit_code, output=output, detail="how many passed is not known: no report was read")
+    if passed == expected:
+        return Did("done", outcome, exit_code, output=output, detail=f"{passed:,} passed, as expected")
+    why = f"{expected:,} tests were expected to pass and {passed:,} did"
+    differs = ("tests passed", f"{expected:,}", f"{passed:,}")
+    return Did("done", "failed", exit_code, error=why, output=output, detail=why, differs=differs)
+
+
+def why_unclear(command: str, target: str, exit_code: int) -> str:
+    """Why the exit code of a recorded command does not say how the tests in it ended; empty where it does.
+
+    ``target`` is what of the command runs the tests, where the record says it. A record of such a command has what the tests
+    said of themselves, or nothing; what is printed is never believed here.
+    """
+    if len(command) > _COMMAND_CHARS_MAX:
+        return "the command is too long to tell which part of it the exit code is of"
+    segments = flattened(split_segments(without_heredocs(command)[0]))
+    parts = [(segment, words) for segment in segments if (words := program_of(segment.words))]
+    named = [segment for segment, _ in parts if segment.text == target or segment.text.endswith(f" {target}")]
+    acting = [(segment, words) for segment, words in parts if words[0].rsplit("/", 1)[-1] not in SURE]
+    tests = named[:1] or [segment for segment, _ in acting]
+    if any(segment.is_hidden for segment in tests):
+        return "what stands behind the tests in the command hides how they ended"
+    if not exit_code:
+        is_left_out = any(segment.is_optional for segment in tests)
+        return "whether the command came to run the tests is not known" if is_left_out else ""
+    others = [segment for segment, _ in acting if segment not in tests[:1] and not segment.is_hidden]
+    return "another part of the command may be why it failed" if others else ""
+
+
+def read_junit(data: bytes) -> Counts | None:
+    """The counts of a JUnit XML report, which most test runners can write; None for what is none.
+
+    The tests wrote it, so nothing in it is resolved: a document with a DOCTYPE, and so with entities, is none.
+    """
+    from xml.parsers import expat
+
+    if len(data) > REPORT_BYTES_MAX:
+        return None
+    state = _Cases()
+    parser: XMLParserType = expat.ParserCreate()
+    parser.StartElementHandler = state.start
+    parser.EndElementHandler = state.end
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        parser.Parse(data, True)
+    except (expat.ExpatError, _DoctypeError):
+        return None
+    return Counts(state.passed, state.total) if state.is_report else None
+
+
+class _DoctypeError(Exception):
+    pass
+
+
+class _Cases:
+    def __init__(self) -> None:
+        self.passed = self.total = 0
+        self.is_report = False
+        self._is_good: bool | None = None  # of the test case that is open
+
+    def start(self, name: str, _attributes: dict[str, str]) -> None:
+        self.is_report = self.is_report or name in ("testsuites", "testsuite")
+        if name == "testcase":
+            self._is_good = True
+        elif name in _BAD and self._is_good:
+            self._is_good = False
+
+    def end(self, name: str) -> None:
+        if name == "testcase" and self._is_good is not None:
+            self.total += 1
+            self.passed += self._is_good
+            self._is_good = None
+
+
+def _refuse(*_: object) -> None:
+    raise _DoctypeError

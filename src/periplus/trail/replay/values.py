@@ -1,0 +1,163 @@
+"""The values of a replay: a call, what became of it, and what that means beside the record."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ABSENT",
+    "BACKGROUND",
+    "EVERY",
+    "Call",
+    "Did",
+    "Difference",
+    "Fate",
+    "FileKind",
+    "ReadContent",
+    "State",
+    "Verdict",
+    "digest_text",
+    "operands_of",
+]
+
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.trail.checkpoints.file_notes import (
+    NOTE_CHECKED_OUT,
+    NOTE_EXECUTABLE,
+    NOTE_LINK,
+    NOTE_MERGED,
+    NOTE_NOT_EXECUTABLE,
+    NOTE_SUBMODULE,
+)
+from periplus.trail.model import Digest, Outcome, Step, TextObject, Withheld
+from periplus.trail.opcodes import BY_CODE, opcode_name
+
+State: TypeAlias = Literal["done", "would", "skipped", "denied"]
+Verdict: TypeAlias = Literal["same", "diverged", "paused", "limit"]
+Fate: TypeAlias = Literal["done", "not_done", "unknown"]
+FileKind: TypeAlias = Literal["kept", "executable", "plain", "link", "submodule"]
+ReadContent: TypeAlias = Callable[[Digest], bytes | None]
+
+ABSENT: Final = ""  # in the place of a digest: nothing is there
+TEXT_BYTES_MAX: Final = 64 << 20
+EVERY: Final = "every occurrence"  # the note of an edit that replaces all of them
+BACKGROUND: Final = "in the background"  # the note of a command that nobody waited for
+_KINDS: Final[dict[str, FileKind]] = {
+    NOTE_LINK: "link", NOTE_SUBMODULE: "submodule", NOTE_EXECUTABLE: "executable", NOTE_NOT_EXECUTABLE: "plain",
+}  # fmt: skip
+
+
+class Call(NamedTuple):
+    """Step ``at`` of the trail with its operands ready for a world: texts as text, paths as they are in the world.
+
+    ``missing`` says of which operands the step cannot be carried out, because they are withheld or not at hand.
+    """
+
+    at: int
+    op: str
+    operands: tuple[str | Digest | int | None, ...]
+    note: str
+    step: Step
+    missing: str = ""
+
+    @property
+    def notes(self) -> list[str]:
+        return self.note.split("; ")
+
+    @property
+    def kind(self) -> FileKind:
+        """What a write makes: ``kept`` is a file that may be run if it could before."""
+        return next((_KINDS[note] for note in self.notes if note in _KINDS), "kept")
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether a CHECKPOINT says how the files stand by no step: by a checkout, or by a merge."""
+        return self.op == "CHECKPOINT" and not {NOTE_CHECKED_OUT, NOTE_MERGED}.isdisjoint(self.notes)
+
+    def text(self, place: int) -> str:
+        value = self.operands[place] if place < len(self.operands) else None
+        return value if isinstance(value, str) else ""
+
+    def digest(self, place: int) -> Digest | None:
+        value = self.operands[place] if place < len(self.operands) else None
+        return value if isinstance(value, Digest) else None
+
+    def number(self, place: int) -> int | None:
+        value = self.operands[place] if place < len(self.operands) else None
+        return value if isinstance(value, int) else None
+
+
+class Difference(NamedTuple):
+    """Where a replay and its record part: step, opcode, of what, and the two values for people."""
+
+    at: int
+    op: str
+    what: str
+    expected: str
+    found: str
+
+
+class Did(NamedTuple):
+    """What a world did with a call.
+
+    ``state``: ``done``; ``would`` be done (dry); ``skipped`` as a replay never performs it, or not here; ``denied``.
+    ``outcome`` is the step's own, and of what was not done always ``unknown``, or ``denied``. ``detail`` is for people.
+    ``differs`` names what the world itself found to be otherwise: a tree, the number of tests.
+    """
+
+    state: State
+    outcome: Outcome = "ok"
+    exit_code: int | None = None
+    error: str = ""
+    output: bytes | None = None
+    detail: str = ""
+    differs: tuple[str, str, str] | None = None
+
+    @classmethod
+    def skipped(cls, why: str) -> Did:
+        return cls("skipped", "unknown", detail=why)
+
+    @classmethod
+    def denied(cls, why: str) -> Did:
+        return cls("denied", "denied", error=why, detail=why)
+
+    @classmethod
+    def failed(cls, why: str, exit_code: int | None = None) -> Did:
+        return cls("done", "failed", exit_code, error=why, detail=why)
+
+
+def digest_text(digest: Digest) -> str:
+    return f"{digest.algorithm}:{digest.value.hex()}"
+
+
+def operands_of(
+    at: int, step: Step, local: Callable[[str], str], read_content: ReadContent, *, is_performed: bool
+) -> Call:
+    """The call that a step asks for; ``local`` turns a recorded path into one of the world. Of a step that is
+    not ``is_performed`` long texts are left out.
+    """
+    row = BY_CODE.get(step.code)
+    values: list[str | Digest | int | None] = []
+    missing = ""
+    for place, value in enumerate(step.operands):
+        ready: str | Digest | int | None
+        if isinstance(value, Withheld | TextObject):
+            ready, trouble = _fetched(value, read_content) if is_performed else (None, "")
+            if trouble:
+                missing = f"{row.operands[place].name if row is not None else place}: {trouble}"
+        else:
+            ready = value
+        is_path = row is not None and row.operands[place].kind == "path"
+        values.append(local(ready) if is_path and isinstance(ready, str) else ready)
+    note = step.note if isinstance(step.note, str) else ""
+    return Call(at, opcode_name(step.code), tuple(values), note, step, missing)
+
+
+def _fetched(value: Withheld | TextObject, read_content: ReadContent) -> tuple[str | None, str]:
+    """The text of an operand, or why it cannot be had."""
+    if isinstance(value, Withheld):
+        return None, "withheld"
+    if value.length > TEXT_BYTES_MAX:
+        return None, f"over {TEXT_BYTES_MAX:,} bytes"
+    data = read_content(Digest("sha256", value.sha256))
+    return (data.decode("utf-8", "replace"), "") if data is not None else (None, "its object is not at hand")
