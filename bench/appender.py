@@ -111,7 +111,7 @@ def _journal(place: str, count: int, seed: int, *, project: bool) -> Iterator[Ca
 def _remember(place: str, count: int, seed: int) -> Iterator[Callable[[], object]]:
     """One memory after the other through an open project, as a program that uses the library calls it."""
     from periplus.journal import Writer
-    from periplus.memory.remember import Memory
+    from periplus.memory.writing.remember import Memory
     from periplus.project import Project
 
     project = Project(place, Writer("bench", "who_0000000000000000", "bench", os.getpid()))

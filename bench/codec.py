@@ -28,7 +28,7 @@ from bench.samples import TRANSCRIPTS, Texts
 from periplus.base.files import Files
 from periplus.base.speed import IS_NATIVE
 from periplus.interop import import_transcript
-from periplus.memory.rested import TRAILS_AT_REST
+from periplus.memory.entities.trail_packing import TRAILS_AT_REST
 from periplus.objects import ObjectStore
 from periplus.trail import BY_CODE, Digest, Header, Step, TextObject, TrailReader, encode, opcode_name, verify
 from periplus.trail.format import layout

@@ -42,7 +42,7 @@ from periplus.base.ids import derived_id
 from periplus.base.text.search_terms import query_terms
 from periplus.journal import Transaction, Writer, create_store
 from periplus.memory import Filters
-from periplus.memory.related import related
+from periplus.memory.retrieval.related import related
 from periplus.project import Project
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader
 

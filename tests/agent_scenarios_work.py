@@ -178,7 +178,7 @@ def undo_beside_a_person(scene):
 @scenario("a file that another agent has claimed is not changed, and the model reads whose claim it is", "openai-chat")
 def claim_of_another_agent(scene):
     from periplus.journal import Writer
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
     from periplus.project import Project
 
     with Project.open(str(scene.folder), Writer("ada", "who_ada", "hers", 1)) as project:

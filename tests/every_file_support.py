@@ -20,7 +20,7 @@ from periplus.journal.proofs.proof_file import prove_record, verify_proof
 from periplus.journal.proofs.tiles import LineageTree
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.migrate import migrate
+from periplus.project.migration import migrate
 from support import FailingFiles, settle
 
 WRITER = Writer("tester", "who_0000000000000000", "ses", 1)

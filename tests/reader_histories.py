@@ -16,7 +16,7 @@ from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.exchange.sync import sync
-from periplus.memory.types import memory_types
+from periplus.memory.entities.types import memory_types
 from support import Stop, StoppingFiles, item, make_store
 
 SECRET = "correct horse battery staple"

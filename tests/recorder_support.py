@@ -10,8 +10,8 @@ from periplus.base.files import Files
 from periplus.base.text.secrets import mask_secrets
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project.fleet import fleet_observers
-from periplus.project.recording import _announced
+from periplus.project.trail_store.fleet_records import fleet_observers
+from periplus.project.trail_store.recording import _announced
 from periplus.trail.recording.live_step import StepMaker
 from periplus.trail.recording.recorder import Recorder
 

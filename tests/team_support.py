@@ -30,7 +30,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.files import Files
 from periplus.cli.main import main
 from periplus.project import store as store_module
-from periplus.project import syncing as syncing_module
+from periplus.project.exchange import sync as syncing_module
 from support import Stop
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "entities.md"

@@ -413,7 +413,7 @@ def test_accesses_name_what_a_call_touches(tmp_path):
 def test_a_claim_of_another_agent_refuses_edits_and_is_named(tmp_path):
     from periplus.agent.tools import claims_guard
     from periplus.journal import Writer
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
     from periplus.project import Project
 
     work = tmp_path / "work"

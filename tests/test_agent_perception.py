@@ -369,8 +369,8 @@ def test_what_is_huge_is_bounded_per_file_and_together_and_told(tmp_path):
 
 
 def test_periplus_own_part_is_left_out_where_it_repeats_the_memory(tmp_path):
-    from periplus.memory.remember import Memory
-    from periplus.project.instructions import rules_text
+    from periplus.memory.writing.remember import Memory
+    from periplus.project.agent_hooks.instructions import rules_text
 
     seat = Seat(tmp_path, {"a.py": "x\n"})
     with Project(os.fspath(seat.folder / ".periplus"), WRITER, clock=FixedClock(step_ms=1)) as project:

@@ -33,9 +33,9 @@ from periplus.agent.tools.workspace import Turnstile
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ClaimedError, RefusedError
 from periplus.journal import Writer
-from periplus.memory.claims import Asked
+from periplus.memory.coordination.claims import Asked
 from periplus.project import Project
-from periplus.project.effects import trail_effects
+from periplus.project.trail_store.git_effects import trail_effects
 from periplus.server.monitor import Desk
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import Digest

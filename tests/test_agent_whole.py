@@ -26,7 +26,7 @@ from periplus.agent.tools import HostParts, open_host
 from periplus.base.clock import FixedClock
 from periplus.base.files import Files
 from periplus.project import Project
-from periplus.project.effects import trail_effects
+from periplus.project.trail_store.git_effects import trail_effects
 from recorder_support import WRITER
 from support import Stop, StoppingFiles
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.base.text.search_terms import QUERY_TERMS_MAX, STOP_WORDS, expand, query_terms, terms
-from periplus.memory.index_rows import kind_token
+from periplus.memory.fulltext.index_rows import kind_token
 
 pytestmark = pytest.mark.quick
 

@@ -11,9 +11,10 @@ import pytest
 from cli_support import git
 from periplus.base.clock import SystemClock
 from periplus.base.errors import UsageError
-from periplus.memory import Memory, anchors
-from periplus.memory.anchors import DEEP, Ground
-from periplus.memory.schemas import About
+from periplus.memory import Memory
+from periplus.memory.code_anchors import anchors
+from periplus.memory.code_anchors.anchors import DEEP, Ground
+from periplus.memory.entities.schemas import About
 from periplus.project import Project
 from support import WRITER
 

@@ -11,7 +11,7 @@ from cli_support import Shell, git, shared_project
 from periplus.base.clock import FixedClock
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.history.log import RecordFilter, newest, newest_by_pages
-from periplus.project.recording import IDLE_MS_MAX
+from periplus.project.trail_store.recording import IDLE_MS_MAX
 from recorder_support import open_project
 from support import open_journal
 from test_checkpoint import filled, put, without_index

@@ -78,7 +78,7 @@ def test_status_loads_no_more_than_the_store_needs(tmp_path):
 
     make_store(tmp_path)
     modules = loaded_by("status", "--store", str(tmp_path))
-    unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server", "periplus.memory.documents",
+    unwanted = {"cryptography", "asyncio", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server", "periplus.memory.fulltext.documents",
                 "periplus.journal.care.doctor", "periplus.journal.proofs.proof_file"}  # fmt: skip
     assert unwanted & modules == set()
     assert "sqlite3" in modules
@@ -92,13 +92,13 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
     unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.checkpoints.index_filling",
                 "periplus.journal.checkpoints.format", "periplus.journal.checkpoints.creation", "periplus.journal.care.doctor",
-                "periplus.memory.declared"}  # fmt: skip
+                "periplus.memory.entities.declared_types"}  # fmt: skip
     assert unwanted & modules == set()
-    assert "periplus.memory.documents" in modules
+    assert "periplus.memory.fulltext.documents" in modules
 
 
 _UNUSED_BY_ALL = {"cryptography", "asyncio", "inspect", "orjson", "tomllib", "typing_extensions", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.server",
-                  "periplus.journal.care.doctor", "periplus.journal.proofs.proof_file", "periplus.code.symbols", "periplus.memory.documents", "periplus.memory.declared"}  # fmt: skip
+                  "periplus.journal.care.doctor", "periplus.journal.proofs.proof_file", "periplus.code.symbols", "periplus.memory.fulltext.documents", "periplus.memory.entities.declared_types"}  # fmt: skip
 
 
 _PROJECTS = {"periplus.journal.storage.store_creation", "periplus.journal.projections.file_verdict", "periplus.journal.projections.entity_file", "periplus.journal.projections.git_state", "periplus.journal.projections.projector",
@@ -111,17 +111,17 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
 @pytest.mark.parametrize(
     ("argv", "unwanted"),
     [
-        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.encoding.container", "periplus.project.trails",
-                                           "periplus.project.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
-                                           "hashlib", "_hashlib", "periplus.memory.schemas", "periplus.memory.lifecycle"}),
+        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.encoding.container", "periplus.project.trail_store.session_import",
+                                           "periplus.project.care.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
+                                           "hashlib", "_hashlib", "periplus.memory.entities.schemas", "periplus.memory.writing.lifecycle"}),
         (("recall", "something"), (_WRITES - _PROJECTS) | {"msgspec.inspect"}),
-        (("check", "src/a.py"), {"periplus.memory.recall", "periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember",
-                                 "periplus.memory.search", "periplus.base.text.search_terms", "periplus.base.text.secrets", "periplus.code"}),
+        (("check", "src/a.py"), {"periplus.memory.retrieval.recall", "periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember",
+                                 "periplus.memory.retrieval.search", "periplus.base.text.search_terms", "periplus.base.text.secrets", "periplus.code"}),
         (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
         (("recall", "something"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),
-        (("recall", "something"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember", "periplus.memory.claims",
+        (("recall", "something"), {"periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember", "periplus.memory.coordination.claims",
                                    "periplus.memory.scopes", "periplus.base.text.secrets"}),
-        (("changed", "--since", "0"), {"periplus.memory.brief", "periplus.memory.files", "periplus.memory.remember"}),
+        (("changed", "--since", "0"), {"periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember"}),
     ],
 )  # fmt: skip
 def test_what_agents_ask_often_loads_only_what_it_needs(tmp_path, argv, unwanted):

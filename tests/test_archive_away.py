@@ -12,7 +12,7 @@ from periplus.base.errors import DamageError
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.checkup import check_up_if_due
+from periplus.project.care.checkup import check_up_if_due
 
 ADA = Writer("ada", "who_0000000000000000", "", 1)
 

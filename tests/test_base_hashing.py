@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.base.encoding import hashing
-from periplus.memory.types import TYPES
+from periplus.memory.entities.types import TYPES
 
 pytestmark = pytest.mark.quick
 

@@ -18,7 +18,7 @@ from periplus.base.process.locks import Lock
 from periplus.cli.hook_entry import settle
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project.checkup import AGAIN_S, CHECKUP_S, check_up_if_due
+from periplus.project.care.checkup import AGAIN_S, CHECKUP_S, check_up_if_due
 from periplus.project.checkup_report import last_checkup, told_of_damage
 
 WRITER = Writer("ada", "who_0000000000000000", "", 1)

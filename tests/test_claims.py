@@ -19,8 +19,8 @@ from periplus.base.process.process_marks import process_mark
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.claim_status import live_claims, scopes_of, session_id
-from periplus.memory.claims import TTL_S, Asked, acquire, renew
-from periplus.memory.waiting import wait_for
+from periplus.memory.coordination.claim_queue import wait_for
+from periplus.memory.coordination.claims import TTL_S, Asked, acquire, renew
 from periplus.project import Project
 from support import Stop, StoppingFiles
 

@@ -12,9 +12,9 @@ from cli_support import Shell
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ClaimedError, RefusedError, UsageError
 from periplus.journal import Entity, Writer
-from periplus.memory.claims import TTL_S, Asked, acquire, clashes
-from periplus.memory.plans import NewStep
-from periplus.memory.waiting import PLACE_S, _stand
+from periplus.memory.coordination.claim_queue import PLACE_S, _stand
+from periplus.memory.coordination.claims import TTL_S, Asked, acquire, clashes
+from periplus.memory.coordination.plans import NewStep
 from periplus.project import Project
 
 ADA = Writer("ada", "who_0000000000000001", "", 1)

@@ -662,7 +662,7 @@ def test_trail_verify_goes_on_behind_an_object_that_is_lost(store, tmp_path):
 
 def _object(shell, digest):
     from periplus.base.files import Files
-    from periplus.memory.rested import TRAILS_AT_REST
+    from periplus.memory.entities.trail_packing import TRAILS_AT_REST
     from periplus.objects.store import ObjectStore
 
     store = ObjectStore(os.fspath(shell.folder / ".periplus/objects"), Files(), packing=TRAILS_AT_REST)

@@ -17,8 +17,8 @@ from periplus.cli.event_reference import event_reference
 from periplus.cli.main import COMMANDS, leaves, make_parser
 from periplus.cli.python_reference import PARTS, python_reference
 from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, write_reference
-from periplus.memory.schemas import Common
-from periplus.memory.types import TYPES
+from periplus.memory.entities.schemas import Common
+from periplus.memory.entities.types import TYPES
 
 pytestmark = pytest.mark.quick
 

@@ -14,8 +14,8 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, DamageError, SecretFoundError, UsageError
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.proposal import Proposal, Seen
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.entities.types import MEMORY_TYPES
+from periplus.memory.reflection.proposal import Proposal, Seen
 from periplus.project import Project
 from reflect_support import session
 from support import Stop, StoppingFiles

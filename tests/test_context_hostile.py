@@ -31,8 +31,8 @@ from periplus.context.wire.payloads import ErrorReport, ExpandRequest, Have, Ref
 from periplus.context.wire.v1_payloads import V1Push
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project.context_library import ProjectLibrary
-from periplus.project.redacting import redact_project
+from periplus.project.care.redaction import redact_project
+from periplus.project.context_store.library import ProjectLibrary
 from periplus.server.aliases import ATOMS_PER_REST
 from periplus.server.answers import REST, Bench, answers
 from periplus.server.answers_v1 import answers_v1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cli_support import SECRET
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.context.model import Atom, atom_digest
-from periplus.project.context_lines import GivenAtom, read_atoms, read_molecules
+from periplus.project.context_store.lines import GivenAtom, read_atoms, read_molecules
 
 pytestmark = pytest.mark.quick
 

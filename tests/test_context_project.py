@@ -24,11 +24,11 @@ from periplus.journal import Writer
 from periplus.journal.history.log import RecordFilter
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.context_exchange import Other, pull_context, push_context
-from periplus.project.context_library import ProjectLibrary
-from periplus.project.context_lines import GivenAtom, read_atoms
-from periplus.project.context_refs import ref_id
-from periplus.project.context_sources import MEMORY_TAG, atoms_of_memory, atoms_of_trail
+from periplus.project.context_store.exchange import Other, pull_context, push_context
+from periplus.project.context_store.library import ProjectLibrary
+from periplus.project.context_store.lines import GivenAtom, read_atoms
+from periplus.project.context_store.refs import ref_id
+from periplus.project.context_store.sources import MEMORY_TAG, atoms_of_memory, atoms_of_trail
 from support import Stop, StoppingFiles
 
 pytestmark = pytest.mark.quick

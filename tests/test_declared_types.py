@@ -14,9 +14,10 @@ from cli_support import SECRET, Shell
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, SecretFoundError, UsageError
 from periplus.journal import Journal, Writer
-from periplus.memory import Filters, Memory, declared_schema, memory_types
-from periplus.memory.declared import DECLARED_MAX, Declaration, read_declared
-from periplus.memory.declared_schema import DEPTH_MAX, check_own, prepared
+from periplus.memory import Filters, Memory, memory_types
+from periplus.memory.entities import declared_schemas
+from periplus.memory.entities.declared_schemas import DEPTH_MAX, check_own, prepared
+from periplus.memory.entities.declared_types import DECLARED_MAX, Declaration, read_declared
 from periplus.project import Project
 from support import Stop, StoppingFiles
 
@@ -215,7 +216,7 @@ def test_without_the_library_all_is_read_and_only_writing_is_refused(project, mo
     monkeypatch.setattr(sys, "meta_path", [_Blocked(), *sys.meta_path])
     for name in [name for name in sys.modules if name.split(".")[0] == "jsonschema"]:
         monkeypatch.delitem(sys.modules, name)
-    assert not declared_schema.is_installed()
+    assert not declared_schemas.is_installed()
     assert project.show(entity.item_id).value["likelihood"] == "high"
     assert project.recall("keel").hits
     assert project.remember(Memory("diary", "A day")).is_new, "what has no schema needs no library"

@@ -12,7 +12,7 @@ import pytest
 
 from cli_support import git, make_repository
 from periplus.interop import import_git
-from periplus.project.effects import trail_effects
+from periplus.project.trail_store.git_effects import trail_effects
 from periplus.trail import BY_NAME, OUTCOMES, Digest, TrailBuilder, TrailReader
 from periplus.trail.checkpoints.file_states import Standing, decode_standing, encode_standing
 from periplus.trail.checkpoints.git_tree import TreeEntry, blob_id, tree_id

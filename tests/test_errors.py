@@ -15,7 +15,7 @@ import pytest
 import periplus
 from periplus import Project, Writer
 from periplus.base.errors import ClaimedError, PeriplusError
-from periplus.memory.claims import Asked
+from periplus.memory.coordination.claims import Asked
 
 pytestmark = pytest.mark.quick
 

@@ -25,7 +25,7 @@ from periplus.journal.care.index_check import check_file
 from periplus.memory import Memory
 from periplus.memory.claim_status import session_id
 from periplus.project import Project
-from periplus.project.hook_doubles import Doubles
+from periplus.project.agent_hooks.duplicate_events import DuplicateEvents
 from support import WRITER
 from test_agent_pages import opened, turn_of
 
@@ -165,7 +165,7 @@ def test_what_was_told_of_late_is_known_as_it_was_or_not_at_all(tmp_path):
     path = tmp_path / "recent"
 
     def doubles():
-        return Doubles(os.fspath(path), Files(), lambda _: False)
+        return DuplicateEvents(os.fspath(path), Files(), lambda _: False)
 
     first = [HookEvent("prompt", "claude-code", f"s-{number}", 1_767_225_600_000 + number) for number in range(3)]
     told = doubles()

@@ -46,7 +46,7 @@ from periplus.journal.proofs.proof_file import Prover
 from periplus.journal.proofs.tiles import LineageTree
 from periplus.journal.storage.store_creation import create_store
 from periplus.project import Project
-from periplus.project.migrate import migrate
+from periplus.project.migration import migrate
 from same_states import digest, steady
 from sampling import sampled
 from support import TYPES, WRITER, Stop, item, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from periplus.project.gitroom import in_gits_way
+from periplus.project.care.pull_obstacles import files_blocking_pull
 from test_git_worktrees import Clone, git, origin
 
 __all__ = ["origin"]  # a fixture
@@ -24,7 +24,7 @@ def test_git_sees_no_change_in_what_nobody_changed_and_a_pull_is_not_refused(ori
             origin.change(entities[0], text=f"Version {number}")
             origin.commit()
             clone.git("fetch", "-q")
-            assert in_gits_way(os.fspath(clone.folder / ".periplus")) == []
+            assert files_blocking_pull(os.fspath(clone.folder / ".periplus")) == []
             clone.git("pull", "-q", "--ff-only")
             assert len(clone.look().adopted) == 1
             assert clone.text(entities[0]) == f"Version {number}"

@@ -8,10 +8,10 @@ from cli_support import Shell
 from periplus.base.clock import FixedClock
 from periplus.interop.hooks.events import HookEvent
 from periplus.memory import Filters, Memory
-from periplus.memory.holding import holds, standing
+from periplus.memory.entities.validity import holds, standing
 from periplus.project import Project
-from periplus.project.context_sources import atoms_of_memory
-from periplus.project.hook_facts import answer_to
+from periplus.project.agent_hooks.hook_answers import answer_to
+from periplus.project.context_store.sources import atoms_of_memory
 from periplus.server.mcp.resources import list_page
 from support import WRITER
 

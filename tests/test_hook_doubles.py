@@ -17,7 +17,7 @@ from periplus.interop.hooks.events import DOUBLE_MS, HookEvent, encode_event, ma
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.hook_doubles import Doubles
+from periplus.project.agent_hooks.duplicate_events import DuplicateEvents
 from support import Stop, StoppingFiles
 
 ADA = Writer("ada", "who_0000000000000001", "", 1)
@@ -32,7 +32,7 @@ def kept(tmp_path, *batches, another=lambda _: False):
     """What is left of each batch; between two of them what is known goes through its file."""
     found = []
     for batch in batches:
-        doubles = Doubles(os.fspath(tmp_path / "recent"), Files(), another)
+        doubles = DuplicateEvents(os.fspath(tmp_path / "recent"), Files(), another)
         found.append(doubles.without(batch))
         doubles.save()
     return found

@@ -15,11 +15,11 @@ from periplus.journal import Writer
 from periplus.journal.storage.layout import Layout
 from periplus.journal.storage.settings import read_settings
 from periplus.memory import Memory
-from periplus.memory.claims import Asked
-from periplus.memory.glance import glance, written_scope
+from periplus.memory.coordination.claims import Asked
+from periplus.memory.coordination.path_glance import glance, written_scope
 from periplus.memory.scopes import overlap, parse_scope
 from periplus.project import Project
-from periplus.project.hook_told import Told, remove_old
+from periplus.project.agent_hooks.told_facts import Told, remove_old
 
 BOB = Writer("bob", "who_0000000000000009", "bobs", 1)
 ADA = Writer("ada", "who_0000000000000000", "", 1)
@@ -220,7 +220,7 @@ def test_reading_what_nothing_is_known_of_does_not_open_the_project(place):
         )
         return set(done.stdout.decode().split())
 
-    heavy = {"msgspec", "orjson", "periplus.project.project", "periplus.journal.journal", "periplus.memory.index", "periplus.memory.check",
+    heavy = {"msgspec", "orjson", "periplus.project.project", "periplus.journal.journal", "periplus.memory.fulltext.indexer", "periplus.memory.coordination.path_check",
              "periplus.interop.git_history.history_import", "periplus.shell.judgement", "typing_extensions", "inspect", "dataclasses"}  # fmt: skip
     assert loaded("Read", {"file_path": "src/plain.py"}) & heavy == set()
     assert loaded("Edit", {"file_path": "src/plain.py"}) & heavy == set()

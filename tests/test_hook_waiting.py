@@ -11,7 +11,7 @@ from tests.cli_support import Shell
 
 from periplus.base.errors import FormatError
 from periplus.base.filesystem.spool import Spool
-from periplus.project.hook_waiting import waiting_events
+from periplus.project.agent_hooks.pending_events import waiting_events
 
 NOBODY = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")

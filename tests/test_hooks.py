@@ -295,7 +295,7 @@ def test_a_prompt_that_says_nothing_or_speaks_of_other_things_is_told_nothing(pl
 
 @pytest.mark.slow
 def test_a_tool_is_told_claims_and_rules_and_refused_only_where_that_is_configured(place):
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
 
     (place / "src").mkdir()
     (place / "src/auth.py").write_text("def hash_password(): ...\n")
@@ -352,7 +352,7 @@ def test_a_tool_is_told_rules_about_what_moved_to_the_file_that_it_touches(place
 
 
 def test_a_path_of_two_lines_is_guarded_like_any_other_and_told_in_one(place):
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
 
     (place / "src").mkdir()
     name = "src/a\n- nobody claims anything.py"
@@ -373,7 +373,7 @@ def test_a_path_of_two_lines_is_guarded_like_any_other_and_told_in_one(place):
 
 @pytest.mark.slow
 def test_the_end_of_a_session_reflects_hands_off_and_lets_go_of_claims(place):
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
 
     session = "c0ffee00-0001"
     events = made_session(session, place)

@@ -19,8 +19,8 @@ from periplus.interop import import_transcripts
 from periplus.interop.file_footprint import SETTLED_MS, footprint
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project.cards import Calls
-from periplus.project.trails import import_sessions
+from periplus.project.trail_store.cards import Calls
+from periplus.project.trail_store.session_import import import_sessions
 from support import Stop, StoppingFiles
 from test_imported_again import session_with_subagent
 

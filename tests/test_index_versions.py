@@ -16,7 +16,7 @@ from periplus.journal.index import index_file
 from periplus.journal.index import tables as index_module
 from periplus.journal.index.index_file import INDEX_VERSION, other_indexes
 from periplus.memory import Memory
-from periplus.memory.index import MemoryIndexer
+from periplus.memory.fulltext.indexer import MemoryIndexer
 from periplus.project import Project
 
 BELOW = INDEX_VERSION - 1

@@ -11,12 +11,12 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.text.token_estimate import estimate_tokens
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.files import _subject
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.plans import NewStep
-from periplus.memory.sessions import NewSession
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.plans import NewStep
+from periplus.memory.coordination.sessions import NewSession
+from periplus.memory.retrieval.file_votes import _subject
 from periplus.project import Project
-from periplus.project.knowing import names_in
+from periplus.project.knowledge.task_brief import names_in
 from support import calls_made
 from test_memory_trails import CONTENT, put_trail
 

@@ -11,8 +11,8 @@ from periplus.base.errors import UsageError
 from periplus.journal.index.connection import ClosedError
 from periplus.journal.storage.store_identity import ReplacedError
 from periplus.memory import Filters, Memory
-from periplus.memory.claims import Asked
-from periplus.memory.handoffs import NewHandoff
+from periplus.memory.coordination.claims import Asked
+from periplus.memory.coordination.handoffs import NewHandoff
 from periplus.project import Project
 from support import WRITER
 

@@ -12,10 +12,10 @@ from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, Us
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT
 from periplus.memory import MEMORY_TYPES, TYPES, Memory
-from periplus.memory.index import MemoryIndexer
-from periplus.memory.lifecycle import change_state, evolve, link, merge, split, update
-from periplus.memory.links import linked, open_entities
-from periplus.memory.types import memory_types
+from periplus.memory.entities.types import memory_types
+from periplus.memory.fulltext.indexer import MemoryIndexer
+from periplus.memory.fulltext.links import linked, open_entities
+from periplus.memory.writing.lifecycle import change_state, evolve, link, merge, split, update
 from periplus.project import Project
 from support import WRITER, Stop, StoppingFiles
 

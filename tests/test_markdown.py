@@ -20,11 +20,11 @@ from periplus.base.errors import DamageError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.journal import Entity, Writer
 from periplus.memory import MEMORY_TYPES, Memory
-from periplus.memory.book import Page, book_of
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.plans import NewStep
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.plans import NewStep
+from periplus.memory.markdown_export import Page, markdown_pages
 from periplus.project import Project
-from periplus.project.markdown import MANIFEST
+from periplus.project.exchange.markdown_export import MANIFEST
 from support import Stop, StoppingFiles
 
 ADA = Writer("ada", "who_0000000000000001", "", 1)
@@ -236,7 +236,7 @@ def test_whatever_texts_say_paths_stay_inside_and_pages_hold_what_they_should(sa
                     canonical({"text": text, "state": "active", "tags": [text], "x": text}), "2026-01-01T00:00:00.000Z", text, "", "lin", 1), ())
         for number, (kind, text) in enumerate(said)
     ]  # fmt: skip
-    files = book_of(name, pages, MEMORY_TYPES)
+    files = markdown_pages(name, pages, MEMORY_TYPES)
     assert len(files) == len(pages) + 1
     for path, text in files.items():
         assert re.fullmatch(r"README\.md|[a-z_]+/[a-z0-9_-]{1,80}\.md", path)
@@ -244,7 +244,7 @@ def test_whatever_texts_say_paths_stay_inside_and_pages_hold_what_they_should(sa
         assert "<" not in outside.replace("&lt;", "")
         text.encode()
     assert {target for _, target in links_of(files)} <= set(files)
-    assert files == book_of(name, list(reversed(pages)), MEMORY_TYPES)
+    assert files == markdown_pages(name, list(reversed(pages)), MEMORY_TYPES)
     assert new_id("dec") not in "".join(files)
 
 

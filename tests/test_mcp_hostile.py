@@ -301,7 +301,7 @@ def test_a_locked_store_is_said(served):
 def test_many_servers_beside_the_command_line(served):
     """Three servers and four commands write at once: nothing is lost, and no step is taken twice."""
     with served.project() as project:
-        from periplus.memory.plans import NewStep
+        from periplus.memory.coordination.plans import NewStep
 
         project.work.make_plan("Many", [NewStep(f"Step {number}") for number in range(12)])
     servers = [Raw(served) for _ in range(3)]

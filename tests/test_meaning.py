@@ -12,8 +12,8 @@ import pytest
 from periplus.base.errors import UsageError
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.meaning import TENSORS, TOKENIZER, open_meaning
-from periplus.memory.search import Filters
+from periplus.memory.retrieval.search import Filters
+from periplus.memory.text.word_vectors import TENSORS, TOKENIZER, open_meaning
 from periplus.project import Project
 
 np = pytest.importorskip("numpy")

@@ -16,9 +16,9 @@ from periplus.base.text.token_estimate import estimate_tokens
 from periplus.context.validation import TAG_BYTES_MAX
 from periplus.journal.carriers import open_folder
 from periplus.memory import Filters, Memory
-from periplus.memory import types as memory_types
-from periplus.memory.recall import SURROUNDINGS, bring_up_to_date
-from periplus.memory.search import STEPS, _Reach, _Search
+from periplus.memory.entities import types as memory_types
+from periplus.memory.retrieval.recall import SURROUNDINGS, bring_up_to_date
+from periplus.memory.retrieval.search import STEPS, _Reach, _Search
 from periplus.project import Project
 from support import WRITER, Stop, StoppingFiles
 
@@ -531,7 +531,7 @@ def test_what_was_too_common_is_not_when_documents_go(project, is_other):
 
 
 def test_what_comes_in_at_once_is_merged_now_and_then_and_a_single_memory_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("periplus.memory.index._MERGED_FROM", 20)
+    monkeypatch.setattr("periplus.memory.fulltext.indexer._MERGED_FROM", 20)
     merged = []
     with Project(Project.init(os.fspath(tmp_path)).root, WRITER) as project:
         project.journal.index.db.set_trace_callback(lambda said: merged.append(said) if "'optimize'" in said else None)

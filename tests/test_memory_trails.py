@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from periplus.base.clock import FixedClock, format_ms
 from periplus.base.ids import derived_id
 from periplus.memory import Filters, Memory, MemoryIndexer, likely_files
-from periplus.memory.documents import Document, label_of
-from periplus.memory.recall import SURROUNDINGS
+from periplus.memory.fulltext.documents import Document, label_of
+from periplus.memory.retrieval.recall import SURROUNDINGS
 from periplus.project import Project
 from periplus.trail import Digest, Header, TrailBuilder, TrailReader
 from support import SHARED, WRITER

@@ -20,8 +20,8 @@ from periplus.interop.version1.documents import render_file
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.keeper import read_mode
-from periplus.project.migrate import migrate, migration_status
+from periplus.project.migration import migrate, migration_status
+from periplus.project.v1_folder.folder_keeper import read_mode
 from support import Stop, StoppingFiles
 from v1_samples import SECRET, contents, make_v1
 

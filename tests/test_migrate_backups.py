@@ -14,7 +14,7 @@ from periplus.base.errors import DamageError
 from periplus.base.files import Files
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project.migrate import migrate
+from periplus.project.migration import migrate
 from support import Stop, StoppingFiles
 from v1_samples import contents
 

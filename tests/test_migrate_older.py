@@ -18,9 +18,9 @@ from periplus.interop.version1.documents import parse_file, part_ids, read_entit
 from periplus.journal import Writer
 from periplus.memory import MEMORY_TYPES, memory_types
 from periplus.memory.claim_status import holds
-from periplus.memory.plans import NewStep
+from periplus.memory.coordination.plans import NewStep
 from periplus.project import Project
-from periplus.project.migrate import migrate, migration_status
+from periplus.project.migration import migrate, migration_status
 from support import Stop, StoppingFiles
 from v1_samples import SECRET, contents
 

@@ -15,7 +15,7 @@ from periplus.base.ids import derived_id
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.project.migrate import migrate, migration_status
+from periplus.project.migration import migrate, migration_status
 from support import Stop, StoppingFiles
 
 WRITER = Writer("ada", "who_0000000000000000", "ses", 1)

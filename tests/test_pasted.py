@@ -10,9 +10,9 @@ from periplus.base.text.search_terms import QUERY_TERMS_MAX, query_terms
 from periplus.interop.hooks.events import HookEvent
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.named_paths import NamedPath, named_paths
+from periplus.memory.text.named_paths import NamedPath, named_paths
 from periplus.project import Project
-from periplus.project.hook_facts import answer_to
+from periplus.project.agent_hooks.hook_answers import answer_to
 from support import WRITER
 
 ERROR = "billing.errors.LedgerMismatch: posting 4711 does not balance against the settlement window"

@@ -17,7 +17,7 @@ from periplus.base.clock import FixedClock
 from periplus.base.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 from periplus.base.process.process_marks import ProcessMark, is_gone, process_mark
-from periplus.project.recording import IDLE_MS_MAX
+from periplus.project.trail_store.recording import IDLE_MS_MAX
 from periplus.trail import BY_NAME, OPCODES, Digest, TextObject, TrailReader, verify
 from periplus.trail.columns import packed_trail
 from periplus.trail.recording.live_step import NOTE_MASKED, payload_of, step_of_payload

@@ -196,7 +196,8 @@ def test_a_hole_in_a_ref_keeps_nothing_else_in_the_store(team):
 @pytest.mark.parametrize("way", ["repair", "sync"])
 def test_the_doctor_tells_of_a_ref_on_what_was_redacted_and_the_next_repair_or_sync_moves_it(team, monkeypatch, way):
     from periplus.journal import Writer
-    from periplus.project import Project, context_renewing
+    from periplus.project import Project
+    from periplus.project.context_store import renewal
 
     team.make("a", "b")
     team.commit("a", f"key {SECRET}", "plain")
@@ -204,7 +205,7 @@ def test_the_doctor_tells_of_a_ref_on_what_was_redacted_and_the_next_repair_or_s
     team.commit("b", "found in b")
     team.redact("a")
     with monkeypatch.context() as patch:  # as one that was killed in between
-        patch.setattr(context_renewing, "renew_refs", lambda _project: [])
+        patch.setattr(renewal, "renew_refs", lambda _project: [])
         with Project.open(os.fspath(team.folder / "b"), Writer("bob", "who_0000000000000000", "", 1)) as project:
             project.sync("../a", cwd=os.fspath(team.folder / "b"), environment={})
     broken = team("b", "doctor", code=3)
@@ -222,7 +223,7 @@ def test_a_record_that_says_that_a_context_took_its_own_place_moves_nothing(team
     from periplus.context.deltas.ancestry import chain
     from periplus.journal import Writer
     from periplus.project import Project
-    from periplus.project.context_renewing import renew_refs
+    from periplus.project.context_store.renewal import renew_refs
 
     team.make("a")
     for content in ("one", "two", "three"):

@@ -23,8 +23,8 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.memory import Memory
 from periplus.objects import ObjectStore
 from periplus.project import Project
-from periplus.project.redacting import redact_project
-from periplus.project.withholding import Withholding
+from periplus.project.care.redaction import redact_project
+from periplus.project.trail_store.withholding import Withholding
 from support import WRITER, item, make_store, open_journal
 from test_exchange import put
 from test_redacted_stays_out import files_with

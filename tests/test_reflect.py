@@ -13,8 +13,9 @@ from interop_support import KEY, SHARED, Objects
 from periplus.base.errors import UsageError
 from periplus.base.text.secrets import find_secrets
 from periplus.interop import import_transcripts
-from periplus.memory.proposal import Act, Proposal, Seen, SessionActs
-from periplus.memory.reflect import (
+from periplus.memory.reflection.command_rules import pieces
+from periplus.memory.reflection.proposal import Act, Proposal, Seen, SessionActs
+from periplus.memory.reflection.reflect import (
     ABOUT_MAX,
     CONFIDENCE_MIN,
     OF_A_SESSION_MAX,
@@ -26,7 +27,6 @@ from periplus.memory.reflect import (
     bounded,
     reflect,
 )
-from periplus.memory.reflect_commands import pieces
 from reflect_support import session
 
 REFUSED = "ConnectionError: redis at localhost:6379 refused"

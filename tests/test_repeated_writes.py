@@ -13,9 +13,9 @@ from periplus.base.errors import ConflictError, OutcomeUnknownError
 from periplus.base.files import Files
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.memory import Memory
-from periplus.memory.claims import Asked
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.plans import NewStep
+from periplus.memory.coordination.claims import Asked
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.plans import NewStep
 
 ADA = Writer.named("ada", session="monday")
 KEY = "0123456789abcdef"

@@ -10,7 +10,7 @@ import pytest
 from cli_support import git
 from periplus.base.clock import FixedClock
 from periplus.memory import Filters
-from periplus.memory.documents import REWRITTEN_MAX, documents_of_rewritten
+from periplus.memory.fulltext.documents import REWRITTEN_MAX, documents_of_rewritten
 from periplus.project import Project
 from support import WRITER
 

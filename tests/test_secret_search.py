@@ -11,7 +11,7 @@ import pytest
 from cli_support import Shell, claude_session, git
 from periplus.base.text import secrets
 from periplus.project import Project
-from periplus.project.secret_search import find_in_store
+from periplus.project.care.secret_search import find_in_store
 from support import WRITER
 
 RUNNER = "gl" + "rt-" + "q7Zt0Xw2Lk9Vb4Nc8Rd1"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.base.text.search_terms import terms
-from periplus.memory.senses import _SENSES, SENSE_MARK, senses_of
+from periplus.memory.text.synonyms import _SENSES, SENSE_MARK, synonym_groups
 
 
 def test_every_line_is_a_sense_of_two_words_or_more_that_the_analysis_leaves_whole():
@@ -32,14 +32,14 @@ def test_every_line_is_a_sense_of_two_words_or_more_that_the_analysis_leaves_who
     ],
 )
 def test_words_that_mean_about_the_same_share_a_sense(one, other):
-    assert {*senses_of([one])} & {*senses_of([other])}
+    assert {*synonym_groups([one])} & {*synonym_groups([other])}
 
 
 def test_other_words_share_none_and_have_none():
-    assert senses_of(["xyzzy", "the", ""]) == []
-    assert not {*senses_of(["password"])} & {*senses_of(["invoice"])}
-    assert senses_of(["password", "password"]) == senses_of(["password"])
-    assert all(sense.startswith(SENSE_MARK) and terms(sense) != [sense] for sense in senses_of(["password"]))
+    assert synonym_groups(["xyzzy", "the", ""]) == []
+    assert not {*synonym_groups(["password"])} & {*synonym_groups(["invoice"])}
+    assert synonym_groups(["password", "password"]) == synonym_groups(["password"])
+    assert all(sense.startswith(SENSE_MARK) and terms(sense) != [sense] for sense in synonym_groups(["password"]))
 
 
 @given(
@@ -49,12 +49,12 @@ def test_other_words_share_none_and_have_none():
 def test_the_senses_of_a_document_are_those_of_its_terms(body, context):
     """Where the terms that the index took in serve again, and where they do not."""
     from periplus.base.text.search_terms import STOP_WORDS, expand
-    from periplus.memory.documents import Document
-    from periplus.memory.index_rows import _senses
+    from periplus.memory.fulltext.documents import Document
+    from periplus.memory.fulltext.index_rows import _senses
 
     for times in (1, 60):
         document = Document("note", -1, "2026-01-01T00:00:00.000Z", "", body * times, (), context)
         said = terms(f"{document.body[:1000]} {document.context[:1000]}")
-        expected = " ".join(senses_of(word for word in said if word not in STOP_WORDS))
+        expected = " ".join(synonym_groups(word for word in said if word not in STOP_WORDS))
         assert _senses("note", document, expand(document.body), expand(document.context)) == expected
         assert _senses("trail", document, expand(document.body), expand(document.context)) == ""

@@ -19,7 +19,7 @@ from periplus.base.ids import new_id
 from periplus.cli.main import main
 from periplus.journal import ABSENT
 from periplus.memory import TYPES
-from periplus.memory.types import MEMORY_TYPES, memory_types
+from periplus.memory.entities.types import MEMORY_TYPES, memory_types
 from periplus.project import Project
 from support import WRITER
 from test_lifecycle import minimal

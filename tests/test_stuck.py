@@ -164,8 +164,8 @@ def test_a_plan_with_nothing_left_is_not_told(team):
 
 
 def test_wide_and_long_circles_are_found_whole(tmp_path):
-    from periplus.memory.plans import NewStep, make_plan
-    from periplus.memory.stuck import stuck_work
+    from periplus.memory.coordination.plans import NewStep, make_plan
+    from periplus.memory.coordination.stuck_work import stuck_work
 
     Project.init(str(tmp_path))
     with Project.open(str(tmp_path), WRITER) as project:

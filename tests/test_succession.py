@@ -14,11 +14,11 @@ from periplus.base.errors import ClaimedError, ConflictError, RefusedError, Secr
 from periplus.base.ids import new_id
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.claims import Asked
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.links import linked, open_entities
-from periplus.memory.plans import NewStep
-from periplus.memory.search import Filters
+from periplus.memory.coordination.claims import Asked
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.plans import NewStep
+from periplus.memory.fulltext.links import linked, open_entities
+from periplus.memory.retrieval.search import Filters
 from periplus.project import Project
 from support import Stop, StoppingFiles
 from test_anchors import AUTH, commit, write

@@ -8,7 +8,7 @@ import pytest
 
 from cli_support import git, shared_project
 from hook_support import hook
-from periplus.memory.successors import rivalries, rivals_of
+from periplus.memory.succession.successors import rivalries, rivals_of
 from periplus.project import Project
 from periplus.server.mcp.arguments import RecallArguments, ShowArguments
 from periplus.server.mcp.reading import run_recall, run_show

@@ -19,7 +19,7 @@ from periplus.base.errors import DamageError
 from periplus.interop import find_sessions
 from periplus.journal import Writer
 from periplus.project import Project
-from periplus.project import following as module
+from periplus.project.trail_store import transcript_watch as module
 
 pytestmark = pytest.mark.quick
 

@@ -21,7 +21,7 @@ from periplus.base.encoding.container import KIND_CONTEXT, KIND_TRAIL, pack, unp
 from periplus.base.encoding.varint import uint_bytes
 from periplus.base.errors import DamageError, EnvironmentFailure, FormatError
 from periplus.base.files import Files
-from periplus.memory.rested import TRAILS_AT_REST
+from periplus.memory.entities.trail_packing import TRAILS_AT_REST
 from periplus.objects import ObjectStore
 from periplus.trail import Header, TrailBuilder, TrailReader, concat, encode, salvage, sign, verify
 from periplus.trail.columns import packed_trail

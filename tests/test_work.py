@@ -14,11 +14,11 @@ from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, Ref
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.claim_status import session_id
-from periplus.memory.claims import TTL_S, Asked
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.inbox import mail, send
-from periplus.memory.plans import NewStep
-from periplus.memory.sessions import LIVE_S, NewSession
+from periplus.memory.coordination.claims import TTL_S, Asked
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.mail import mail, send
+from periplus.memory.coordination.plans import NewStep
+from periplus.memory.coordination.sessions import LIVE_S, NewSession
 from periplus.project import Project
 from support import Stop, StoppingFiles
 

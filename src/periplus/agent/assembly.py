@@ -220,7 +220,7 @@ class AgentSession:
 
     def _open_host(self, memory: Memory, brought: Sequence[Extension], state: str) -> LocalToolHost:
         from periplus.agent.tools import claims_guard
-        from periplus.project.withholding import Withholding
+        from periplus.project.trail_store.withholding import Withholding
 
         begun, under, index = self._begun, self._begun.under, self._index
         turns = StoredTurns(index, self.log.item_id)

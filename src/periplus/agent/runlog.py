@@ -28,11 +28,11 @@ from periplus.journal import Transaction
 from periplus.journal.checkpoints.partial_history import fill_history_if_present
 from periplus.journal.storage.store_identity import ReplacedError
 from periplus.memory.claim_status import session_id
-from periplus.memory.sessions import seen
+from periplus.memory.coordination.sessions import seen
 
 if TYPE_CHECKING:
     from periplus.project import Project
-    from periplus.project.recording import Recording
+    from periplus.project.trail_store.recording import Recording
     from periplus.trail.recording.recorder import Run
 
 STATE: Final = "agent"  # the folder of a store with what sessions keep beside their episodes, each in one of its own
@@ -179,7 +179,7 @@ class StoreLog:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _seal(self, recording: Recording, reason: StopReason | None) -> None:
-        from periplus.memory.sessions import seal_session
+        from periplus.memory.coordination.sessions import seal_session
 
         if self._checkpoints:
             try:
@@ -231,8 +231,8 @@ class StoreLog:
         """The run, begun with the first step: the session is open then, and the trail goes on from those before it."""
         if self._recording is None:
             self._lock = self._lock or self._taken()
-            from periplus.memory.sessions import NewSession, begin_session
-            from periplus.project.recording import seal_abandoned
+            from periplus.memory.coordination.sessions import NewSession, begin_session
+            from periplus.project.trail_store.recording import seal_abandoned
 
             facts, project = self._facts, self._project
             title = self._mask(facts["title"])[0]

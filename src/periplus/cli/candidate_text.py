@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def candidate_out(entity: Entity) -> CandidateOut:
     from periplus.cli.inbox_schemas import CandidateOut, SeenOut
-    from periplus.memory.types import state_of
+    from periplus.memory.entities.types import state_of
 
     value = entity.value
     held, provenance = value.get("payload"), value.get("provenance")

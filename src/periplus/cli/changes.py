@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
-    from periplus.memory.lifecycle import Changed
+    from periplus.memory.writing.lifecycle import Changed
 
 
 def add_insist(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from periplus.cli.work_text import claim_line, claim_out
 
 if TYPE_CHECKING:
     from periplus.cli.claim_schemas import RuleOut
-    from periplus.memory.check import Applying
+    from periplus.memory.coordination.path_check import Applying
     from periplus.project import Project
 
 _WAIT_MAX = 86_400
@@ -67,7 +67,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _take(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.claim_schemas import ClaimTakenOut
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
 
     told: list[str] = []
 

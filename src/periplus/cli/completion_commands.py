@@ -117,7 +117,7 @@ def _words(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[st
         return AGENTS
     if action.metavar == "TYPE" and parser.prog not in _OTHER_TYPES:
         from periplus.cli.memory_commands import REMEMBERED
-        from periplus.memory.types import TYPES
+        from periplus.memory.entities.types import TYPES
 
         return REMEMBERED if parser.prog == "periplus remember" else tuple(row.name for row in TYPES)
     return ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from periplus.cli.connect_schemas import FileChangeOut
     from periplus.interop.agents import Agent
     from periplus.interop.agents.config_files import Change
-    from periplus.project.connecting import Connecting, Machine
+    from periplus.project.agent_hooks.connection import Connecting, Machine
 
 AGENTS: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")
 _ALSO: Final = {
@@ -92,7 +92,7 @@ def _check_typed(arguments: argparse.Namespace) -> None:
 def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None) -> list[str]:
     """What ``init`` does: connect the agents that are found, where that is wanted, or a person at a terminal says so."""
     from periplus.project import Project
-    from periplus.project.connecting import find_agents
+    from periplus.project.agent_hooks.connection import find_agents
 
     if is_wanted is False or (is_wanted is None and not _is_at_terminal(face)):
         return []
@@ -111,7 +111,7 @@ def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None
 
 def machine_of(face: Face, program: str, scope: str) -> Machine:
     """What the environment tells of the machine."""
-    from periplus.project.connecting import Machine, program_path
+    from periplus.project.agent_hooks.connection import Machine, program_path
 
     environment = face.environment
     folders = tuple(environment.get("PATH", "").split(os.pathsep))
@@ -139,7 +139,7 @@ def _opened(face: Face, arguments: argparse.Namespace) -> Iterator[tuple[Connect
         with face.open() as project:
             yield project.connecting.here(machine), machine
         return
-    from periplus.project.connecting import for_person
+    from periplus.project.agent_hooks.connection import for_person
 
     state = face.environment.get("XDG_STATE_HOME") or os.path.join(face.home, ".local", "state")
     yield for_person(machine, os.path.join(state, "periplus", "connections")), machine
@@ -161,7 +161,7 @@ def _agents_in(changes: Sequence[Change]) -> tuple[Agent, ...]:
 
 def _found(connecting: Connecting, machine: Machine) -> tuple[Agent, ...]:
     from periplus.base.errors import NotFoundError
-    from periplus.project.connecting import find_agents
+    from periplus.project.agent_hooks.connection import find_agents
 
     found = find_agents(machine, connecting.site.folder)
     if not found:

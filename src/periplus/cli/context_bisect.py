@@ -13,7 +13,7 @@ from periplus.cli.context_text import SHORT, context_argument, entry_out, line_o
 from periplus.cli.face import Face, plain
 
 if TYPE_CHECKING:
-    from periplus.project.contexts import ProjectContexts
+    from periplus.project.context_store.contexts import ProjectContexts
 
 _STANDARD_ERROR: Final = 2  # what a command prints is none of our result
 _ABORTS_FROM: Final = 125  # such an exit code is no answer, as git's bisect has it

@@ -25,7 +25,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.context_schemas import ContextCloneOut
     from periplus.project import Project
-    from periplus.project.context_exchange import clone_contexts, understood
+    from periplus.project.context_store.exchange import clone_contexts, understood
 
     folder = os.path.join(face.cwd, plain(arguments.folder, "FOLDER"))
     if not os.path.isdir(folder):

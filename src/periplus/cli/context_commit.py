@@ -16,8 +16,8 @@ from periplus.cli.face import Face, counted, plain
 
 if TYPE_CHECKING:
     from periplus.project import Project
-    from periplus.project.context_lines import GivenAtom
-    from periplus.project.contexts import Committed
+    from periplus.project.context_store.contexts import Committed
+    from periplus.project.context_store.lines import GivenAtom
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         given = _given(face, project, arguments, origins)
         molecules = []
         if arguments.molecules:
-            from periplus.project.context_lines import read_molecules
+            from periplus.project.context_store.lines import read_molecules
 
             with _lines(face, arguments.molecules) as lines:
                 molecules = read_molecules(lines, arguments.molecules, given, allow_secrets=arguments.insist)
@@ -98,8 +98,8 @@ def _given(
     face: Face, project: Project, arguments: argparse.Namespace, origins: list[tuple[str, str]]
 ) -> list[GivenAtom]:
     """All atoms that were asked for; of the same atom from several places the first, which names what was typed first."""
-    from periplus.project.context_lines import read_atoms
-    from periplus.project.context_sources import atoms_of_memory, atoms_of_trail
+    from periplus.project.context_store.lines import read_atoms
+    from periplus.project.context_store.sources import atoms_of_memory, atoms_of_trail
 
     given: list[GivenAtom] = []
     if arguments.file:
@@ -123,7 +123,7 @@ def _given(
 def _lines(face: Face, name: str) -> Iterator[Iterable[bytes]]:
     from periplus.base.errors import environment_failure
     from periplus.cli.inputs import check_file
-    from periplus.project.context_lines import LINE_BYTES_MAX
+    from periplus.project.context_store.lines import LINE_BYTES_MAX
 
     if name == "-":
         face.tell_reading("atoms, one JSON object a line,")

@@ -65,8 +65,8 @@ def _moves(project: Project, name: str, limit: int) -> tuple[list[RefMoveOut], b
     from periplus.cli.context_schemas import RefMoveOut
     from periplus.context.stores.refs import check_ref_name
     from periplus.journal.history.log import RecordFilter
-    from periplus.memory.types import CONTEXT_REF
-    from periplus.project.context_refs import ref_id
+    from periplus.memory.entities.types import CONTEXT_REF
+    from periplus.project.context_store.refs import ref_id
 
     check_ref_name(name)
     wanted = RecordFilter(types=(CONTEXT_REF,), item_id=ref_id(name))

@@ -16,7 +16,7 @@ from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
     from periplus.context.remotes.transfer import Progress
-    from periplus.project.context_exchange import Other
+    from periplus.project.context_store.exchange import Other
 
 _TOKEN_BYTES_MAX: Final = 4_096
 
@@ -40,7 +40,7 @@ def place_arguments(parser: argparse.ArgumentParser) -> None:
 def other_store(face: Face, arguments: argparse.Namespace) -> AbstractContextManager[Other]:
     from periplus.cli.inputs import check_file
     from periplus.context.remotes.address import Trust, parse_fingerprint
-    from periplus.project.context_exchange import open_other
+    from periplus.project.context_store.exchange import open_other
 
     token = read_token(face, arguments.token_file) if arguments.token_file is not None else ""
     authority = None

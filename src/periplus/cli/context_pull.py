@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.context_schemas import ContextPullOut
-    from periplus.project.context_exchange import pull_context
+    from periplus.project.context_store.exchange import pull_context
 
     name = plain(arguments.name, "NAME")
     into = plain(arguments.to, "--to") or name

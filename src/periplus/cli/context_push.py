@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.context_schemas import ContextPushOut
-    from periplus.project.context_exchange import push_context
+    from periplus.project.context_store.exchange import push_context
 
     reference = plain(arguments.context, "CONTEXT")
     with face.open() as project, other_store(face, arguments) as other:

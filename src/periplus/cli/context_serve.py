@@ -42,7 +42,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.context_schemas import ContextServeOut
     from periplus.project import Project
-    from periplus.project.context_library import ProjectLibrary
+    from periplus.project.context_store.library import ProjectLibrary
     from periplus.server.contexts import ContextServer, serve
 
     with face.open() as project:

@@ -12,7 +12,7 @@ from periplus.journal import Conflict, Entity, IndexedRecord, Journal
 from periplus.memory import Hit
 
 if TYPE_CHECKING:
-    from periplus.memory.stuck import Stuck
+    from periplus.memory.coordination.stuck_work import Stuck
 
 
 def entity_out(entity: Entity) -> EntityOut:

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from periplus.memory.schemas import About, Common, Evidence, Process, Provenance, Relation, RewrittenCommit
-from periplus.memory.types import NOT_REMEMBERED, TYPES, UNSEARCHED, MemoryType
+from periplus.memory.entities.schemas import About, Common, Evidence, Process, Provenance, Relation, RewrittenCommit
+from periplus.memory.entities.types import NOT_REMEMBERED, TYPES, UNSEARCHED, MemoryType
 
 FIELDS: Final[dict[str, str]] = {
     "about": "what it is about",

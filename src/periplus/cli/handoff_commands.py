@@ -56,7 +56,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _write(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.memory.handoffs import NewHandoff
+    from periplus.memory.coordination.handoffs import NewHandoff
 
     with face.open(allow_secrets=arguments.insist) as project:
         files = tuple(project.work.path(path, cwd=face.cwd) for path in arguments.file)

@@ -138,8 +138,8 @@ def _range(text: str) -> range:
 def _log(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.journal.history.cursors import check_reader_name
-    from periplus.memory.sessions import session_named
-    from periplus.project.types import check_logged_type
+    from periplus.memory.coordination.sessions import session_named
+    from periplus.project.declared_types import check_logged_type
 
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
@@ -546,7 +546,7 @@ def _json_text(value: object) -> str:
 def _undo(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.schemas import UndoneOut, UndoOut
-    from periplus.memory.sessions import session_named
+    from periplus.memory.coordination.sessions import session_named
 
     if arguments.session is not None and not arguments.session.strip():  # of a variable that is not set
         raise UsageError("--session names no session: what others wrote would go, too", safe="Nothing was changed.",

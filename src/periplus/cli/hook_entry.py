@@ -41,7 +41,7 @@ from periplus.interop.hooks.events import (
 
 if TYPE_CHECKING:
     from periplus.journal import Journal, Writer
-    from periplus.project.hook_told import Told
+    from periplus.project.agent_hooks.told_facts import Told
 
 INPUT_BYTES_MAX: Final = 16 << 20
 INPUT_S_MAX: Final = 2.0
@@ -273,7 +273,7 @@ def _write(text: str) -> None:
 def _answer(root: str, event: HookEvent, folder: str) -> None:
     if not os.path.exists(os.path.join(root, "index.sqlite")):
         return  # to build it takes longer than an agent is to wait; it comes with what is done later
-    from periplus.project.hook_told import Told
+    from periplus.project.agent_hooks.told_facts import Told
 
     told = Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub)
     marks: list[str] = []
@@ -284,7 +284,7 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
     from periplus.base.import_trimming import load_msgspec
 
     load_msgspec()
-    from periplus.memory.index import MemoryIndexer
+    from periplus.memory.fulltext.indexer import MemoryIndexer
     from periplus.project.project import Project
 
     if not MemoryIndexer.is_ready(root):
@@ -308,7 +308,7 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
     from periplus.base.filesystem.store_location import worktree_root
     from periplus.base.ids import derived_id
     from periplus.interop.hooks.events import command_of, is_reading, named_files, patched_paths, touched_paths
-    from periplus.memory.glance import glance
+    from periplus.memory.coordination.path_glance import glance
 
     paths, changes = touched_paths(event)
     command, start = command_of(event)
@@ -350,7 +350,7 @@ def _names_in(project: str, paths: Sequence[str], start: str) -> list[str]:
 
 
 def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
-    from periplus.project.hook_told import Told
+    from periplus.project.agent_hooks.told_facts import Told
 
     try:
         Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub).forget()
@@ -454,19 +454,19 @@ def settle(root: str, *, has_time: bool = False) -> None:
 def _settle(root: str, *, has_time: bool) -> None:
     from periplus.base.ids import derived_id
     from periplus.journal import Writer
-    from periplus.project.hook_ends import seal_left
-    from periplus.project.hook_told import remove_old
+    from periplus.project.agent_hooks.session_end import seal_abandoned_sessions
+    from periplus.project.agent_hooks.told_facts import remove_old
     from periplus.project.project import Project
 
     writer = Writer("hooks", derived_id("who", "hooks", os.uname().nodename), "", os.getpid())
     with Project(root, writer) as project:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
-        seal_left(project, project.hooks.note)
+        seal_abandoned_sessions(project, project.hooks.note)
         remove_old(os.path.join(root, "hooks"))
         project.journal.project()
         if has_time and os.access(root, os.W_OK):
             _make_checkpoint(project.journal, writer)
-            from periplus.project.checkup import check_up_if_due
+            from periplus.project.care.checkup import check_up_if_due
 
             check_up_if_due(project)
 

@@ -12,9 +12,9 @@ from periplus.cli.face import Face
 
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.memory.lifecycle import Changed
+    from periplus.memory.writing.lifecycle import Changed
     from periplus.project import Project
-    from periplus.project.work import ProjectWork
+    from periplus.project.knowledge.work import ProjectWork
 
 _LISTS: Final = frozenset({"tags", "about", "evidence", "relations", "alternatives", "depends_on"})
 _NUMBERS: Final = frozenset({"priority", "confidence", "place"})

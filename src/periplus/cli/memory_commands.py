@@ -220,7 +220,7 @@ def about_typed(face: Face, ref: str) -> str:
 
     if is_id(ref) or "://" in ref:
         return ref
-    from periplus.memory.anchoring import split_ref
+    from periplus.memory.code_anchors.anchor_creation import split_ref
 
     said, inside = split_ref(ref, lambda said: os.path.isfile(os.path.join(face.cwd, said)))
     behind = f":{inside}" if inside else ""
@@ -275,7 +275,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.inputs import read_past_time
     from periplus.cli.schemas import NearOut, RecallOut
     from periplus.memory import Filters
-    from periplus.memory.misspelled import told_near
+    from periplus.memory.retrieval.spelling import near_words_text
 
     question = arguments.question if arguments.type else _asked(arguments.question, "question")
     since = read_past_time(arguments.since, "--since") if arguments.since else ""
@@ -309,7 +309,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             yield _no_hits(found.matched, arguments.offset, over)
             return
         if found.near:
-            yield f"{paint.warn}{visible(told_near(found.near))}{paint.end}"
+            yield f"{paint.warn}{visible(near_words_text(found.near))}{paint.end}"
         for hit in found.hits:
             state = f", {hit.state}" if hit.state not in ("", "active", "accepted") else ""
             where = hit.item_id if hit.part < 0 else f"{hit.item_id}#{hit.part}"
@@ -370,9 +370,9 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     from periplus.cli.convert import entity_out, records_out
     from periplus.cli.schemas import ShowOut
-    from periplus.memory.holding import told_expired
-    from periplus.memory.settling import settled_by
-    from periplus.memory.successors import rivals_of, successors
+    from periplus.memory.entities.validity import expired_text
+    from periplus.memory.succession.conflict_settlement import settled_by
+    from periplus.memory.succession.successors import rivals_of, successors
 
     with face.open() as project:
         if arguments.at is None:
@@ -383,7 +383,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         is_cut = project.journal.index.has_floors
         records, own = records_out(project.journal, history), project.journal.lineage
         ground = project.ground()
-        over = told_expired(project.types, entity, project.journal.clock.now_ms())
+        over = expired_text(project.types, entity, project.journal.clock.now_ms())
         stale, standing = ground.stale(entity) + (("expires",) if over else ()), ground.told(entity) + over
         is_now = arguments.at is None
         later = [one.item_id for one in successors(project.journal, entity.item_id)] if is_now else []

@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.schemas import FindingOut, MigrateOut
-    from periplus.project.migrate import migrate, migration_status
+    from periplus.project.migration import migrate, migration_status
 
     if arguments.source and not arguments.to:
         raise UsageError("--from goes with --to dual", safe="Nothing was changed.",

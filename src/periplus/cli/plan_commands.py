@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from periplus.cli.schemas import StuckOut
     from periplus.cli.work_schemas import PlanOut, StepOut
     from periplus.journal import Entity
-    from periplus.memory.plans import Made, NewStep
-    from periplus.memory.stuck import Idle
+    from periplus.memory.coordination.plans import Made, NewStep
+    from periplus.memory.coordination.stuck_work import Idle
     from periplus.project import Project
 
 _KEY = "repeat a write whose outcome is unknown: it is never written twice"
@@ -101,7 +101,7 @@ def _make(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _add(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.memory.plans import NewStep
+    from periplus.memory.coordination.plans import NewStep
 
     with face.open(allow_secrets=arguments.insist) as project:
         scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scope)
@@ -111,7 +111,7 @@ def _add(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _new_step(word: str) -> NewStep:
-    from periplus.memory.plans import NewStep
+    from periplus.memory.coordination.plans import NewStep
 
     found = _STEP.match(word)
     assert found is not None

@@ -11,16 +11,16 @@ from typing import Final
 
 from periplus.journal import Entity, Writer
 from periplus.memory import Filters, Memory, Remembered
-from periplus.memory.claims import Asked
-from periplus.memory.handoffs import NewHandoff
-from periplus.memory.lifecycle import Changed
-from periplus.memory.plans import NewStep
-from periplus.memory.sessions import NewSession
-from periplus.project.contexts import ProjectContexts
+from periplus.memory.coordination.claims import Asked
+from periplus.memory.coordination.handoffs import NewHandoff
+from periplus.memory.coordination.plans import NewStep
+from periplus.memory.coordination.sessions import NewSession
+from periplus.memory.writing.lifecycle import Changed
+from periplus.project.context_store.contexts import ProjectContexts
+from periplus.project.knowledge.reflection import ProjectReflection
+from periplus.project.knowledge.review import ProjectReview
+from periplus.project.knowledge.work import ProjectWork
 from periplus.project.project import Project
-from periplus.project.reflecting import ProjectReflection
-from periplus.project.reviewing import ProjectReview
-from periplus.project.work import ProjectWork
 
 PARTS: Final = (
     ("Project", "from periplus import Project", Project),

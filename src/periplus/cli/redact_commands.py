@@ -14,8 +14,8 @@ from periplus.cli.face import Face, number, visible
 if TYPE_CHECKING:
     from periplus.cli.redact_schemas import RedactOut, SecretOut
     from periplus.journal.care.redaction import Redaction
+    from periplus.project.care.secret_search import FoundSecret
     from periplus.project.project import Project
-    from periplus.project.secret_search import FoundSecret
 
 _PLACES_TOLD: Final = 5
 _PLACES_MAX: Final = 100
@@ -81,7 +81,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _opened(face: Face) -> Project:
     """What else an entity says that holds the secret stays, were it a secret of another kind; a reason is looked at as ever."""
-    from periplus.memory.types import check_said
+    from periplus.memory.entities.types import check_said
 
     project = face.open(allow_secrets=True)
     project.journal.check_said = check_said
@@ -124,7 +124,7 @@ def _lines(face: Face, done: Redaction, own: str, *, is_dry: bool) -> Iterator[s
 def _find(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
     from periplus.cli.redact_schemas import RedactFindOut, SecretOut, SecretPlaceOut
-    from periplus.project.secret_search import find_in_store
+    from periplus.project.care.secret_search import find_in_store
 
     if arguments.secret_file or arguments.seq:
         raise UsageError(

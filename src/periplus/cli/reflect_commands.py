@@ -13,7 +13,7 @@ from periplus.cli.face import Face, plain, visible
 
 if TYPE_CHECKING:
     from periplus.cli.inbox_schemas import CandidateOut, ReflectOut
-    from periplus.project.reflecting import Reflected
+    from periplus.project.knowledge.reflection import Reflected
 
 _TYPES: Final = ("constraint", "decision", "lesson", "note", "trap")
 

@@ -12,7 +12,7 @@ from periplus.cli.changes import changed, check_typed
 from periplus.cli.face import Face, number, visible
 
 if TYPE_CHECKING:
-    from periplus.project.reviewing import CheckRun
+    from periplus.project.knowledge.review import CheckRun
 
 _TIMEOUT_S: Final = 300
 _TOLD: Final = 50

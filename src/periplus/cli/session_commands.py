@@ -40,7 +40,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.command == "who":
         return _who(face)
     from periplus.cli.work_schemas import SessionOneOut
-    from periplus.memory.sessions import NewSession
+    from periplus.memory.coordination.sessions import NewSession
 
     with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
         if arguments.action == "begin":

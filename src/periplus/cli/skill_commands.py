@@ -280,7 +280,7 @@ def _skill_out(one: Skill, used: Uses) -> SkillOut:
 def _candidate_out(one: Entity) -> SkillCandidateOut:
     from periplus.agent.skills.candidates import turns_seen
     from periplus.cli.skill_schemas import SkillCandidateOut
-    from periplus.memory.types import SKILL_CANDIDATE, state_of
+    from periplus.memory.entities.types import SKILL_CANDIDATE, state_of
 
     value, failed = one.value, one.value.get("failed")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from periplus.cli.schemas import MendedOut, StatusOut
     from periplus.journal.storage.parking import Repair
     from periplus.journal.storage.store_joining import Joined
-    from periplus.project.status import Status
+    from periplus.project.care.status import Status
 
 _FILES_SHOWN_MAX: Final = 10
 _ALIKE_MAX: Final = 10

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.journal.exchange.rebase import Rebased
     from periplus.journal.exchange.sync import SyncReport, Transfer
-    from periplus.memory.candidates import Recorded
-    from periplus.project.syncing import Synced
+    from periplus.memory.reflection.candidates import Recorded
+    from periplus.project.exchange.sync import Synced
 
 
 _SEQS_TOLD_MAX: Final = 20

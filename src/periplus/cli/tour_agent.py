@@ -30,7 +30,7 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.settings import load_settings
     from periplus.project import Project
-    from periplus.project.effects import trail_effects
+    from periplus.project.trail_store.git_effects import trail_effects
     from periplus.trail import verify
 
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))

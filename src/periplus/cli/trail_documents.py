@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from periplus.cli.trail_schemas import RunOut, TrailOut, TrailSealedOut
     from periplus.project import ImportedTrail
-    from periplus.project.recording import Sealed
+    from periplus.project.trail_store.recording import Sealed
     from periplus.trail.recording.recorder import Run
 
 

@@ -47,7 +47,7 @@ def check_effects(face: Face, arguments: argparse.Namespace) -> str:
 def effects_of(face: Face, found: TrailFile, store: ObjectReader | None, repository: str) -> list[EffectsOut]:
     """The effects of a trail whose bytes are sound; of each part where it is a concatenation."""
     from periplus.cli.trail_schemas import EffectsOut, StepEffectOut
-    from periplus.project.effects import trail_effects
+    from periplus.project.trail_store.git_effects import trail_effects
 
     parts = []
     for part in trail_effects(found.data, repository, store, _root(face, found.name)):

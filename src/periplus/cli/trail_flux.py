@@ -55,7 +55,7 @@ def writing_tools(face: Face, secret: bytes | None) -> Iterator[Tools]:
         yield Tools(fixed, None)
         return
     with project:
-        from periplus.project.withholding import Withholding
+        from periplus.project.trail_store.withholding import Withholding
 
         yield Tools(fixed if secret is not None else project.trail_secret, Withholding(project).put)
 

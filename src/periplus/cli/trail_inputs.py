@@ -23,7 +23,7 @@ def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailF
     from periplus.base.errors import PeriplusError
     from periplus.cli.inputs import read_file
     from periplus.project import TrailFile
-    from periplus.project.trail_files import TRAIL_FILE_BYTES_MAX
+    from periplus.project.trail_store.lookup import TRAIL_FILE_BYTES_MAX
 
     if not os.path.isfile(name):
         plain(name, "TRAIL")

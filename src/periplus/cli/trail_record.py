@@ -14,7 +14,7 @@ from periplus.cli.face import Face, counted, number, plain, visible
 
 if TYPE_CHECKING:
     from periplus.project import Project
-    from periplus.project.recording import Recording
+    from periplus.project.trail_store.recording import Recording
     from periplus.trail.recording.recorder import Acknowledged
 
 LINE_BYTES_MAX: Final = 128 << 20  # a file of the size that is kept, as base64, and its step

@@ -276,7 +276,7 @@ class _Keeper:
     """Puts what is to be kept into the store, which is opened once and for that alone."""
 
     def __init__(self, face: Face, is_wanted: bool) -> None:  # noqa: FBT001 - one flag, named where it is used
-        from periplus.project.withholding import Withholding
+        from periplus.project.trail_store.withholding import Withholding
 
         self._face = face
         self._project = face.open() if is_wanted else None
@@ -288,7 +288,7 @@ class _Keeper:
 
     def keep(self, data: bytes) -> tuple[str, int]:
         """The trail's id, and how many texts of it are withheld."""
-        from periplus.project.replaying import keep_replay
+        from periplus.project.trail_store.replay_results import keep_replay
 
         assert self._project is not None
         with self._project:

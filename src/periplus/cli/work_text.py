@@ -45,13 +45,13 @@ def told_left(now_ms: int, expires: str) -> str:
 
 
 def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
-    from periplus.memory.claims import claimed_words, told_ahead
+    from periplus.memory.coordination.claims import claimed_words, clock_skew_text
 
     whose = "you" if claim.own else claim.holder
     what = claimed_words(claim.scopes, claim.step, claim.text)
     paint = face.palette
     return (
         f"{claim.id}  {paint.name}{visible(whose)}{paint.end} {visible(claim.mode)}, {told_left(now_ms, claim.expires)} left"
-        f"{told_ahead(claim.created, now_ms)}: "
+        f"{clock_skew_text(claim.created, now_ms)}: "
         f"{visible(what)}"
     )

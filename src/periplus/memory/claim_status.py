@@ -4,17 +4,17 @@ from __future__ import annotations
 
 __all__ = [
     "holds",
+    "imported_holder_id",
+    "is_for_ended_step",
     "is_held",
     "is_let_go_in",
     "is_live",
-    "is_needless",
     "is_waiting",
     "live_claims",
     "place_in_line",
     "scopes_in",
     "scopes_of",
     "session_id",
-    "taken_in_from",
     "waiting_claims",
 ]
 
@@ -27,9 +27,9 @@ from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id
 from periplus.journal import Entity, Journal, Writer
-from periplus.memory.links import linked
+from periplus.memory.entities.types import MEMORY_TYPES, state_of
+from periplus.memory.fulltext.links import linked
 from periplus.memory.scopes import Scope, parse_scope
-from periplus.memory.types import MEMORY_TYPES, state_of
 
 _EVERYTHING: Final = parse_scope(".")
 
@@ -51,10 +51,10 @@ def is_let_go_in(state: str) -> bool:
 
 def is_live(journal: Journal, claim: Entity, now_ms: int) -> bool:
     """Whether a claim holds now, as the journal was last read."""
-    return is_held(claim, now_ms) and not is_needless(journal, claim)
+    return is_held(claim, now_ms) and not is_for_ended_step(journal, claim)
 
 
-def is_needless(journal: Journal, claim: Entity) -> bool:
+def is_for_ended_step(journal: Journal, claim: Entity) -> bool:
     """Whether the step that a claim is for is over. One that is not here may be being done."""
     step_id = claim.value.get("step")
     step = journal.as_read("step", step_id) if isinstance(step_id, str) and step_id else None
@@ -96,11 +96,11 @@ def place_in_line(claim: Entity) -> tuple[int, str]:
 def holds(writer: Writer, claim: Entity) -> bool:
     """Whether ``claim`` is the writer's own."""
     theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
-    is_his = claim.value.get("holder_id") in (writer.id, taken_in_from(writer.name))
+    is_his = claim.value.get("holder_id") in (writer.id, imported_holder_id(writer.name))
     return is_his and (not theirs or not mine or theirs == mine)
 
 
-def taken_in_from(name: str) -> str:
+def imported_holder_id(name: str) -> str:
     """The id of who holds a claim that was taken in from elsewhere, where only names are known."""
     return derived_id("who", "v1", name)
 

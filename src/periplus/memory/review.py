@@ -17,20 +17,20 @@ from periplus.base.errors import UsageError
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.storage.progress import Progress, no_progress
-from periplus.memory.anchoring import anchored
-from periplus.memory.anchors import Ground
-from periplus.memory.checks import CHECKED, FAILED, Check, CheckResult, command_of, last_check
-from periplus.memory.holding import expired, told_past_end
-from periplus.memory.index_rows import EXPIRES
-from periplus.memory.latechanges import LateChange, late_changes
-from periplus.memory.lifecycle import Changed
-from periplus.memory.reanchoring import anchored_anew
-from periplus.memory.recall import bring_up_to_date
-from periplus.memory.repeated import check_repeated
-from periplus.memory.stuck import Stuck, stuck_work
-from periplus.memory.successors import Rivalry, rivalries
-from periplus.memory.types import MemoryType, is_ended, row_of, rows_of
-from periplus.memory.unreplaced import Unreplaced, unreplaced
+from periplus.memory.code_anchors.anchor_creation import anchored
+from periplus.memory.code_anchors.anchor_renewal import renewed_anchors
+from periplus.memory.code_anchors.anchors import Ground
+from periplus.memory.coordination.stuck_work import Stuck, stuck_work
+from periplus.memory.entities.check_results import CHECKED, FAILED, Check, CheckResult, command_of, last_check
+from periplus.memory.entities.types import MemoryType, is_ended, row_of, rows_of
+from periplus.memory.entities.validity import expired, expiry_notes
+from periplus.memory.fulltext.index_rows import EXPIRES
+from periplus.memory.retrieval.recall import bring_up_to_date
+from periplus.memory.succession.late_changes import LateChange, late_changes
+from periplus.memory.succession.lost_successors import LostSuccessor, unreplaced
+from periplus.memory.succession.successors import CompetingSuccessors, rivalries
+from periplus.memory.writing.lifecycle import Changed
+from periplus.memory.writing.write_keys import check_repeated
 
 _SAFE: Final = "Nothing was written."
 _AT_ONCE: Final = 200
@@ -47,10 +47,10 @@ class Due(NamedTuple):
     moved: tuple[str, ...]
     expired: str
     check: CheckResult | None
-    rivals: tuple[Rivalry, ...] = ()
+    rivals: tuple[CompetingSuccessors, ...] = ()
     late: LateChange | None = None
     stuck: Stuck | None = None
-    unreplaced: Unreplaced | None = None
+    unreplaced: LostSuccessor | None = None
 
     @property
     def command(self) -> str:
@@ -75,7 +75,7 @@ def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -
     now_ms = journal.clock.now_ms()
     likely = _may_be_due(journal, now_ms, progress)
     found = [due for entity in likely if (due := _due(journal, ground, entity, now_ms)) is not None]
-    apart: dict[tuple[str, str], list[Rivalry]] = {}
+    apart: dict[tuple[str, str], list[CompetingSuccessors]] = {}
     entities: dict[tuple[str, str], Entity] = {}
     for rivalry in rivalries(journal):
         for one in rivalry.rivals:
@@ -121,7 +121,7 @@ def confirm(
             transaction.put(entity.item_type, entity.item_id, value, action="update", expect=entity.version,
                             summary=f"{entity.item_type} confirmed")  # fmt: skip
 
-    notes = told_past_end(expires, now_ms)
+    notes = expiry_notes(expires, now_ms)
     receipt = journal.mutate(write, writer, key=key)
     ids = {one.item_id for one in asked}
     check_repeated(
@@ -250,7 +250,7 @@ def _expires(journal: Journal, entity: Entity) -> bool:
 
 
 def _found_again(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
-    about, path = anchored_anew(item, ground)
+    about, path = renewed_anchors(item, ground)
     if about is None:
         ref = str(item.get("ref", "")) if isinstance(item, dict) else ""
         raise _lost(entity, ref, f"{path}:FIRST-LAST" if ground.read(path) is not None else "FILE")

@@ -18,8 +18,8 @@ from periplus.base.errors import LockTimeoutError, NotFoundError, PeriplusError,
 from periplus.base.files import Files
 from periplus.journal import STORE_FOLDER, Layout, Writer, find_root, project_root
 from periplus.journal.storage.progress import no_progress
+from periplus.project.declared_types import check_declared
 from periplus.project.store import ProjectStore
-from periplus.project.types import check_declared
 
 if TYPE_CHECKING:
     from periplus.interop import SourceFormat
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from periplus.journal.proofs.proof_file import Prover
     from periplus.journal.storage.parking import Repair
     from periplus.journal.storage.store_joining import Joined
-    from periplus.memory.anchors import Ground
-    from periplus.memory.brief import Brief
-    from periplus.memory.candidates import Accepted
-    from periplus.memory.changed import ChangesSince
-    from periplus.memory.recall import Recall
-    from periplus.memory.related import Related
-    from periplus.memory.remember import Memory, Remembered
-    from periplus.memory.search import Filters
-    from periplus.project.cards import ImportedTrail
-    from periplus.project.connecting import ProjectConnecting
-    from periplus.project.contexts import ProjectContexts
-    from periplus.project.following import FollowedFile
-    from periplus.project.hooks import ProjectHooks
-    from periplus.project.markdown import MarkdownExport
-    from periplus.project.recording import Abandoned, Recording, Sealed
-    from periplus.project.reflecting import ProjectReflection
-    from periplus.project.reviewing import ProjectReview
-    from periplus.project.status import Status
-    from periplus.project.syncing import Synced
-    from periplus.project.trail_files import TrailFile
-    from periplus.project.work import ProjectWork
+    from periplus.memory.briefing.brief import Brief
+    from periplus.memory.briefing.recent_changes import ChangesSince
+    from periplus.memory.code_anchors.anchors import Ground
+    from periplus.memory.reflection.candidates import Accepted
+    from periplus.memory.retrieval.recall import Recall
+    from periplus.memory.retrieval.related import Related
+    from periplus.memory.retrieval.search import Filters
+    from periplus.memory.writing.remember import Memory, Remembered
+    from periplus.project.agent_hooks.connection import ProjectConnecting
+    from periplus.project.agent_hooks.hooks import ProjectHooks
+    from periplus.project.care.status import Status
+    from periplus.project.context_store.contexts import ProjectContexts
+    from periplus.project.exchange.markdown_export import MarkdownExport
+    from periplus.project.exchange.sync import Synced
+    from periplus.project.knowledge.reflection import ProjectReflection
+    from periplus.project.knowledge.review import ProjectReview
+    from periplus.project.knowledge.work import ProjectWork
+    from periplus.project.trail_store.cards import ImportedTrail
+    from periplus.project.trail_store.lookup import TrailFile
+    from periplus.project.trail_store.recording import Abandoned, Recording, Sealed
+    from periplus.project.trail_store.transcript_watch import FollowedFile
     from periplus.trail.model import Status as TrailStatus
     from periplus.trail.recording.recorder import Run
 
@@ -114,14 +114,14 @@ class Project(ProjectStore):
 
         Where a branch of its git repository has the settings of a store there, this clone's is that one.
         """
-        from periplus.project.making import make_store
+        from periplus.project.store_creation import make_store
 
         return make_store(folder, store, clock or SystemClock())
 
     @staticmethod
     def join(folder: str, *, store: str | None = None) -> Joined:
         """Make the store whose records lie here and the one that the settings name one store; see ``join_stores``."""
-        from periplus.project.making import join
+        from periplus.project.store_creation import join
 
         return join(folder, store)
 
@@ -137,43 +137,43 @@ class Project(ProjectStore):
 
     @property
     def contexts(self) -> ProjectContexts:
-        """The contexts of this project; see ``periplus.project.contexts``."""
-        from periplus.project.contexts import contexts_of
+        """The contexts of this project; see ``periplus.project.context_store.contexts``."""
+        from periplus.project.context_store.contexts import contexts_of
 
         return contexts_of(self)
 
     @property
     def work(self) -> ProjectWork:
-        """Plans, claims, handoffs, mail and sessions; see ``periplus.project.work``."""
-        from periplus.project.work import ProjectWork
+        """Plans, claims, handoffs, mail and sessions; see ``periplus.project.knowledge.work``."""
+        from periplus.project.knowledge.work import ProjectWork
 
         return ProjectWork(self)
 
     @property
     def reflection(self) -> ProjectReflection:
-        """What trails teach, as candidates, and what becomes of candidates; see ``periplus.project.reflecting``."""
-        from periplus.project.reflecting import ProjectReflection
+        """What trails teach, as candidates, and what becomes of candidates; see ``periplus.project.knowledge.reflection``."""
+        from periplus.project.knowledge.reflection import ProjectReflection
 
         return ProjectReflection(self)
 
     @property
     def hooks(self) -> ProjectHooks:
-        """What agents' hooks told, and what they are told; see ``periplus.project.hooks``."""
-        from periplus.project.hooks import ProjectHooks
+        """What agents' hooks told, and what they are told; see ``periplus.project.agent_hooks.hooks``."""
+        from periplus.project.agent_hooks.hooks import ProjectHooks
 
         return ProjectHooks(self)
 
     @property
     def connecting(self) -> ProjectConnecting:
-        """What connects agents to this project; see ``periplus.project.connecting``."""
-        from periplus.project.connecting import ProjectConnecting
+        """What connects agents to this project; see ``periplus.project.agent_hooks.connection``."""
+        from periplus.project.agent_hooks.connection import ProjectConnecting
 
         return ProjectConnecting(self, self.beside)
 
     @property
     def reviewing(self) -> ProjectReview:
-        """What is stale or expired, confirming it, and checks; see ``periplus.project.reviewing``."""
-        from periplus.project.reviewing import ProjectReview
+        """What is stale or expired, confirming it, and checks; see ``periplus.project.knowledge.review``."""
+        from periplus.project.knowledge.review import ProjectReview
 
         return ProjectReview(self)
 
@@ -183,7 +183,7 @@ class Project(ProjectStore):
         """Write a memory; an exact duplicate is found rather than written again. Raises UsageError, SecretFoundError."""
         self.look_if_due()
         check_declared(self, memory.item_type)
-        from periplus.memory.remember import remember
+        from periplus.memory.writing.remember import remember
 
         return remember(self.journal, memory, self.writer, root=self.work.top, key=key)
 
@@ -198,9 +198,9 @@ class Project(ProjectStore):
     ) -> Recall:
         """What answers ``question``, or else has words one edit away, the best first: ``limit`` from ``offset`` on. See ``memory.recall``."""
         self.look_to_answer()
-        from periplus.memory.recall import recall
-        from periplus.project.knowing import filters_in
-        from periplus.project.meanings import meaning_of
+        from periplus.memory.retrieval.recall import recall
+        from periplus.project.knowledge.task_brief import filters_in
+        from periplus.project.knowledge.word_vectors import meaning_of
 
         return recall(
             self.journal,
@@ -217,7 +217,7 @@ class Project(ProjectStore):
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
         """What an agent should know before ``task``, most important first, within the budget. See ``memory.brief``."""
-        from periplus.project.knowing import brief_for
+        from periplus.project.knowledge.task_brief import brief_for
 
         return brief_for(self, task, budget_tokens=budget_tokens)
 
@@ -225,20 +225,20 @@ class Project(ProjectStore):
         self, paths: Sequence[str] = (), task: str = "", *, limit: int = 10, budget_tokens: int | None = None
     ) -> Related:
         """Files likely to change, memory, sessions and commits that are related to files or a task; see ``memory.related``."""
-        from periplus.project.knowing import related_to
+        from periplus.project.knowledge.task_brief import related_to
 
         return related_to(self, paths, task, limit=limit, budget_tokens=budget_tokens)
 
     def changed(self, since: str | int = "", *, limit: int = 50, budget_tokens: int | None = None) -> ChangesSince:
         """What others changed since a seq, a time or a session, by default this writer's last; see ``memory.changed``."""
-        from periplus.memory.changed import changed_since
+        from periplus.memory.briefing.recent_changes import changed_since
 
         self.look_if_due()
         return changed_since(self.journal, self.writer, since, limit=limit, budget_tokens=budget_tokens)
 
     def ground(self) -> Ground:
         """The worktree that is worked in, to see what is stale, with the commits that made it so."""
-        from periplus.project.grounds import ground_of
+        from periplus.project.knowledge.grounds import ground_of
 
         return ground_of(self)
 
@@ -271,7 +271,7 @@ class Project(ProjectStore):
         self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False,
         progress: Progress | None = None) -> Undoing:  # fmt: skip
         """Take back what records or a session changed; see ``journal.undo``."""
-        from periplus.project.undoing import undo_in_project
+        from periplus.project.care.undo import undo_in_project
 
         return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run,
                                progress=progress)  # fmt: skip
@@ -347,7 +347,7 @@ class Project(ProjectStore):
         """Make trails of the sessions in an agent's file, which is not read again where it is as it was; with ``only_here`` of those
         that were held in this project, where the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
         """
-        from periplus.project.trails import import_sessions
+        from periplus.project.trail_store.session_import import import_sessions
 
         return import_sessions(self, path, source_format=source_format, progress=progress, only_here=only_here)
 
@@ -364,7 +364,7 @@ class Project(ProjectStore):
         """Import the files that ``find`` names, and each again when it changed; see ``project.following``. Of a file that
         ``is_found`` (and nobody named) only sessions of this project are taken.
         """
-        from periplus.project.following import follow_files
+        from periplus.project.trail_store.transcript_watch import follow_files
 
         def take(path: str) -> list[ImportedTrail]:
             return self.import_transcripts(path, source_format=source_format, only_here=is_found(path))
@@ -375,7 +375,7 @@ class Project(ProjectStore):
         self, repository: str, *, commits_max: int = 10_000, progress: Progress | None = None
     ) -> ImportedTrail:
         """Make a trail of a repository's history."""
-        from periplus.project.trails import import_history
+        from periplus.project.trail_store.session_import import import_history
 
         return import_history(self, repository, commits_max=commits_max, progress=progress)
 
@@ -391,13 +391,13 @@ class Project(ProjectStore):
         parents: tuple[bytes, ...] = (),
         without: Callable[[PeriplusError], None] | None = None,
     ) -> Recording:
-        """Begin to record a run in the worktree that ``folder`` lies in; see ``periplus.project.recording``.
+        """Begin to record a run in the worktree that ``folder`` lies in; see ``periplus.project.trail_store.recording``.
 
         ``pid`` is the process that carries it (this one by default, 0 for none): what it leaves unsealed is sealed as
         ``partial`` by the next that begins to record. ``parents`` are digests of trails that this one goes on from.
         ``without`` is told why the state of the files cannot be recorded; where it is not there that is an error.
         """
-        from periplus.project.recording import open_recording, seal_abandoned
+        from periplus.project.trail_store.recording import open_recording, seal_abandoned
         from periplus.trail.recording.recorder import RunFacts
 
         seal_abandoned(self)
@@ -407,25 +407,25 @@ class Project(ProjectStore):
 
     def recording(self, reference: str, *, checkpoints: bool = True) -> Recording:
         """Go on with a run that is open, from this process; by the beginning of its id."""
-        from periplus.project.recording import open_recording
+        from periplus.project.trail_store.recording import open_recording
 
         return open_recording(self, run_id=self._run(reference), checkpoints=checkpoints)
 
     def unsealed_runs(self) -> list[Run]:
         """The runs that are not sealed yet, the oldest first."""
-        from periplus.project.recording import unsealed
+        from periplus.project.trail_store.recording import unsealed
 
         return unsealed(self)
 
     def seal_run(self, reference: str, status: TrailStatus = "partial") -> Sealed:
         """End a run and make its trail; nothing changes where that was done before."""
-        from periplus.project.recording import seal_run
+        from periplus.project.trail_store.recording import seal_run
 
         return seal_run(self, self._run(reference), status)
 
     def seal_abandoned(self) -> list[Abandoned]:
         """Make trails of the runs that their processes left; what cannot be sealed is told, not raised."""
-        from periplus.project.recording import seal_abandoned
+        from periplus.project.trail_store.recording import seal_abandoned
 
         return seal_abandoned(self)
 
@@ -441,7 +441,7 @@ class Project(ProjectStore):
 
         ``remains``: where its object is damaged, the bytes that can still be had of it, for ``salvage``.
         """
-        from periplus.project.trail_files import trail_bytes
+        from periplus.project.trail_store.lookup import trail_bytes
 
         return trail_bytes(self, reference, remains=remains)
 
@@ -455,7 +455,7 @@ class Project(ProjectStore):
 
     def trail_secret(self, source_sha256: bytes) -> bytes:
         """The secret of a trail made of a source with that SHA-256: the same source has the same bytes in this store."""
-        from periplus.project.trail_keys import trail_secret
+        from periplus.project.trail_store.keys import trail_secret
 
         return trail_secret(self, source_sha256)
 
@@ -491,14 +491,14 @@ class Project(ProjectStore):
         root = os.path.abspath(store) if store is not None else os.path.join(project_root(folder), STORE_FOLDER)
         if store is not None and os.path.isdir(os.path.join(root, STORE_FOLDER)):
             root = os.path.join(root, STORE_FOLDER)
-        from periplus.project.archive import rescue_migration
+        from periplus.project.v1_folder.migration_archive import rescue_migration
 
         files, clock = Files(), clock or SystemClock()
         return [*rescue(root, files, clock, sources=sources), *rescue_migration(root, files, clock, sources)]
 
     def export(self, path: str, *, damaged: bool = False, progress: Progress | None = None) -> Packed:
         """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.exchange.package``."""
-        from periplus.project.packing import export
+        from periplus.project.exchange.store_package import export
 
         def examine() -> Examination:
             return self.examine(progress, derived=False)
@@ -506,8 +506,8 @@ class Project(ProjectStore):
         return export(self, path, examine=examine, damaged=damaged, progress=progress)
 
     def export_markdown(self, folder: str, *, force: bool = False, progress: Progress | None = None) -> MarkdownExport:
-        """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.markdown``."""
-        from periplus.project.markdown import export_markdown
+        """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.exchange.markdown_export``."""
+        from periplus.project.exchange.markdown_export import export_markdown
 
         return export_markdown(self, folder, force=force, progress=progress or no_progress)
 
@@ -520,7 +520,7 @@ class Project(ProjectStore):
 
         What is left of a damaged store becomes one with ``damaged`` only: it misses what the file says.
         """
-        from periplus.project.packing import import_from
+        from periplus.project.exchange.store_package import import_from
 
         def examine(root: str, files: Files) -> Examination:
             with cls(root, Writer("import", ""), clock=clock, files=files, has_files=not dry_run) as project:
@@ -534,7 +534,7 @@ class Project(ProjectStore):
         self, *, sources: Sequence[str] = (), archive_lost: bool = False, progress: Progress | None = None
     ) -> list[Repair]:
         """Mend what can be mended; see ``periplus.journal.care.repair``."""
-        from periplus.project.repairing import repair
+        from periplus.project.care.repair import repair
 
         return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
@@ -551,7 +551,7 @@ class Project(ProjectStore):
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
     ) -> Examination:
         """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.care.doctor``."""
-        from periplus.project.examining import examine
+        from periplus.project.care.examination import examine
 
         return examine(self, progress or no_progress, derived=derived, tell=tell)
 
@@ -565,7 +565,7 @@ class Project(ProjectStore):
         progress: Progress | None = None,
     ) -> Redaction:
         """Take a secret out of the store; see ``periplus.journal.care.redaction``."""
-        from periplus.project.redacting import redact_project
+        from periplus.project.care.redaction import redact_project
 
         return redact_project(self, secret=secret, seqs=seqs, reason=reason, dry_run=dry_run, progress=progress)
 
@@ -582,32 +582,32 @@ class Project(ProjectStore):
         rebase: bool = False,
         progress: Progress | None = None,
     ) -> Synced:
-        """Exchange lineages with another clone, a folder or a git repository; see ``periplus.project.syncing``."""
-        from periplus.project.syncing import sync_project
+        """Exchange lineages with another clone, a folder or a git repository; see ``periplus.project.exchange.sync``."""
+        from periplus.project.exchange.sync import sync_project
 
         return sync_project(self, where, cwd=cwd, environment=environment, dry_run=dry_run, candidates=candidates,
                             rebase=rebase, progress=progress)  # fmt: skip
 
     def inbox(self, *, with_decided: bool = False) -> list[Entity]:
         """What other projects know and nobody has accepted or refused yet."""
-        from periplus.memory.candidates import inbox
+        from periplus.memory.reflection.candidates import inbox
 
         return inbox(self.journal, with_decided=with_decided)
 
     def accept(self, reference: str) -> Accepted:
         """Make a candidate of another project ours. Raises NotFoundError, ConflictError."""
-        from periplus.memory.candidates import accept
+        from periplus.memory.reflection.candidates import accept
 
         return accept(self.journal, reference, self.writer)
 
     def refuse(self, reference: str) -> Entity:
         """Put a candidate away. Raises NotFoundError, ConflictError."""
-        from periplus.memory.candidates import refuse
+        from periplus.memory.reflection.candidates import refuse
 
         return refuse(self.journal, reference, self.writer)
 
     def status(self) -> Status:
         """What is in the store, and whether it is sound."""
-        from periplus.project.status import status_of
+        from periplus.project.care.status import status_of
 
         return status_of(self)

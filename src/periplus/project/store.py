@@ -15,17 +15,17 @@ from periplus.base.files import Files, read_plain
 from periplus.base.filesystem.store_location import name_in, worktree_root
 from periplus.journal import Journal, Layout, Writer
 from periplus.journal.storage.progress import no_progress
-from periplus.memory.index import MemoryIndexer
-from periplus.memory.rested import TRAILS_AT_REST
-from periplus.memory.types import check_said, memory_types
+from periplus.memory.entities.trail_packing import TRAILS_AT_REST
+from periplus.memory.entities.types import check_said, memory_types
+from periplus.memory.fulltext.indexer import MemoryIndexer
 
 if TYPE_CHECKING:
     from periplus.journal import Entity, IndexedRecord
     from periplus.journal.projections.external_edits import TakenIn
     from periplus.journal.recovery.removed_content import TakenOut
-    from periplus.memory.declared import DeclaredTypes
-    from periplus.memory.meaning import Meaning
-    from periplus.project.keeper import Keeper, ModeFile
+    from periplus.memory.entities.declared_types import DeclaredTypes
+    from periplus.memory.text.word_vectors import Meaning
+    from periplus.project.v1_folder.folder_keeper import Keeper, ModeFile
 
 Progress = Callable[[int, int], None]
 _CONFIG_BYTES_MAX: Final = 1 << 20
@@ -78,7 +78,7 @@ class ProjectStore:
             self.types = {name: one._replace(is_projected=False) for name, one in self.types.items()}
         mode: ModeFile | None = None
         if os.path.lexists(os.path.join(root, "migration", "mode.json")):
-            from periplus.project.keeper import read_mode
+            from periplus.project.v1_folder.folder_keeper import read_mode
 
             mode = read_mode(root)  # what raises comes before what has to be closed
         self.keeper: Keeper | None = None
@@ -148,7 +148,7 @@ class ProjectStore:
 
     def keep(self, mode: ModeFile) -> None:
         """Keep the v1 folder as its mode says: now, and after each mutation."""
-        from periplus.project.keeper import Keeper
+        from periplus.project.v1_folder.folder_keeper import Keeper
 
         self.keeper = Keeper(self.journal, self.types, mode, self.writer)
         self.journal.after_mutation = self.keeper.after_change
@@ -214,6 +214,6 @@ def declared_by(config: str) -> DeclaredTypes | None:
             return None
     except (OSError, PeriplusError):
         return None  # who opens the store says what is wrong with it
-    from periplus.memory.declared import read_declared
+    from periplus.memory.entities.declared_types import read_declared
 
     return read_declared(config)

@@ -8,7 +8,7 @@ is left out, for it changes while a run is recorded.
 
 from __future__ import annotations
 
-__all__ = ["LookedAt", "Worktree", "base_entries", "read_blobs", "standing_of", "worktree_of"]
+__all__ = ["Worktree", "WorktreeState", "base_entries", "read_blobs", "standing_of", "worktree_of"]
 
 import hashlib
 import os
@@ -42,7 +42,7 @@ _OWN: Final = STORE_FOLDER + "/"
 _SETTLED_NS: Final = 2_500_000_000  # a file system may keep times no finer than two seconds
 
 
-class LookedAt(NamedTuple):
+class WorktreeState(NamedTuple):
     """The files of a worktree by path, and what git leaves out (None where that is too much to say)."""
 
     tree: bytes
@@ -88,7 +88,7 @@ class Worktree:
         text = ask(self.top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
         return Digest(algorithm, bytes.fromhex(text)) if text else None
 
-    def look(self) -> LookedAt:
+    def look(self) -> WorktreeState:
         """The files as they stand now. Raises FormatError, EnvironmentFailure."""
         algorithm = self.algorithm
         entries: dict[str, TreeEntry] = {}
@@ -105,7 +105,7 @@ class Worktree:
                     entries[path] = entry
             if len(entries) > FILES_MAX:
                 raise FormatError(f"over {FILES_MAX:,} files in {self.top}")
-        return LookedAt(tree_id(entries, algorithm), entries, self._ignored())
+        return WorktreeState(tree_id(entries, algorithm), entries, self._ignored())
 
     def content(self, path: str) -> bytes:
         """The bytes of a file, or where a link leads. Raises OSError."""
@@ -200,7 +200,7 @@ class Worktree:
         return entry
 
 
-def standing_of(looked: LookedAt, base: bytes, base_files: Mapping[str, TreeEntry]) -> Standing:
+def standing_of(looked: WorktreeState, base: bytes, base_files: Mapping[str, TreeEntry]) -> Standing:
     """How ``looked`` differs from the tree ``base``."""
     changed = {path: entry for path, entry in looked.entries.items() if base_files.get(path) != entry}
     removed = tuple(path for path in base_files if path not in looked.entries)

@@ -64,16 +64,16 @@ class StoreMemory:
 
     def recall(self, query: str, k: int = 6, paths: Sequence[str] | None = None) -> Sequence[PageRef]:
         """The best ``k``; what is about one of ``paths`` comes first."""
-        from periplus.memory.misspelled import told_near
-        from periplus.memory.search import Filters
-        from periplus.memory.types import MEMORY_TYPES, NOT_REMEMBERED
+        from periplus.memory.entities.types import MEMORY_TYPES, NOT_REMEMBERED
+        from periplus.memory.retrieval.search import Filters
+        from periplus.memory.retrieval.spelling import near_words_text
 
         types = tuple(name for name in MEMORY_TYPES if name not in NOT_REMEMBERED)
         question = " ".join([query, *(paths or ())[:_PATHS_ASKED]])
         if k <= 0 or not question.strip():
             return ()
         found = self._project.recall(question, limit=k, filters=Filters(types=types))
-        told = f"[{told_near(found.near)}]\n" if found.near else ""
+        told = f"[{near_words_text(found.near)}]\n" if found.near else ""
         return tuple(
             PageRef(handle=f"@periplus/memory/{hit.item_id}.md", kind=hit.item_type, score=hit.score / 1e6,
                     preview=f"{told}{_preview(hit.text, hit.stale)}")
@@ -213,7 +213,7 @@ class StoreMemory:
         from periplus.agent.skills.candidates import candidate_id, propose
         from periplus.agent.skills.consolidating import learn_skills
         from periplus.agent.skills.mining import runs_of
-        from periplus.memory.types import SKILL_CANDIDATE
+        from periplus.memory.entities.types import SKILL_CANDIDATE
 
         project = self._project
         turns = []

@@ -101,7 +101,7 @@ class _Perception:
         return self._room.session.host.work.path(path)  # the host is opened after its extensions
 
     def _memory_lines(self) -> frozenset[str]:
-        from periplus.project.instructions import rules_text
+        from periplus.project.agent_hooks.instructions import rules_text
 
         project = self._room.project
         try:

@@ -26,7 +26,7 @@ from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, UsageError
 from periplus.base.filesystem.confined_folder import Confined
 from periplus.base.ids import derived_id
-from periplus.memory.types import SKILL_CANDIDATE, state_of
+from periplus.memory.entities.types import SKILL_CANDIDATE, state_of
 
 if TYPE_CHECKING:
     from periplus.agent.skills.mining import Draft

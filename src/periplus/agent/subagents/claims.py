@@ -83,7 +83,7 @@ class ChildClaims:
                     )  # fmt: skip
 
     def _claim(self, path: str) -> None:
-        from periplus.memory.claims import Asked
+        from periplus.memory.coordination.claims import Asked
         from periplus.memory.scopes import escaped
 
         is_folder = os.path.isdir(os.path.join(self._project.folder, path))

@@ -208,7 +208,7 @@ class MemoryPages:
         self._project = project
 
     def list(self, prefix: str) -> Sequence[Page]:
-        from periplus.memory.types import NOT_REMEMBERED
+        from periplus.memory.entities.types import NOT_REMEMBERED
 
         self._project.journal.refresh()
         found = [

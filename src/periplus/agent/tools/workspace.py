@@ -229,7 +229,7 @@ def claims_guard(project: Project) -> Guard:
     """Refuses what a live claim of another agent covers, and names the claim."""
 
     def guard(paths: Sequence[str]) -> None:
-        from periplus.memory.check import PATHS_MAX
+        from periplus.memory.coordination.path_check import PATHS_MAX
 
         for begin in range(0, len(paths), PATHS_MAX):
             blocked = project.work.check(paths[begin : begin + PATHS_MAX]).blocked

@@ -61,7 +61,7 @@ from periplus.interop.version1.plan_steps import STEPS, plan_waits_for, read_ste
 from periplus.interop.version1.vocabulary import BY_NAME, LABEL, Kind, kind_of, type_name
 from periplus.journal import EntityType
 from periplus.memory import MEMORY_TYPES
-from periplus.memory.types import NOT_REMEMBERED
+from periplus.memory.entities.types import NOT_REMEMBERED
 
 Key: TypeAlias = tuple[str, str]
 FILE_BYTES_MAX: Final = 4 << 20

@@ -50,10 +50,10 @@ from periplus.interop.version1.vocabulary import (
     type_name,
 )
 from periplus.memory import MEMORY_TYPES
-from periplus.memory.claim_status import taken_in_from
-from periplus.memory.claims import TTL_S, TTL_S_MAX, TTL_S_MIN
+from periplus.memory.claim_status import imported_holder_id
+from periplus.memory.coordination.claims import TTL_S, TTL_S_MAX, TTL_S_MIN
+from periplus.memory.entities.types import LIST_LENGTHS
 from periplus.memory.scopes import SCOPES_MAX, escaped, parse_scopes
-from periplus.memory.types import LIST_LENGTHS
 
 READING: Final = 2
 ID_KEYS: Final = ("id", "item_id", "entity_id", "uuid")
@@ -466,7 +466,7 @@ def _set_claim(values: dict[str, JSONValue], frame: Frame) -> None:
         values.setdefault("text", ", ".join(map(str, scopes)))
         values.setdefault("about", [{"kind": "path", "ref": scope} for scope in scopes[: LIST_LENGTHS["about"]]])
     values.setdefault("holder", values.get("author") or _NOBODY)
-    values.setdefault("holder_id", taken_in_from(str(values["holder"])))
+    values.setdefault("holder_id", imported_holder_id(str(values["holder"])))
     began = parse_ms(str(values.get("created", "")))
     values.setdefault("expires", format_ms((began or 0) + TTL_S * 1000))
     ends = parse_ms(str(values["expires"]))

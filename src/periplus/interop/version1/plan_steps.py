@@ -18,7 +18,7 @@ from periplus.base.ids import derived_id, is_id
 from periplus.interop.version1.fields import ID_KEYS, Frame, Read, changed, named, read_fields, state_stated, waits_for
 from periplus.journal import EntityType
 from periplus.memory import memory_types
-from periplus.memory.plans import STEPS_MAX
+from periplus.memory.coordination.plans import STEPS_MAX
 
 STEPS: Final = "steps"
 _PREFIX: Final = "stp"

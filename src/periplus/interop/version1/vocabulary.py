@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.encoding.canonical import JSONValue
 from periplus.base.ids import derived_id, is_id
-from periplus.memory.types import MEMORY_TYPES
+from periplus.memory.entities.types import MEMORY_TYPES
 
 
 class Kind(NamedTuple):

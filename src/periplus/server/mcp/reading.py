@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Entity
     from periplus.memory import Hit
-    from periplus.memory.brief_lines import BriefSection
-    from periplus.memory.check import Applying, Checked
+    from periplus.memory.briefing.brief_lines import BriefSection
+    from periplus.memory.coordination.path_check import Applying, Checked
     from periplus.project import Project
 
 _CHANGES_MAX: Final = 30
@@ -166,7 +166,7 @@ def _claim_entry(one: Applying) -> Entry:
 
 
 def run_recall(project: Project, given: RecallArguments) -> Answer:
-    from periplus.memory.misspelled import told_near
+    from periplus.memory.retrieval.spelling import near_words_text
 
     if not given.question.strip() and not given.types:
         raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
@@ -188,7 +188,7 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
         )  # fmt: skip
 
     near = {"near": [{"asked": asked, "found": list(forms)} for asked, forms in found.near]} if found.near else {}
-    return Answer(told_near(found.near), tuple(map(_hit_entry, found.hits)), near, found.left_out, more)
+    return Answer(near_words_text(found.near), tuple(map(_hit_entry, found.hits)), near, found.left_out, more)
 
 
 def _hit_entry(hit: Hit) -> Entry:
@@ -235,11 +235,11 @@ def _more_of(reference: str, given: ShowArguments) -> Callable[[int], str]:
 
 
 def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answer:
-    from periplus.memory.holding import told_expired
-    from periplus.memory.successors import rivals_of
+    from periplus.memory.entities.validity import expired_text
+    from periplus.memory.succession.successors import rivals_of
 
     now_ms = project.journal.clock.now_ms()
-    standing = project.ground().told(entity) + told_expired(project.types, entity, now_ms)
+    standing = project.ground().told(entity) + expired_text(project.types, entity, now_ms)
     entries = [Entry(f"  {name}: {_text_of(value)}", {"field": name, "text": _text_of(value)})
                for name, value in entity.value.items() if name != "v"]  # fmt: skip
     entries += [Entry(f"  stale: {one}", {"field": "stale", "text": one}) for one in standing]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import is_id
-from periplus.memory.holding import holds, told_expired
-from periplus.memory.types import UNSEARCHED, rows_of
+from periplus.memory.entities.types import UNSEARCHED, rows_of
+from periplus.memory.entities.validity import expired_text, holds
 from periplus.server.mcp.wording import one_line
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _entity(project: Project, uri: str, name: str) -> Content:
     import json
 
     entity = project.show(name)
-    over = told_expired(project.types, entity, project.journal.clock.now_ms())
+    over = expired_text(project.types, entity, project.journal.clock.now_ms())
     document = {
         "id": entity.item_id, "type": entity.item_type, "rev": entity.rev, "version": entity.version, "by": entity.writer,
         "at": entity.ts, "stale": [*project.ground().told(entity), *over], "value": entity.value,

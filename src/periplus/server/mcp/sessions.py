@@ -46,7 +46,7 @@ class Sessions:
 
     def alive(self, connection: str, title: str, project: Project) -> None:
         """After a write: begin the session where it is the connection's own, or that it was told of; else say that it is alive."""
-        from periplus.memory.sessions import NewSession
+        from periplus.memory.coordination.sessions import NewSession
 
         name = project.writer.session
         project.journal.refresh()
@@ -89,8 +89,8 @@ def _is_open(name: str, project: Project) -> bool:
 def _only_live(agent_id: str, project: Project) -> str:
     """The name of the one open session of the agent, begun elsewhere, that gave a sign of late; empty for none and for several."""
     from periplus.base.clock import format_ms
-    from periplus.memory.links import linked
-    from periplus.memory.sessions import LIVE_S
+    from periplus.memory.coordination.sessions import LIVE_S
+    from periplus.memory.fulltext.links import linked
 
     journal = project.journal
     journal.refresh()

@@ -24,9 +24,9 @@ from periplus.server.mcp.wording import call_of, one_line
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
     from periplus.journal import Entity
-    from periplus.memory.lifecycle import Changed
+    from periplus.memory.writing.lifecycle import Changed
     from periplus.project import Project
-    from periplus.project.work import ProjectWork
+    from periplus.project.knowledge.work import ProjectWork
 
 _STATES: Final = {"done": "done", "block": "blocked", "drop": "dropped", "reopen": "todo"}
 _EVIDENCE: Final = ("record", "step", "commit")
@@ -73,7 +73,7 @@ def _is_id(ref: str) -> bool:
 
 def _check_about(project: Project, refs: Sequence[str]) -> list[str]:
     """What is to be told of ``refs`` that name no file. Raises UsageError for a path that leads out of the project."""
-    from periplus.memory.anchoring import split_ref
+    from periplus.memory.code_anchors.anchor_creation import split_ref
 
     notes = []
     for ref in refs:
@@ -176,7 +176,7 @@ def _entity_entry(entity: Entity) -> Entry:
 
 
 def run_claim(project: Project, given: ClaimArguments) -> Answer:
-    from periplus.memory.claims import Asked
+    from periplus.memory.coordination.claims import Asked
 
     work = project.work
     if given.action == "take":
@@ -270,7 +270,7 @@ def run_plan(project: Project, given: PlanArguments) -> Answer:
 
 
 def _new_steps(project: Project, steps: Sequence[NewStepArgument]) -> list[Any]:
-    from periplus.memory.plans import NewStep
+    from periplus.memory.coordination.plans import NewStep
 
     work, top = project.work, project.work.top
 
@@ -427,7 +427,7 @@ def _handoff_entry(handoff: Entity, *, is_whole: bool = False) -> Entry:
 
 
 def _hand_off(work: ProjectWork, given: MessageArguments) -> Answer:
-    from periplus.memory.handoffs import NewHandoff
+    from periplus.memory.coordination.handoffs import NewHandoff
 
     _need(given.text.strip(), "text", "handoff")
     files = tuple(work.path(path) for path in given.files)

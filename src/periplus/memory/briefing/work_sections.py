@@ -1,0 +1,88 @@
+"""What a brief says of work that goes on: who holds what, mail, what was passed on, what can be started now, and what never can."""
+
+from __future__ import annotations
+
+__all__ = ["work_sections"]
+
+from periplus.journal import Entity, Journal, Writer
+from periplus.memory.briefing.brief_lines import BriefLine, BriefSection
+from periplus.memory.claim_status import holds, live_claims, scopes_of, waiting_claims
+from periplus.memory.coordination.claims import claimed_words
+from periplus.memory.coordination.handoffs import handoffs
+from periplus.memory.coordination.mail import mail
+from periplus.memory.coordination.plans import ready_steps
+from periplus.memory.coordination.stuck_work import Stuck, stuck_work
+from periplus.memory.scopes import first_overlap
+
+_MOST = 6
+_CHARACTERS = 300
+
+
+def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSection]:
+    """Sections for ``writer``, the most pressing first; empty ones too."""
+    journal.refresh()
+    live = live_claims(journal, now_ms)
+    claims = [claim for claim in live if not holds(writer, claim)]
+    mine = [scope for claim in live if holds(writer, claim) for scope in scopes_of(claim)]
+    asked = [
+        one for one in waiting_claims(journal, now_ms) if not holds(writer, one) and first_overlap(mine, scopes_of(one))
+    ]
+    passed_on = [one for one in handoffs(journal, recipient=writer.name) if one.value.get("state") == "open"]
+    return [
+        _section(
+            "Others work here now",
+            [(_waits(one), one) for one in asked] + [(_claim(claim), claim) for claim in claims],
+            "periplus claim list",
+        ),
+        _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
+        _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
+        _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
+        _section(
+            "Nobody can start this", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"
+        ),
+    ]
+
+
+def _section(title: str, found: list[tuple[str, Entity]], more: str, most: int = _MOST) -> BriefSection:
+    lines = tuple(BriefLine(f"- {text} [{entity.item_id}]", entity.item_id) for text, entity in found[:most])
+    return BriefSection(title, lines, max(0, len(found) - most), more)
+
+
+def _text(entity: Entity) -> str:
+    text = " ".join(str(entity.value.get("text", "")).split())
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 1]}…"
+
+
+def _claim(claim: Entity) -> str:
+    value = claim.value
+    scopes = value.get("scopes")
+    named = [", ".join(map(str, scopes))[:_CHARACTERS]] if isinstance(scopes, list) and scopes else []
+    what = claimed_words(named, str(value.get("step", "")), str(value.get("text", "")))
+    return (
+        f"{value.get('holder')} ({value.get('mode', 'exclusive')}, until {str(value.get('expires', ''))[:16]}Z): {what}"
+    )
+
+
+def _waits(claim: Entity) -> str:
+    scopes = claim.value.get("scopes")
+    what = ", ".join(map(str, scopes))[:_CHARACTERS] if isinstance(scopes, list) else ""
+    return f"{claim.value.get('holder')} waits for you to let go of {what}"
+
+
+def _stuck(work: Stuck) -> str:
+    return f"{work.words()}: {work.command}"
+
+
+def _mail(message: Entity) -> str:
+    wants = " (wants an answer)" if message.value.get("needs_answer") is True else ""
+    return f"{message.value.get('sender')}{wants}: {_text(message)}"
+
+
+def _handoff(handoff: Entity) -> str:
+    unfinished = handoff.value.get("unfinished")
+    left = (
+        f"; to do: {'; '.join(map(str, unfinished))[:_CHARACTERS]}"
+        if isinstance(unfinished, list) and unfinished
+        else ""
+    )
+    return f"{handoff.value.get('author')}: {_text(handoff)}{left}"

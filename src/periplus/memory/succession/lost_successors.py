@@ -1,0 +1,65 @@
+"""What something else was put in place of that is not there any more: nobody looks at what is superseded, and nothing says it anew.
+
+What superseded it was deleted or redacted, here or in another clone. It shows in how the entity came into its state: a record says that it
+was replaced, and nothing that is there says that it replaces it. Who brought it there by hand said so himself, and is told nothing.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LostSuccessor", "lost_successor_of", "unreplaced"]
+
+from typing import TYPE_CHECKING
+
+from periplus.base.named_tuple import NamedTuple
+from periplus.journal import Entity, Journal
+from periplus.journal.history.log import of_entity
+from periplus.memory.entities.types import row_of, rows_of
+from periplus.memory.fulltext.index_rows import SUPERSEDES
+from periplus.memory.succession.successors import successors
+
+if TYPE_CHECKING:
+    from periplus.journal import IndexedRecord
+
+
+class LostSuccessor(NamedTuple):
+    """``entity`` was replaced, as ``record`` says, by what is not there any more; ``lineage`` of that record, empty for our own."""
+
+    entity: Entity
+    record: IndexedRecord
+    lineage: str
+
+    @property
+    def command(self) -> str:
+        """What brings it back."""
+        return f"periplus undo --seq {self.record.seq}" + (f" --lineage {self.lineage}" if self.lineage else "")
+
+
+def unreplaced(journal: Journal) -> list[LostSuccessor]:
+    """By type and id, as the index has them."""
+    found = []
+    for row in rows_of(journal.types).values():
+        if row.replaced_state:
+            keys = journal.index.db.execute(
+                "SELECT DISTINCT d.item_id FROM documents d WHERE d.item_type = ? AND d.state = ?"
+                " AND NOT EXISTS (SELECT 1 FROM links l WHERE l.field = ? AND l.value = d.item_id) ORDER BY d.item_id",
+                (row.name, row.replaced_state, SUPERSEDES),
+            ).fetchall()
+            entities = [journal.get(row.name, str(item_id)) for (item_id,) in keys]
+            found += [one for entity in entities if entity is not None and (one := lost_successor_of(journal, entity))]
+    return found
+
+
+def lost_successor_of(journal: Journal, entity: Entity) -> LostSuccessor | None:
+    """Not to be asked within a mutation: it brings the index up to date."""
+    row = row_of(journal.types, entity.item_type)
+    if row is None or not row.replaced_state or entity.value.get("state") != row.replaced_state:
+        return None
+    if entity.is_in_conflict or successors(journal, entity.item_id):
+        return None
+    changes = [one for one in of_entity(journal, entity.item_type, entity.item_id) if one.action == "transition"]
+    last = max(changes, key=lambda record: record.rev, default=None)
+    if (
+        last is None or last.summary != f"{entity.item_type} {row.replaced_state}"
+    ):  # what ``lifecycle`` says of what is replaced
+        return None
+    return LostSuccessor(entity, last, "" if last.lineage == journal.lineage else last.lineage)

@@ -1,0 +1,145 @@
+"""Which objects the contexts of a ref are made of: for exchange, for the doctor, for repair.
+
+A record of a ref names its context, and with it all that this stands on: bases, what was merged, pages, long contents. A move of
+a ref adds little to what its last place had, so for exchange the way from the new place ends where the last one is met.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RefObjects", "all_objects", "context_problems", "new_objects", "ref_targets"]
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from periplus.base.encoding.digests import is_digest_text
+from periplus.base.errors import DamageError, FormatError, NotFoundError, PeriplusError
+from periplus.memory.entities.types import CONTEXT_REF
+
+if TYPE_CHECKING:
+    from periplus.journal import Entity, Journal
+    from periplus.journal.care.doctor import Problem
+    from periplus.project.store import ProjectStore
+
+Lend = Callable[[bytes], bytes]
+
+
+def ref_targets(entity: Entity) -> tuple[bytes | None, bytes | None]:
+    """Where a version of a ref stands, and where it stood before; None for nowhere, and for what is no ref."""
+    if entity.item_type != CONTEXT_REF or entity.deleted:
+        return None, None
+    value = entity.value
+    target, previous = str(value.get("target", "")), str(value.get("previous", ""))
+    return (
+        bytes.fromhex(target) if is_digest_text(target) else None,
+        bytes.fromhex(previous) if is_digest_text(previous) else None,
+    )
+
+
+def new_objects(entity: Entity, lend: Lend) -> set[bytes]:
+    """The objects that a move of a ref brought: all that its context is made of, but for what it stood on before.
+
+    ``lend`` reads objects. What cannot be read is named, and what lies behind it is not: the doctor tells of it.
+    """
+    target, previous = ref_targets(entity)
+    if target is None:
+        return set()
+    found: set[bytes] = set()
+    _walk([target], found, lend, () if previous is None else (previous,))
+    return found
+
+
+def all_objects(entity: Entity, lend: Lend) -> set[bytes]:
+    """All objects that the context of a ref's version is made of. Raises DamageError where some of them cannot be read."""
+    target, _ = ref_targets(entity)
+    found: set[bytes] = set()
+    if target is not None and not _walk([target], found, lend):
+        raise DamageError(f"context {target.hex()[:12]} cannot be read whole")
+    return found
+
+
+class RefObjects:
+    """The objects that the refs of ``journal`` need as they stand now. What is here whole is named once, however often it is
+    asked for.
+
+    A place that a ref has left needs nothing: collection may have taken what only it stood for.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._whole: set[bytes] = set()
+
+    def __call__(self, entity: Entity) -> set[bytes]:
+        target, _ = ref_targets(entity)
+        heads = self._journal.heads_of(entity.item_type, entity.item_id) if target is not None else []
+        if target is None or entity.version not in {head.version for head in heads}:
+            return set()
+        found: set[bytes] = set()
+        if _walk([target], found, self._journal.objects.get, self._whole):
+            self._whole |= found
+        return found
+
+
+def context_problems(project: ProjectStore) -> Iterator[Problem]:
+    """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
+    from periplus.context.stores.library import ContextLibrary
+    from periplus.context.stores.object_folder import FolderObjects
+    from periplus.context.stores.refs import MemoryRefs
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.state.entity import entity_of_head
+
+    journal = project.journal
+    found: dict[bytes, str] = {}
+    for entity in journal.entities(CONTEXT_REF):
+        for head in journal.heads_of(entity.item_type, entity.item_id):
+            target, _ = ref_targets(entity_of_head(head))
+            if target is not None:
+                found.setdefault(target, str(entity.value.get("name")))
+    objects = FolderObjects(journal.objects, project.root, journal.files)
+    library = ContextLibrary(objects, MemoryRefs())  # which believes neither refs nor the cache
+    for target, name in found.items():
+        try:
+            library.admit(target)
+        except (NotFoundError, DamageError):
+            if gone := _taken_out_of(journal, target):
+                yield Problem(
+                    "error", f"context ref {name} stands on {gone.hex()[:12]}, which was redacted: {target.hex()[:12]} cannot be read", project.root,
+                    mend="`periplus sync` with the clone that redacted it brings what took its place, where that was said. "
+                         f"Else give the ref up: periplus context refs --end {name}",
+                )  # fmt: skip
+            continue  # the check of the objects names others
+        except PeriplusError as error:
+            yield Problem("error", f"context ref {name}: {error}", project.root)
+    library.close()
+
+
+def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
+    """An object that the context ``target`` needs, that is not here and that a redaction took out: nobody misses it otherwise."""
+    from periplus.journal.recovery.removed_content import taken_out
+
+    found: set[bytes] = set()
+    _walk([target], found, journal.objects.get)
+    gone = taken_out(journal)
+    return next((one for one in sorted(found) if one in gone and not journal.objects.has(one)), None)
+
+
+def _walk(todo: Iterable[bytes], found: set[bytes], lend: Lend, known: Container[bytes] = ()) -> bool:
+    """Add to ``found`` what ``todo`` leads to, without going into ``known``; False where something could not be read."""
+    from periplus.context.records.record import children_of
+
+    is_whole = True
+    stack = list(todo)
+    while stack:
+        digest = stack.pop()
+        if digest in found or digest in known:
+            continue
+        found.add(digest)
+        try:
+            data = lend(digest)
+        except (NotFoundError, DamageError):
+            is_whole = False
+            continue
+        try:
+            stack += children_of(data)
+        except FormatError:
+            continue  # the text of an atom, which names nothing
+    return is_whole

@@ -1,0 +1,79 @@
+"""The types that a project declares in its ``config.toml``: what is wrong with them, told to who would write them and by ``doctor``."""
+
+from __future__ import annotations
+
+__all__ = ["check_declared", "check_logged_type", "check_type", "declared_problems"]
+
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import UsageError
+from periplus.memory.entities.types import row_of, rows_of
+
+if TYPE_CHECKING:
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.journal import Journal
+    from periplus.project.store import ProjectStore
+
+OBSERVED: Final = frozenset({"skill", "skill_use", "task"})  # what an agent's run observes beside entities
+_THE_JOURNALS: Final = frozenset({"conflict"})
+
+
+def check_declared(project: ProjectStore, name: str) -> None:
+    """Raises UsageError with what is wrong with the declaration of a type."""
+    if project.declared is not None and name in project.declared.problems:
+        raise project.declared.problems[name]
+
+
+def check_type(project: ProjectStore, name: str) -> None:
+    """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
+    check_declared(project, name)
+    if row_of(project.types, name) is None and name not in project.types:
+        known = ", ".join(rows_of(project.types))
+        raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
+
+
+def _is_in_records(journal: Journal, name: str) -> bool:
+    where = "SELECT 1 FROM records WHERE item_type = ? LIMIT 1"
+    return journal.index.db.execute(where, (name,)).fetchone() is not None
+
+
+def check_logged_type(project: ProjectStore, name: str) -> None:
+    """As ``check_type``, of the types that records have: observations are of some that no entity has."""
+    from periplus.journal.checkpoints.partial_history import fill_history_if_present
+
+    journal = project.journal
+    if name in OBSERVED or _is_in_records(journal, name):
+        return
+    is_unknown = row_of(project.types, name) is None and journal.index.has_floors
+    if is_unknown and fill_history_if_present(journal) and _is_in_records(journal, name):
+        return
+    records = journal.index.db
+    check_declared(project, name)
+    if row_of(project.types, name) is None and name not in project.types:
+        seen = {str(row[0]) for row in records.execute("SELECT DISTINCT item_type FROM records") if row[0]}
+        known = ", ".join(sorted({*rows_of(project.types), *OBSERVED, *seen}))
+        raise UsageError(f"unknown type {name!r}", safe="Nothing was changed.", mend=f"Known are: {known}.")
+
+
+def declared_problems(project: ProjectStore) -> list[Problem]:
+    """What is wrong with the declarations, with their schemas, which types are held and not known, and which tables."""
+    from periplus.journal.care.doctor import Problem
+    from periplus.journal.storage.settings import unknown_tables
+
+    declared, config = project.declared, project.journal.layout.config
+    wrong = (*declared.problems.values(), *declared.schema_problems()) if declared is not None else ()
+    found = [
+        Problem("warning", f"{error}; what was written of the type is kept and read", config, mend=error.mend or "")
+        for error in wrong
+    ]
+    for name, near in unknown_tables(project.journal.layout):
+        mend = f"Write [{near}]." if near else "Update Periplus, if a later one wrote it."
+        told = f"[{name[:80]}] is no table that is known here: nothing in it counts"
+        found.append(Problem("warning" if near else "note", told, config, mend=mend))
+    rows = project.journal.index.db.execute("SELECT DISTINCT item_type FROM heads").fetchall()
+    known = {*project.types, *(declared.problems if declared is not None else ()), *_THE_JOURNALS}
+    return found + [
+        Problem("note", f"there are entities of the type {name[:80]!r}, which is not known here: they are kept, read "
+                             "and synced as they are", config, mend="Declare the type, or update Periplus.")
+        for name in sorted({str(row[0]) for row in rows} - known)
+    ]  # fmt: skip

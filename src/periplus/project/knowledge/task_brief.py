@@ -1,0 +1,89 @@
+"""What is to be known before a task, and what is related to files or to one, seen from the project's folder."""
+
+from __future__ import annotations
+
+__all__ = ["brief_for", "filters_in", "names_in", "related_to"]
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import refuse_text
+from periplus.project.declared_types import check_type
+from periplus.project.knowledge.grounds import ground_of
+
+if TYPE_CHECKING:
+    from periplus.memory.briefing.brief import Brief
+    from periplus.memory.retrieval.related import Related
+    from periplus.memory.retrieval.search import Filters
+    from periplus.project.store import ProjectStore
+
+_NAMES_MAX: Final = 4_000
+_LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
+
+
+def filters_in(project: ProjectStore, filters: Filters) -> Filters:
+    """``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project names it.
+
+    Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project, and for a type that there is not.
+    """
+    refuse_text(types=filters.types, kinds=filters.kinds)
+    for name in filters.types:
+        check_type(project, name)
+    if not filters.path or filters.path.partition("/")[0] not in ("", ".", ".."):
+        return filters
+    named = project.path(filters.path)
+    return filters._replace(path="" if named == "." else named)
+
+
+def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
+    """See ``memory.brief``."""
+    from periplus.memory.briefing.brief import brief
+
+    project.look_to_answer()
+    return brief(
+        project.journal, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), budget_tokens=budget_tokens,
+        writer=project.writer, names=names_in(project.top),
+    )  # fmt: skip
+
+
+def names_in(folder: str) -> list[str]:
+    """The files of a folder from there, those that lie least deep first, some thousands at most; nothing hidden, nothing built,
+    no link followed.
+    """
+    found: list[str] = []
+    seen = 0
+    level = [""]
+    while level and seen < _NAMES_MAX:
+        deeper: list[str] = []
+        for inside in level:
+            try:
+                entries = sorted(os.scandir(os.path.join(folder, inside)), key=lambda entry: entry.name)
+            except OSError:
+                continue  # gone, or not ours to read: it is proposed by no name
+            seen += len(entries)
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    deeper.append(f"{inside}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(inside + entry.name)
+        level = deeper
+    return found[:_NAMES_MAX]
+
+
+def related_to(
+    project: ProjectStore, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
+) -> Related:
+    """See ``memory.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
+    from periplus.memory.retrieval.related import related
+
+    refuse_text(paths=paths)
+    project.look_to_answer()
+    top = project.top
+    return related(
+        project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), limit=limit,
+        budget_tokens=budget_tokens, names=names_in(project.top),
+        is_there=lambda path: os.path.lexists(os.path.join(top, path.replace("\0", ""))),
+    )  # fmt: skip
