@@ -18,7 +18,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
-from periplus.agent.tape.prefix import common_length
+from periplus.agent.tape.prefix_survival import common_length
 
 _TIMEOUT_S: Final = 600
 

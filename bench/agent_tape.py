@@ -23,18 +23,18 @@ from periplus.agent.episodes import Answered, Ended, Requested, Resulted
 from periplus.agent.loop import Limits
 from periplus.agent.memories import NullMemory
 from periplus.agent.models.scripted import ScriptedClient
-from periplus.agent.runlog import MemoryLog, StoreLog
+from periplus.agent.persistence.run_log import MemoryLog, StoreLog
+from periplus.agent.persistence.turn_index import StoredTurns, TurnIndex
 from periplus.agent.session import Parts, Session
 from periplus.agent.tape.compiler import Tape
-from periplus.agent.tape.folder import FolderView
-from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.prefix import PrefixMeter, serialised
-from periplus.agent.tape.prompt import SYSTEM_PROMPT
-from periplus.agent.tape.turns_kept import KeptTurns
+from periplus.agent.tape.folder_view import FolderView
+from periplus.agent.tape.history.handle_pages import pages_of
+from periplus.agent.tape.history.turn_source import KeptTurns
+from periplus.agent.tape.prefix_survival import PrefixMeter, serialised
+from periplus.agent.tape.system_prompt import SYSTEM_PROMPT
 from periplus.agent.tools import Pages
-from periplus.agent.tools.local import HostParts, open_host
+from periplus.agent.tools.local_host import HostParts, open_host
 from periplus.agent.transcript import TranscriptContext
-from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.journal import Writer
 from periplus.memory.claim_status import session_id
 from periplus.project import Project

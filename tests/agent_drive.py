@@ -9,7 +9,7 @@ import msgspec
 from periplus.agent.contracts import AssistantMessage, ToolCall, ToolResult
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, Noted, Requested, Resulted
 from periplus.agent.tape.compiler import Tape
-from periplus.agent.tape.prefix import serialised
+from periplus.agent.tape.prefix_survival import serialised
 
 
 def digest(data):

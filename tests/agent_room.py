@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 
 from agent_tools_support import HOST_ENVIRONMENT
-from periplus.agent.assembly import Begun, begin
+from periplus.agent.assembly import SessionOptions, begin
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.settings import SETTINGS, Settings
 from periplus.journal import Writer
@@ -35,7 +35,7 @@ class Place:
     def session(self, script=(), *, trusted=False, name="s1", client=None, settings=None, **more):
         client = client or ScriptedClient(script)
         with self.project(name) as project:
-            begun = Begun(
+            begun = SessionOptions(
                 settings=settings or settings_of(trusted=trusted), name=name, title="a test", environment=HOST_ENVIRONMENT,
                 home=os.fspath(self.home), model="scripted", hidden=(os.fspath(self.config),), config=os.fspath(self.config), **more,
             )  # fmt: skip

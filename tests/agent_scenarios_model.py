@@ -11,7 +11,7 @@ from agent_scene import CALC, MENDS, read, says, shell
 from periplus.agent.contracts import ToolCall
 from periplus.agent.episodes import Answered, Fed, Noted
 from periplus.agent.events import RetryScheduled
-from periplus.agent.tape.notes import FoldNote, note_in
+from periplus.agent.tape_notes import FoldNote, note_in
 
 TOO_LONG = {
     "error": {

@@ -12,7 +12,7 @@ from agent_scene import CALC, MENDS, RUN, Person, edit, read, says, shell
 from cli_support import git
 from periplus.agent.episodes import Answered, Fed, Noted, Resulted
 from periplus.agent.events import SessionResumed
-from periplus.agent.tape.notes import FoldNote, SliceNote, note_in
+from periplus.agent.tape_notes import FoldNote, SliceNote, note_in
 from support import Stop
 
 FILE_PAGE = re.compile(r"@periplus/files/[0-9a-f]{64}/calc\.py")

@@ -18,14 +18,14 @@ from tests.fake_provider import FakeProvider
 
 from agent_support import Waits
 from agent_tools_support import PATH
-from periplus.agent.assembly import Begun, begin
+from periplus.agent.assembly import SessionOptions, begin
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
-from periplus.agent.models.opening import ModelName, Provider, open_model
+from periplus.agent.extensions.standard import STANDARD
+from periplus.agent.models.client_factory import ModelName, Provider, open_model
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.sandbox import find_sandbox
 from periplus.agent.settings import load_settings
-from periplus.agent.standard import STANDARD
-from periplus.agent.tape.prefix import common_length, serialised
+from periplus.agent.tape.prefix_survival import common_length, serialised
 from periplus.journal import Writer
 from periplus.project import Project
 
@@ -178,7 +178,7 @@ class Scene:
                          **{key: value for key, value in flags.items() if key not in ("mode", "rules", "model")}}  # fmt: skip
         project = self._opened.enter_context(Project.open(str(self.folder), Writer("agent", "agt_test", name)))
         client = self._client(replies)
-        begun = Begun(
+        begun = SessionOptions(
             settings=settings, name=name, title="a scene", environment={"PATH": PATH, "LC_ALL": "C.UTF-8"}, home=str(self.place / "home"),
             model="fake/test", approver=person, asker=asker.ask if asker else None, emit=self.emit, sandbox=sandbox(),
             verifies=verifies, hooks=hooks, extensions=self.extensions, another=self._another, config=str(self.config), world=self.world, clock=self.clock(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from periplus.agent.contracts import Access, ToolResult, ToolSchema
 from periplus.agent.loop import Limits, World
 from periplus.agent.models.scripted import ScriptedClient
-from periplus.agent.runlog import MemoryLog
+from periplus.agent.persistence.run_log import MemoryLog
 from periplus.agent.session import Parts, Session
 from periplus.agent.tape.compiler import Tape
 from periplus.agent.transcript import TranscriptContext

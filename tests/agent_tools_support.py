@@ -16,10 +16,10 @@ from periplus.agent.tools import (
     search_tool,
     write_tool,
 )
-from periplus.agent.tools.commands import Shell, process_tool, shell_tool
-from periplus.agent.tools.outputs import Outputs
-from periplus.agent.tools.processes import Processes
-from periplus.agent.tools.searching import by_python
+from periplus.agent.tools.files.search_tools import by_python
+from periplus.agent.tools.shell.commands import Shell, process_tool, shell_tool
+from periplus.agent.tools.shell.processes import Processes
+from periplus.agent.tools.text_pages.command_output import Outputs
 from periplus.base.files import Files
 
 PATH = "/usr/local/bin:/usr/bin:/bin"

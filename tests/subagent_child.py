@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from periplus.agent.runlog import stored_sessions
+from periplus.agent.persistence.run_log import stored_sessions
 from periplus.base.files import Files
 from subagent_support import Head, Voices, Yes, answer, call, edit, repository, spawn
 

@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack
 
 from cli_support import git
-from periplus.agent.assembly import Begun, begin
+from periplus.agent.assembly import SessionOptions, begin
 from periplus.agent.contracts import ModelError
 from periplus.agent.loop import World
 from periplus.agent.models.scripted import ScriptedClient, answer, call
@@ -147,7 +147,7 @@ class Head:
                     files=files or Files(),
                 )
             )
-            made = Begun(
+            made = SessionOptions(
                 settings=settings(**{"mode": "autonomous", **(more or {})}), name=name, title="the whole", environment=ENVIRONMENT,
                 home=os.fspath(folder.parent / "home"), model="scripted", emit=self.events.append, sandbox=begun.pop("sandbox", Unconfined()),
                 another=self.voices.open if another else None,
@@ -161,7 +161,7 @@ class Head:
     def results(self, of=None):
         """The outcomes of a session's calls, by default this one's."""
         from periplus.agent.episodes import Resulted
-        from periplus.agent.runlog import StoreLog
+        from periplus.agent.persistence.run_log import StoreLog
 
         log = self.session.log if of is None else StoreLog(self.project, of)
         return [one.result for one in log.read() if isinstance(one, Resulted)]

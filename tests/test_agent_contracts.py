@@ -7,11 +7,11 @@ import pytest
 from agent_contracts import LLMClientSuite, MemorySuite, OracleSuite, RetrieverSuite, ToolHostSuite
 from periplus.agent.memories import InProcessMemory, NullMemory, StoreMemory
 from periplus.agent.models.scripted import ScriptedClient, answer
-from periplus.agent.nulls import NullRetriever, NullToolHost
+from periplus.agent.null_contracts import NullRetriever, NullToolHost
+from periplus.agent.perception.file_retriever import FolderRetriever
 from periplus.agent.policies.oracle import CommandOracle, NullOracle
-from periplus.agent.retriever import FolderRetriever
-from periplus.agent.tools.host import LocalToolHost
-from periplus.agent.tools.workspace import Workspace
+from periplus.agent.tools.files.workspace import Workspace
+from periplus.agent.tools.tool_host import LocalToolHost
 from periplus.journal import Writer
 from periplus.project import Project
 
@@ -90,7 +90,7 @@ class TestScriptedClient(LLMClientSuite):
 
 class TestLocalToolHost(ToolHostSuite):
     def make(self, tmp_path):
-        from periplus.agent.tools.reading import read_tool
+        from periplus.agent.tools.files.read_tools import read_tool
 
         work = Workspace(str(tmp_path), str(tmp_path.parent / "state"))
         host = LocalToolHost(work)

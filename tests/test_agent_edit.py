@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools_support import edit, make_host
-from periplus.agent.tools.changes import Change, ChangeLog
-from periplus.agent.tools.edit import EditError, edit_lines
-from periplus.agent.tools.texts import BinaryFileError, decode, encode, split_ends
+from periplus.agent.tools.files.change_log import Change, ChangeLog
+from periplus.agent.tools.files.edit_engine import EditError, edit_lines
+from periplus.agent.tools.files.text_encoding import BinaryFileError, decode, encode, split_ends
 from periplus.base.encoding.digests import sha256
 from periplus.base.errors import ConflictError, DamageError, EnvironmentFailure, NotFoundError
 from periplus.base.files import Files

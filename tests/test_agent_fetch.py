@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.agent.tools.addresses import check_host, is_public
-from periplus.agent.tools.fetching import Fetcher, fetch_tool
-from periplus.agent.tools.htmltokens import EndTag, html_tokens
-from periplus.agent.tools.outputs import Outputs
-from periplus.agent.tools.pagetext import text_of_html
-from periplus.agent.tools.table import check_arguments
-from periplus.agent.tools.websearch import JsonProvider, SearchService, open_provider, web_search_tool
+from periplus.agent.tools.text_pages.command_output import Outputs
+from periplus.agent.tools.tool_table import check_arguments
+from periplus.agent.tools.web.html_tokenizer import EndTag, html_tokens
+from periplus.agent.tools.web.page_fetch import Fetcher, fetch_tool
+from periplus.agent.tools.web.page_text import text_of_html
+from periplus.agent.tools.web.public_addresses import check_host, is_public
+from periplus.agent.tools.web.web_search import JsonProvider, SearchService, open_provider, web_search_tool
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
 
@@ -511,7 +511,7 @@ def test_a_page_that_is_nested_too_deep_is_read_all_the_same():
 
 
 def test_the_system_resolver_gives_addresses():
-    from periplus.agent.tools.addresses import resolve
+    from periplus.agent.tools.web.public_addresses import resolve
 
     assert {"127.0.0.1", "::1"} & set(resolve("localhost", 80))
     with pytest.raises(socket.gaierror):

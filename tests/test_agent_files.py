@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from agent_tools_support import PATH, edit, make_host
 from periplus.agent.tools import Page, PageMatch, Pages, search_pages
-from periplus.agent.tools.ignores import Ignores, parse_rules
-from periplus.agent.tools.patterns import Pattern
-from periplus.agent.tools.searching import by_python, find_engine
+from periplus.agent.tools.files.ignore_rules import Ignores, parse_rules
+from periplus.agent.tools.files.search_tools import by_python, find_engine
+from periplus.agent.tools.text_pages.search_patterns import Pattern
 from periplus.base.errors import NotFoundError
 from support import PEAK
 
@@ -95,8 +95,8 @@ def test_following_the_offsets_gives_the_whole_of_a_long_line(tmp_path, encoding
 
 
 def test_of_many_long_lines_only_those_that_are_shown_are_measured():
-    from periplus.agent.tools.reading import LINES_MAX, read_tool, window_of
-    from periplus.agent.tools.table import check_arguments
+    from periplus.agent.tools.files.read_tools import LINES_MAX, read_tool, window_of
+    from periplus.agent.tools.tool_table import check_arguments
 
     measured = []
     text = ("x" * 2_001 + "\n") * LINES_MAX
@@ -135,7 +135,7 @@ def test_pictures_are_given_as_pictures(tmp_path, head, kind):
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_large_files_are_read_as_small_ones_are(tmp_path, end, monkeypatch):
-    from periplus.agent.tools import reading
+    from periplus.agent.tools.files import read_tools
 
     host = make_host(tmp_path)
     chance = random.Random(5)
@@ -143,8 +143,8 @@ def test_large_files_are_read_as_small_ones_are(tmp_path, end, monkeypatch):
     put(tmp_path, {"a.txt": (end or b"\n").join(rows) + end})
     whole = [host.run("read", {"path": "a.txt", "start": s, "count": 7}).output for s in (1, 2, 250, 494, 500, 501)]
     digest = host.work.seen("a.txt")
-    monkeypatch.setattr(reading, "WHOLE_BYTES_MAX", 100)
-    monkeypatch.setattr(reading, "_PIECE_BYTES", 37)
+    monkeypatch.setattr(read_tools, "WHOLE_BYTES_MAX", 100)
+    monkeypatch.setattr(read_tools, "_PIECE_BYTES", 37)
     large = [host.run("read", {"path": "a.txt", "start": s, "count": 7}).output for s in (1, 2, 250, 494, 500, 501)]
     strip = [out.split("\n")[1:] for out in whole]
     assert [out.split("\n")[1:] for out in large] == strip
@@ -318,9 +318,9 @@ def test_what_is_no_pattern_is_an_error_that_names_the_place(tmp_path, engine, p
 
 @pytest.mark.slow
 def test_a_catastrophic_pattern_ends(tmp_path, monkeypatch):
-    from periplus.agent.tools import searching
+    from periplus.agent.tools.files import search_tools
 
-    monkeypatch.setattr(searching, "SEARCH_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(search_tools, "SEARCH_SECONDS_MAX", 1.0)
     put_text = {"a.txt": "a" * 64 + "b\n"}
     host = make_host(tmp_path, engine=by_python)
     put(tmp_path, put_text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_tools_support import edit, make_host, shell_host
 from periplus.agent.sandbox import Unconfined, find_sandbox
-from periplus.agent.tools.commands import Shell
+from periplus.agent.tools.shell.commands import Shell
 
 PATHS = st.sampled_from([
     "a", "sub/b", "../out", "/etc/passwd", "link", "link/held", "", ".", "..", "sub", ".git/config", "a/../b", "~/x", "$HOME", "-rf", "a\0b",

@@ -17,7 +17,7 @@ from tests.fake_provider import FakeProvider, Hanging
 from tests.test_cli_run import says
 
 from periplus.agent.contracts import ToolCall, ToolDecision
-from periplus.agent.models.opening import KINDS
+from periplus.agent.models.client_factory import KINDS
 from periplus.agent.policies.permission import Permission, parse_rule
 from periplus.agent.sandbox import Confinement, find_sandbox
 from periplus.cli.run_text import ConsolePerson

@@ -6,9 +6,9 @@ import pytest
 
 from agent_drive import DictFiles, Driver
 from periplus.agent.contracts import PageRef
-from periplus.agent.tape.lifetimes import FIELDS
-from periplus.agent.tape.notes import Fact, InstructionFile, InstructionsNote, SliceNote, TopicNote, noted
 from periplus.agent.tape.slice import slice_of_task
+from periplus.agent.tape.slice_fields import FIELDS
+from periplus.agent.tape_notes import Fact, InstructionFile, InstructionsNote, SliceNote, TopicNote, noted
 
 MARK = "mark-of-the-field"
 BY_SLICE = ("mission", "requirements", "plan", "findings", "world", "rules", "skills")

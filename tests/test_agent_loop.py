@@ -669,16 +669,16 @@ def test_the_loop_fits_one_screen_and_imports_contracts_only():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("periplus")
     }
     assert ours == {
-        "periplus.agent.calls",
-        "periplus.agent.cancel",
+        "periplus.agent.execution.call_checks",
+        "periplus.agent.execution.cancellation",
         "periplus.agent.contracts",
         "periplus.agent.episodes",
         "periplus.agent.events",
         "periplus.agent.hooks",
-        "periplus.agent.notes",
-        "periplus.agent.retry",
-        "periplus.agent.scheduler",
-        "periplus.agent.turn",
+        "periplus.agent.execution.loop_messages",
+        "periplus.agent.execution.retry",
+        "periplus.agent.execution.scheduler",
+        "periplus.agent.execution.turn_state",
     }
     code = (
         "import sys, periplus.agent.loop\nprint(*sorted(name for name in sys.modules if name.startswith('periplus')))"

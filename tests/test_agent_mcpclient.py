@@ -19,20 +19,20 @@ from agent_room import Place, results, settings_of
 from agent_tools_support import HOST_ENVIRONMENT
 from cli_support import PERIPLUS, Shell
 from mcp_support import Served
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import ToolSchema
-from periplus.agent.extension import Extension
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.extensions.contract import Extension
+from periplus.agent.extensions.mcp_servers import ServerPages, mcp_tool, open_servers
 from periplus.agent.mcpclient import ServerRow
-from periplus.agent.mcpclient.config import Configured, configured, project_servers, user_servers
-from periplus.agent.mcpclient.links import AnswerLostError, LinkError
-from periplus.agent.mcpclient.names import is_tool_name, lookalike
-from periplus.agent.mcpclient.opening import ServerPages, mcp_tool, open_servers
-from periplus.agent.mcpclient.pins import PINS_FILE, Pins
-from periplus.agent.mcpclient.screening import clean, digest_of_tool, kinds_of_orders, screen_about
+from periplus.agent.mcpclient.connections import AnswerLostError, LinkError
+from periplus.agent.mcpclient.server_config import Configured, configured, project_servers, user_servers
 from periplus.agent.mcpclient.servers import Servers, server_environment
+from periplus.agent.mcpclient.text_screening import clean, digest_of_tool, injection_kinds, screen_about
+from periplus.agent.mcpclient.tool_names import is_tool_name, lookalike
+from periplus.agent.mcpclient.tool_pins import PINS_FILE, Pins
 from periplus.agent.models.scripted import answer, call
 from periplus.agent.settings import load_settings
-from periplus.agent.tools.table import check_arguments, schema_of
+from periplus.agent.tools.tool_table import check_arguments, schema_of
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from support import Stop, StoppingFiles
 
@@ -384,7 +384,7 @@ def taken_from(pieces, asked=()):
     """What the session is given, where a process writes these pieces one after the other, and what was seen from outside."""
     import anyio
 
-    from periplus.agent.mcpclient.wire import Watch, _read_lines
+    from periplus.agent.mcpclient.transports import Watch, _read_lines
 
     async def talk():
         reading, writing = os.pipe()
@@ -597,8 +597,8 @@ def test_a_tool_is_known_by_what_is_shown_of_it():
     ],
 )  # fmt: skip
 def test_orders_are_found(text):
-    assert kinds_of_orders(text)
-    assert not kinds_of_orders(
+    assert injection_kinds(text)
+    assert not injection_kinds(
         screen_about(f"Adds numbers. {text} Gives the sum.").text.replace(
             "⟨left out: it reads like an order to the model⟩", ""
         )

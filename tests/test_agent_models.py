@@ -27,9 +27,9 @@ from periplus.agent.contracts import (
     ToolSchema,
     Usage,
 )
+from periplus.agent.models.api_keys import Keys
 from periplus.agent.models.catalogue import cost_of, facts_of, known_models
-from periplus.agent.models.keys import Keys
-from periplus.agent.models.opening import (
+from periplus.agent.models.client_factory import (
     KINDS,
     PROVIDERS,
     ModelName,
@@ -38,8 +38,8 @@ from periplus.agent.models.opening import (
     parse_model,
     provider_models,
 )
+from periplus.agent.models.conversation_replay import RecordedClient, RecordingClient
 from periplus.agent.models.parts import SdkClient, missing
-from periplus.agent.models.recorded import RecordedClient, RecordingClient
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.base.errors import FormatError, RefusedError, UsageError
 

@@ -14,8 +14,8 @@ import pytest
 
 from agent_contracts import LLMClientSuite
 from periplus.agent.contracts import ContextOverflowError, Message, ModelError
-from periplus.agent.models.opening import PROVIDERS
-from periplus.agent.tools.websearch import SearchService
+from periplus.agent.models.client_factory import PROVIDERS
+from periplus.agent.tools.web.web_search import SearchService
 from periplus.project import Project
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "models.md").read_text()

@@ -18,8 +18,8 @@ from periplus.agent.contracts import AssistantMessage, Message, ModelError, Stre
 from periplus.agent.episodes import Answered, Ended, Noted, Requested, Resulted
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient, answer, call
-from periplus.agent.observation import Ledger, RequestBook, Spending, cost_text, kept_characters
-from periplus.agent.tape.prefix import serialised
+from periplus.agent.observation import Ledger, RequestHistory, Spending, cost_text, kept_characters
+from periplus.agent.tape.prefix_survival import serialised
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -179,12 +179,12 @@ class Wiretap(ScriptedClient):
 def sent_and_seen(bench, client):
     """Every request as it was sent, beside what the episodes say of it: through the book as they come, and found later."""
     episodes = bench.log.read()
-    book, answered = RequestBook(1000), [one for one in episodes if isinstance(one, Answered)]
+    book, answered = RequestHistory(1000), [one for one in episodes if isinstance(one, Answered)]
     for episode in episodes:
         book.take(episode)
     assert len(answered) == len(client.seen)
     for one, (tools, messages) in zip(answered, client.seen, strict=True):
-        for found in (book.get(one.turn, one.step), RequestBook.find(episodes, one.turn, one.step)):
+        for found in (book.get(one.turn, one.step), RequestHistory.find(episodes, one.turn, one.step)):
             assert found.tools == tools
             assert list(found.messages) == messages
             assert found.answered == one
@@ -228,17 +228,17 @@ def test_a_hook_that_changes_the_request_on_its_way_is_told_of(tmp_path):
 
     bench = Bench(tmp_path, ["Done."], context=tape, hooks=[Functions("shout", {"prepare_messages": shout})])
     bench.turn("First")
-    assert RequestBook.find(bench.log.read(), 1, 1).is_as_sent is False
+    assert RequestHistory.find(bench.log.read(), 1, 1).is_as_sent is False
 
 
 def test_a_session_without_a_note_of_its_tools_says_that_they_are_not_known(tmp_path):
     bench = Bench(tmp_path, ["Done."], context=tape)
     bench.turn("First")
     old = [one for one in bench.log.read() if not (isinstance(one, Noted) and one.topic == "tools")]
-    found = RequestBook.find(old, 1, 1)
+    found = RequestHistory.find(old, 1, 1)
     assert (found.tools, found.is_as_sent) == (None, None)
-    assert RequestBook.find(old, 1, 2) is None
-    assert RequestBook.find(old, 7, 1) is None
+    assert RequestHistory.find(old, 1, 2) is None
+    assert RequestHistory.find(old, 7, 1) is None
 
 
 def test_the_tools_are_noted_once_and_again_when_they_change(tmp_path):
@@ -250,7 +250,7 @@ def test_the_tools_are_noted_once_and_again_when_they_change(tmp_path):
     other.turn("Third")
     notes = [one for one in bench.log.read() if isinstance(one, Noted) and one.topic == "tools"]
     assert [one.turn for one in notes] == [1, 3]
-    third = RequestBook.find(bench.log.read(), 3, 1)
+    third = RequestHistory.find(bench.log.read(), 3, 1)
     assert [tool.name for tool in third.tools][-1] == "extra"
     assert set(third.kept()) == {0}, "the tools stand in front: nothing behind them is kept"
 
@@ -259,7 +259,7 @@ def test_what_is_asked_next_is_seen_before_the_answer_is_there(tmp_path):
     bench = Bench(tmp_path, ["Done."], context=tape)
     bench.turn("First")
     episodes = bench.log.read()
-    book = RequestBook()
+    book = RequestHistory()
     pending = []
     for episode in episodes:
         book.take(episode)

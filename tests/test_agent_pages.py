@@ -11,14 +11,14 @@ from agent_drive import DictFiles, Driver
 from periplus.agent.contracts import AssistantMessage, ToolCall, ToolResult
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted
 from periplus.agent.memories import InProcessMemory, NullMemory
-from periplus.agent.nulls import NullRetriever
-from periplus.agent.retriever import FolderRetriever
-from periplus.agent.runlog import StoreLog
-from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.pages import PageTable
-from periplus.agent.tape.turns_kept import KeptTurns
-from periplus.agent.tools.pages import Pages, PageSource
-from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.agent.null_contracts import NullRetriever
+from periplus.agent.perception.file_retriever import FolderRetriever
+from periplus.agent.persistence.run_log import StoreLog
+from periplus.agent.persistence.turn_index import StoredTurns, TurnIndex
+from periplus.agent.tape.history.handle_pages import pages_of
+from periplus.agent.tape.history.turn_source import KeptTurns
+from periplus.agent.tape.page_table import PageTable
+from periplus.agent.tools.text_pages.page_source import Pages, PageSource
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.journal import Writer
 from periplus.memory.claim_status import session_id

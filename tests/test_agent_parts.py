@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from periplus.agent import events
-from periplus.agent.calls import ARGUMENT_BYTES_MAX, bounded, sane
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import (
     Access,
     AssistantMessage,
@@ -27,7 +25,6 @@ from periplus.agent.contracts import (
     ToolResult,
     Usage,
 )
-from periplus.agent.episode_codec import decode_episode, encode_episode, masked_episode
 from periplus.agent.episodes import (
     Answered,
     Decided,
@@ -41,10 +38,13 @@ from periplus.agent.episodes import (
     Resulted,
     Resumed,
 )
+from periplus.agent.execution.call_checks import ARGUMENT_BYTES_MAX, bounded, with_valid_calls
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.execution.retry import Gone, Retrying, retry_wait_s, with_retries
+from periplus.agent.execution.scheduler import is_bound, is_read, meet, run_wave, waves
+from periplus.agent.execution.turn_state import Turn
 from periplus.agent.models.scripted import ScriptedClient, ScriptEndedError, answer, call
-from periplus.agent.retry import Gone, Retrying, retry_wait_s, with_retries
-from periplus.agent.scheduler import is_bound, is_read, meet, run_wave, waves
-from periplus.agent.turn import Turn
+from periplus.agent.persistence.episode_codec import decode_episode, encode_episode, masked_episode
 from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import DamageError, NewerFormatError
 from periplus.base.text.secrets import mask_secrets
@@ -231,14 +231,16 @@ def test_calls_get_what_they_lack():
     message = AssistantMessage(
         tool_calls=(call("a"), call("b", "x"), call("c", "x"), ToolCall(id="y", name="d", args=["no"]))
     )
-    made = sane(message, 3).tool_calls
+    made = with_valid_calls(message, 3).tool_calls
     assert [one.id for one in made] == ["call_3_1", "x", "call_3_3", "y"]
     assert made[3].problem == "The arguments are no JSON object but list."
-    assert sane(sane(message, 3), 3) == sane(message, 3)
+    assert with_valid_calls(with_valid_calls(message, 3), 3) == with_valid_calls(message, 3)
 
 
 def test_calls_that_are_too_many_to_be_shown_are_counted():
-    made = sane(AssistantMessage(tool_calls=tuple(call(str(at), str(at)) for at in range(300))), 1).tool_calls
+    made = with_valid_calls(
+        AssistantMessage(tool_calls=tuple(call(str(at), str(at)) for at in range(300))), 1
+    ).tool_calls
     assert [bool(one.problem) for one in made] == [False] * 64 + [True] * 64
     assert "172 calls behind it" in made[-1].problem
     assert not [one for one in made[:-1] if "behind it" in one.problem]
@@ -246,7 +248,7 @@ def test_calls_that_are_too_many_to_be_shown_are_counted():
 
 @pytest.mark.parametrize("size", [ARGUMENT_BYTES_MAX - 100, ARGUMENT_BYTES_MAX + 100])
 def test_the_bound_of_arguments(size):
-    (made,) = sane(AssistantMessage(tool_calls=(call("a", content="x" * size),)), 1).tool_calls
+    (made,) = with_valid_calls(AssistantMessage(tool_calls=(call("a", content="x" * size),)), 1).tool_calls
     assert bool(made.problem) == (size > ARGUMENT_BYTES_MAX)
 
 

@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 
 from agent_tools_support import HOST_ENVIRONMENT
 from cli_support import Shell, git
-from periplus.agent.assembly import Begun, begin
+from periplus.agent.assembly import SessionOptions, begin
 from periplus.agent.contracts import Message
 from periplus.agent.episodes import Answered, Noted
-from periplus.agent.models.recorded import RecordingClient
+from periplus.agent.models.conversation_replay import RecordingClient
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.perception import find_root, kind_of
-from periplus.agent.perception.instructions import InstructionReader
-from periplus.agent.perception.mapping import MapPages
-from periplus.agent.perception.neutral import NEUTRALISED, made_harmless
-from periplus.agent.perception.ranking import Task
-from periplus.agent.perception.symbols import SymbolPages
-from periplus.agent.perception.tree import Bounds, look_at
-from periplus.agent.retriever import FolderRetriever
-from periplus.agent.runlog import StoreLog
+from periplus.agent.perception.file_ranking import Task
+from periplus.agent.perception.file_retriever import FolderRetriever
+from periplus.agent.perception.instruction_files import InstructionReader
+from periplus.agent.perception.project_files import Bounds, look_at
+from periplus.agent.perception.project_map import MapPages
+from periplus.agent.perception.symbol_pages import SymbolPages
+from periplus.agent.perception.text_sanitizer import NEUTRALISED, sanitized_text
+from periplus.agent.persistence.run_log import StoreLog
 from periplus.agent.sandbox import Unconfined
 from periplus.agent.settings import SETTINGS, Settings
 from periplus.agent.tape.instruction_text import instructions_text
-from periplus.agent.tape.instructions import Instructions
-from periplus.agent.tape.notes import InstructionsNote
-from periplus.agent.tape.prefix import serialised
+from periplus.agent.tape.prefix_survival import serialised
+from periplus.agent.tape.shown_instructions import Instructions
+from periplus.agent.tape_notes import InstructionsNote
 from periplus.base.clock import FixedClock
 from periplus.base.errors import NotFoundError
 from periplus.base.filesystem.confined_folder import Confined
@@ -69,7 +69,7 @@ class Sitting:
         self._told = []
         self.client = ScriptedClient(list(script))
         chosen = Settings({one.name: one.default for one in SETTINGS} | values, {})
-        begun = Begun(settings=chosen, name=name, title="t", environment=HOST_ENVIRONMENT, home=os.fspath(seat.place / "home"),
+        begun = SessionOptions(settings=chosen, name=name, title="t", environment=HOST_ENVIRONMENT, home=os.fspath(seat.place / "home"),
                       model="scripted", sandbox=Unconfined(), clock=FixedClock(step_ms=1))  # fmt: skip
         try:
             self.session = begin(self.project, self.client, begun)
@@ -238,24 +238,24 @@ PLAIN = (
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_phrases_that_command_an_agent_are_neutralised_in_the_open(text):
-    found = made_harmless(f"Use tabs.\n{text}\nUse spaces.")
+    found = sanitized_text(f"Use tabs.\n{text}\nUse spaces.")
     assert found.phrases >= 1
     assert NEUTRALISED in found.text
     assert found.text.startswith("Use tabs.\n")
     assert found.text.endswith("\nUse spaces.")
-    again = made_harmless(found.text)
+    again = sanitized_text(found.text)
     assert (again.text, again.phrases, again.hidden) == (found.text, 0, 0)
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_people_write_in_such_files_stays_as_it_is(text):
-    assert made_harmless(text) == (text, 0, 0)
+    assert sanitized_text(text) == (text, 0, 0)
 
 
 def test_hidden_characters_are_taken_out_and_pictures_that_are_joined_stay():
     text = "a\u200bb\u202ec\x1b[2J\x07d\U000e0041e\x9bf \U0001f469\u200d\U0001f4bb ok\u200d!"
-    assert made_harmless(text).text == "abc[2Jdef \U0001f469\u200d\U0001f4bb ok!"
-    assert made_harmless(text).hidden == 7
+    assert sanitized_text(text).text == "abc[2Jdef \U0001f469\u200d\U0001f4bb ok!"
+    assert sanitized_text(text).hidden == 7
 
 
 def test_making_harmless_takes_time_that_grows_with_the_text():
@@ -267,7 +267,7 @@ def test_making_harmless_takes_time_that_grows_with_the_text():
         "system ",
         "ignore every any all your ",
     ):
-        made_harmless(piece * (64_000 // len(piece)))
+        sanitized_text(piece * (64_000 // len(piece)))
 
 
 def test_a_hostile_file_ends_no_fence_and_says_what_was_done_to_it(tmp_path):

@@ -18,12 +18,12 @@ from cli_support import git
 from periplus.agent.contracts import Continue, Message, Stop, ToolCall, ToolDecision, ToolResult, Usage
 from periplus.agent.hooks import SEAMS, Composite
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.plugins.consent import PluginTrust, TrustedPlugin
-from periplus.agent.plugins.finding import find_plugins, named_plugin
-from periplus.agent.plugins.folder import copy_out, read_folder
-from periplus.agent.plugins.hooking import hook_of
+from periplus.agent.plugins.discovery import find_plugins, named_plugin
+from periplus.agent.plugins.folder_copy import copy_out, read_folder
 from periplus.agent.plugins.manifest import HookRow, parameters_of, read_manifest
-from periplus.agent.plugins.program import PluginError, ProgramCancelledError, ProgramPlace, Programs
+from periplus.agent.plugins.program_hooks import hook_of
+from periplus.agent.plugins.program_runner import PluginError, ProgramCancelledError, ProgramPlace, Programs
+from periplus.agent.plugins.trust_list import PluginTrust, TrustedPlugin
 from periplus.agent.sandbox import Unconfined, find_sandbox
 from periplus.base.errors import FormatError, NotFoundError, RefusedError, UsageError
 from periplus.base.files import Files
@@ -635,7 +635,7 @@ def test_servers_are_handed_on_from_the_copy(place):
 
 
 def _opener(brought):
-    from periplus.agent.plugins.opening import open_plugins
+    from periplus.agent.extensions.plugins import open_plugins
 
     def opener(room):
         brought.append(open_plugins(room))

@@ -19,7 +19,7 @@ from periplus.agent.episodes import Answered, Decided, Ended, Noted, Requested, 
 from periplus.agent.events import SessionResumed
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.runlog import MemoryLog, StoreLog, session_runs, stored_sessions
+from periplus.agent.persistence.run_log import MemoryLog, StoreLog, session_runs, stored_sessions
 from periplus.base.clock import FixedClock
 from periplus.base.errors import EnvironmentFailure, RefusedError
 from periplus.base.files import Files

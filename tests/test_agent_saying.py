@@ -16,10 +16,10 @@ from agent_support import Bench, FolderHost, tape, transcript
 from periplus.agent.contracts import ToolResult
 from periplus.agent.episodes import SAID_TOPIC, Ended, Fed, Noted, Requested
 from periplus.agent.events import FeedbackGiven
+from periplus.agent.execution.turn_state import Turn, said
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.runlog import MemoryLog, stored_sessions
-from periplus.agent.turn import Turn, said
+from periplus.agent.persistence.run_log import MemoryLog, stored_sessions
 from periplus.base.errors import EnvironmentFailure
 from periplus.tui.conversation import Conversation
 from support import Stop

@@ -20,9 +20,9 @@ from agent_scenario import SCENARIOS
 from agent_scene import Scene, read, says
 from periplus.agent.episodes import Ended, Noted
 from periplus.agent.hooks import Hook
-from periplus.agent.models.opening import KINDS
-from periplus.agent.tape.notes import FoldNote, note_in
-from periplus.agent.tape.prefix import BREAKS
+from periplus.agent.models.client_factory import KINDS
+from periplus.agent.tape.prefix_survival import BREAKS
+from periplus.agent.tape_notes import FoldNote, note_in
 from sampling import sampled
 
 pytest.importorskip("anthropic")
@@ -102,7 +102,7 @@ def test_a_break_of_the_prefix_is_found(tmp_path):
 
 def test_the_recorded_conversation_of_the_tour_keeps_its_prefix(tmp_path):
     """What is shipped as a recording is played through the whole agent, and under the same rule."""
-    from periplus.agent.models.recorded import RecordedClient
+    from periplus.agent.models.conversation_replay import RecordedClient
     from periplus.cli import tour_agent
 
     talk = Path(tour_agent.__file__).with_name("tour_talk.jsonl")

@@ -11,9 +11,9 @@ import pytest
 
 from agent_tools_support import PATH, edit, shell_host
 from periplus.agent.sandbox import Unconfined, find_sandbox
-from periplus.agent.tools.changes import ChangeLog
-from periplus.agent.tools.commands import declared_environment
-from periplus.agent.tools.outputs import Outputs, shorten
+from periplus.agent.tools.files.change_log import ChangeLog
+from periplus.agent.tools.shell.commands import declared_environment
+from periplus.agent.tools.text_pages.command_output import Outputs, shorten
 from periplus.base.files import Files
 from periplus.base.filesystem.confined_folder import Confined
 
@@ -90,7 +90,7 @@ def test_cancelling_ends_the_group_and_what_left_it(tmp_path, sandbox):
         thread.join(60)
         assert found[0].outcome == "cancelled"
         assert "said" in found[0].output
-        from periplus.agent.tools.processes import _marked
+        from periplus.agent.tools.shell.processes import _marked
 
         assert all(gone(pid) for mark in marks for pid in _marked(mark))
         assert host.run("shell", {"command": "echo after"}).outcome == "ok"
@@ -98,7 +98,7 @@ def test_cancelling_ends_the_group_and_what_left_it(tmp_path, sandbox):
 
 @every_layer
 def test_closing_the_host_ends_what_runs(tmp_path, sandbox):
-    from periplus.agent.tools.processes import _marked
+    from periplus.agent.tools.shell.processes import _marked
 
     with shell_host(tmp_path, sandbox=sandbox) as host:
         host.run("shell", {"command": "trap '' TERM; sleep 600", "background": True})
@@ -152,7 +152,7 @@ def test_the_last_words_at_a_terminal_are_had(tmp_path, monkeypatch):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return read(fd, size)
 
-    monkeypatch.setattr("periplus.agent.tools.processes.os.read", not_at_once)
+    monkeypatch.setattr("periplus.agent.tools.shell.processes.os.read", not_at_once)
     with shell_host(tmp_path) as host:
         done = host.run("shell", {"command": "echo last words", "terminal": True})
     assert said
@@ -176,7 +176,7 @@ def test_large_output_has_its_head_and_tail_and_the_rest_by_its_handle(tmp_path)
 
 
 def test_output_beyond_what_is_kept_loses_its_middle_and_says_so(tmp_path, monkeypatch):
-    from periplus.agent.tools import outputs as module
+    from periplus.agent.tools.text_pages import command_output as module
 
     monkeypatch.setattr(module, "OUTPUT_BYTES_MAX", 1000)
     monkeypatch.setattr(module, "TAIL_BYTES_MAX", 500)
@@ -217,7 +217,7 @@ def test_a_line_without_an_end_is_not_parted_within_a_secret(tmp_path, secret, s
 
 
 def test_what_came_since_is_told_also_when_the_middle_is_lost(tmp_path, monkeypatch):
-    from periplus.agent.tools import outputs as module
+    from periplus.agent.tools.text_pages import command_output as module
 
     monkeypatch.setattr(module, "OUTPUT_BYTES_MAX", 1000)
     monkeypatch.setattr(module, "TAIL_BYTES_MAX", 500)
@@ -245,7 +245,7 @@ def test_what_came_since_is_told_also_when_the_middle_is_lost(tmp_path, monkeypa
 
 
 def test_one_text_beyond_what_is_kept_keeps_its_end(tmp_path, monkeypatch):
-    from periplus.agent.tools import outputs as module
+    from periplus.agent.tools.text_pages import command_output as module
 
     monkeypatch.setattr(module, "OUTPUT_BYTES_MAX", 1000)
     monkeypatch.setattr(module, "TAIL_BYTES_MAX", 500)
@@ -355,7 +355,7 @@ def test_a_program_that_cannot_be_started_is_an_error(tmp_path):
 
 
 def test_only_so_many_run_at_once(tmp_path, monkeypatch):
-    from periplus.agent.tools import processes
+    from periplus.agent.tools.shell import processes
 
     monkeypatch.setattr(processes, "RUNNING_MAX", 2)
     with shell_host(tmp_path) as host:

@@ -20,9 +20,9 @@ from periplus.agent.skills.candidates import (
     reject_skill,
     skill_candidates,
 )
-from periplus.agent.skills.finding import find_skills, places_of
-from periplus.agent.skills.mining import Draft, Run, TurnRuns, mine, refusal, runs_of
-from periplus.agent.skills.wording import WordingError, worded
+from periplus.agent.skills.command_mining import Draft, Run, TurnRuns, mine, refusal, runs_of
+from periplus.agent.skills.discovery import find_skills, places_of
+from periplus.agent.skills.model_wording import WordingError, reworded_draft
 from periplus.base.errors import ConflictError, FormatError, NotFoundError
 from periplus.base.filesystem.confined_folder import Confined
 from periplus.journal import Journal, Writer
@@ -177,12 +177,12 @@ def words(**more):
 
 def test_a_model_words_what_was_seen():
     client = ScriptedClient([words()])
-    found = worded(routine(), client)
+    found = reworded_draft(routine(), client)
     assert (found.name, found.description) == ("check-it", "Builds and tests. Use it before you are done.")
     assert (found.commands, found.seen, found.rule) == (routine().commands, routine().seen, "routine")
     asked = client.requests[0][0][1].content
     assert asked.startswith('<data from="commands that worked">')
-    assert worded(routine(), ScriptedClient([f"```json\n{words()}\n```"])).name == "check-it"
+    assert reworded_draft(routine(), ScriptedClient([f"```json\n{words()}\n```"])).name == "check-it"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_model_words_what_was_seen():
 )  # fmt: skip
 def test_words_that_say_more_than_was_seen_are_not_taken(said, why):
     with pytest.raises(WordingError, match=why):
-        worded(routine(), ScriptedClient([said]))
+        reworded_draft(routine(), ScriptedClient([said]))
 
 
 def fed(memory):

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_room import Place, results, settings_of, system
+from periplus.agent.extensions.skills import LISTED_CHARACTERS_MAX, prompt_of, skill_tool
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.skills.finding import PROJECT_FOLDERS, find_skills, places_of
-from periplus.agent.skills.front import parse_front
-from periplus.agent.skills.opening import LISTED_CHARACTERS_MAX, prompt_of, skill_tool
-from periplus.agent.skills.pages import SkillPages
-from periplus.agent.skills.screening import suspicious
+from periplus.agent.skills.discovery import PROJECT_FOLDERS, find_skills, places_of
+from periplus.agent.skills.front_matter import parse_front
+from periplus.agent.skills.injection_screening import injection_phrases
 from periplus.agent.skills.skill import read_skill, skill_text
-from periplus.agent.skills.uses import uses_of
-from periplus.agent.tools.table import schema_of
+from periplus.agent.skills.skill_pages import SkillPages
+from periplus.agent.skills.usage_records import uses_of
+from periplus.agent.tools.tool_table import schema_of
 from periplus.agent.trust import Trust, digest_of
 from periplus.base.errors import ConfinementError, FormatError, NotFoundError
 
@@ -251,7 +251,7 @@ def test_no_link_is_followed_and_nothing_huge_is_read(place, tmp_path):
     ],
 )  # fmt: skip
 def test_what_tries_to_take_over_is_found(text):
-    assert suspicious(f"Some words.\n{text}\nMore words.")
+    assert injection_phrases(f"Some words.\n{text}\nMore words.")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_tries_to_take_over_is_found(text):
     ],
 )  # fmt: skip
 def test_ordinary_words_are_not(text):
-    assert suspicious(text) == ()
+    assert injection_phrases(text) == ()
 
 
 # -- in a session -----------------------------------------------------------------------------------------------------------

@@ -18,18 +18,18 @@ import pytest
 from tests.cli_support import Shell
 from tests.fake_provider import FakeProvider, Hanging
 
-from periplus.agent.calls import CALLING, Calling
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Access, ModelError, ToolDecision, Usage
 from periplus.agent.events import AgentEnded, AgentStarted, ToolStarted, event_schema
+from periplus.agent.execution.call_checks import CALLING, Calling
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.execution.scheduler import is_read, waves
+from periplus.agent.extensions.subagents import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient
 from periplus.agent.sandbox import Unconfined
-from periplus.agent.scheduler import is_read, waves
-from periplus.agent.subagents.lending import lent_client
-from periplus.agent.subagents.spawning import _ABOUT, _NAME, _PARAMETERS, DEADLINE_S, IDLE_S, STEPS
-from periplus.agent.tools.table import Tool, schema_of
-from periplus.agent.tools.workspace import Turnstile
+from periplus.agent.subagents.shared_resources import shared_client
+from periplus.agent.tools.files.workspace import ChangeLock
+from periplus.agent.tools.tool_table import Tool, schema_of
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ClaimedError, RefusedError
 from periplus.journal import Writer
@@ -85,7 +85,7 @@ def test_a_task_is_done_by_another_and_its_report_comes_back_whole(folder):
 
 
 def runs(head, name):
-    from periplus.agent.runlog import session_runs
+    from periplus.agent.persistence.run_log import session_runs
 
     return session_runs(head.project, name)
 
@@ -576,7 +576,7 @@ def test_a_deadline_ends_its_processes(folder):
 
 
 def test_who_waits_for_the_folder_is_stopped_without_having_it():
-    stile, token, inside = Turnstile(), CancelToken(), threading.Event()
+    stile, token, inside = ChangeLock(), CancelToken(), threading.Event()
     told = []
 
     def wait():
@@ -912,7 +912,7 @@ def test_one_that_was_stopped_while_it_waited_for_the_model_asks_it_nothing(aske
         return answer("said")
 
     lock = threading.Lock()
-    lent = lent_client(ScriptedClient(speak), lock)
+    lent = shared_client(ScriptedClient(speak), lock)
     lent.cancel()
     with pytest.raises(ModelError, match="stopped"):
         list(lent.stream((), ())) if asked == "stream" else lent.complete((), ())

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent_drive import DictFiles, Driver, digest
 from periplus.agent.contracts import AssistantMessage, Message, ToolCall, ToolResult, TurnContext
-from periplus.agent.episode_codec import decode_episode, encode_episode
 from periplus.agent.episodes import Answered, Ended, Noted, Requested, Resulted
+from periplus.agent.persistence.episode_codec import decode_episode, encode_episode
 from periplus.agent.tape.compiler import Tape
 from periplus.agent.tape.entries import (
     BaseEntry,
@@ -25,7 +25,8 @@ from periplus.agent.tape.entries import (
     TurnEntry,
 )
 from periplus.agent.tape.fence import fence
-from periplus.agent.tape.notes import (
+from periplus.agent.tape.patches import apply_diff, diff_texts
+from periplus.agent.tape_notes import (
     Anchor,
     Fact,
     FilePatch,
@@ -39,8 +40,7 @@ from periplus.agent.tape.notes import (
     UnfoldNote,
     note_in,
 )
-from periplus.agent.tape.notes import noted as as_noted
-from periplus.agent.tape.patches import apply_diff, diff_texts
+from periplus.agent.tape_notes import noted as as_noted
 from periplus.base.encoding.canonical import canonical
 from periplus.base.errors import FormatError, NotFoundError, UsageError
 

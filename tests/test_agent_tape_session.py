@@ -12,16 +12,16 @@ from agent_drive import DictFiles, Driver
 from agent_support import schema
 from periplus.agent.loop import Limits
 from periplus.agent.models.scripted import ScriptedClient, answer, call
-from periplus.agent.runlog import StoreLog
+from periplus.agent.persistence.run_log import StoreLog
+from periplus.agent.persistence.turn_index import StoredTurns, TurnIndex
 from periplus.agent.session import Parts, Session
 from periplus.agent.tape import SYSTEM_PROMPT, Tape, prompt_for
-from periplus.agent.tape.folder import FolderView
-from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.lifetimes import FIELDS
-from periplus.agent.tape.notes import Fact, SliceNote, note_in
-from periplus.agent.tape.prefix import PrefixMeter, common_length, serialised
+from periplus.agent.tape.folder_view import FolderView
+from periplus.agent.tape.history.handle_pages import pages_of
+from periplus.agent.tape.prefix_survival import PrefixMeter, common_length, serialised
+from periplus.agent.tape.slice_fields import FIELDS
+from periplus.agent.tape_notes import Fact, SliceNote, note_in
 from periplus.agent.tools import LocalToolHost, Pages, Workspace, edit_tool, list_tool, read_tool
-from periplus.agent.turn_index import StoredTurns, TurnIndex
 from periplus.journal import Writer
 from periplus.memory.claim_status import session_id
 from periplus.project import Project

@@ -14,9 +14,9 @@ import pytest
 from agent_room import Place
 from periplus.agent.memories import InProcessMemory, NullMemory, StoreMemory
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.tape.notes import SliceNote, TopicNote
+from periplus.agent.persistence.task_checkpoints import TaskKeeper
 from periplus.agent.tape.slice import Topics, slice_of_task
-from periplus.agent.tasks import TaskKeeper
+from periplus.agent.tape_notes import SliceNote, TopicNote
 from periplus.base.errors import NotFoundError
 
 PLAN = call(
@@ -69,7 +69,7 @@ def test_a_parked_topic_is_there_after_a_kill(tmp_path):
         from agent_room import Place
         from test_agent_tasks import PLAN
         from periplus.agent.models.scripted import answer
-        from periplus.agent.tape.notes import TopicNote
+        from periplus.agent.tape_notes import TopicNote
         place = Place(Path(sys.argv[1]))
         with place.session([answer("", PLAN), "Parked here.", "On the docs."]) as session:
             session.turn("Mend the engine")

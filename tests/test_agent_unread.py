@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from agent_tools_support import HOST_ENVIRONMENT, edit
+from periplus.agent.perception.file_retriever import FolderRetriever
 from periplus.agent.policies.permission import MODES, Permission, parse_rule
-from periplus.agent.retriever import FolderRetriever
 from periplus.agent.sandbox import find_sandbox
 from periplus.agent.tools import HostParts, open_host
-from periplus.agent.tools import unread as unread_module
-from periplus.agent.tools.unread import Unread
+from periplus.agent.tools.files import read_restrictions as unread_module
+from periplus.agent.tools.files.read_restrictions import ReadRestrictions
 from periplus.base.errors import RefusedError
 from periplus.base.filesystem.confined_folder import Confined
 
@@ -60,7 +60,9 @@ def test_an_allowance_to_read_allows_nothing_else():
     assert permission.unread("deny") == ()
 
 
-@pytest.mark.parametrize("unread", [Unread(["secrets/**", "**/*.pem"]), Unread(asked=["secrets/**", "**/*.pem"])])
+@pytest.mark.parametrize(
+    "unread", [ReadRestrictions(["secrets/**", "**/*.pem"]), ReadRestrictions(asked=["secrets/**", "**/*.pem"])]
+)
 def test_what_looks_at_many_files_leaves_them_out_and_says_so(tmp_path, unread):
     work = folder_of(tmp_path)
     host = open_host(
@@ -89,7 +91,7 @@ def test_a_command_sees_nothing_of_what_may_not_be_read(tmp_path, sandbox):
     (work / "link").symlink_to("secrets/prod.txt")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "held").write_text(CANARY)
-    unread = Unread(["secrets/**", "**/*.pem", str(tmp_path / "outside")], asked=["deep/plain.txt"])
+    unread = ReadRestrictions(["secrets/**", "**/*.pem", str(tmp_path / "outside")], asked=["deep/plain.txt"])
     parts = HostParts(
         root=str(work), state=str(tmp_path / "state"), environment=HOST_ENVIRONMENT, unread=unread, sandbox=sandbox
     )
@@ -119,20 +121,20 @@ def test_where_the_files_of_a_rule_cannot_be_found_no_command_runs(tmp_path, mon
     work = folder_of(tmp_path)
     folder = Confined(str(work))
     try:
-        assert Unread(["secrets/**", "secrets/prod.txt", "gone/**"]).masked(folder) == [str(work / "secrets")]
-        assert sorted(Unread(["**/*.pem"]).masked(folder)) == sorted(
+        assert ReadRestrictions(["secrets/**", "secrets/prod.txt", "gone/**"]).masked(folder) == [str(work / "secrets")]
+        assert sorted(ReadRestrictions(["**/*.pem"]).masked(folder)) == sorted(
             str(work / path) for path in ("keys/a.pem", "deep/b.pem")
         )
-        assert Unread(["deep/*.pem", "nowhere/*.pem"]).masked(folder) == [str(work / "deep/b.pem")]
-        assert Unread(asked=["**"]).masked(folder) == []
+        assert ReadRestrictions(["deep/*.pem", "nowhere/*.pem"]).masked(folder) == [str(work / "deep/b.pem")]
+        assert ReadRestrictions(asked=["**"]).masked(folder) == []
         monkeypatch.setattr(unread_module, "MASKED_MAX", 1)
         for glob, why in (("**/*.pem", "over 1 paths"), ("/etc/*.key", "only whole ones")):
             with pytest.raises(RefusedError, match=why):
-                Unread([glob]).masked(folder)
+                ReadRestrictions([glob]).masked(folder)
         (work / "locked").mkdir(mode=0)
         if os.geteuid():
             with pytest.raises(RefusedError):
-                Unread(["**/*.key"]).masked(folder)
+                ReadRestrictions(["**/*.key"]).masked(folder)
     finally:
         (work / "locked").chmod(0o700) if (work / "locked").exists() else None
         folder.close()

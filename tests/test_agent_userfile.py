@@ -9,22 +9,22 @@ import sys
 import pytest
 from tests.support import Stop, StoppingFiles
 
-from periplus.agent.mcpclient.pins import Pins
-from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.models.keys import Keys
-from periplus.agent.plugins.consent import PluginTrust
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.mcpclient.tool_pins import Pins
+from periplus.agent.models.api_keys import Keys
+from periplus.agent.plugins.trust_list import PluginTrust
 from periplus.agent.trust import Trust
-from periplus.agent.userfile import LOCK_NAME
+from periplus.agent.user_file import LOCK_NAME
 from periplus.base.errors import LockTimeoutError, RefusedError, UsageError
 
 WRITERS = 4
 ROUNDS = 25
 CHILD = """
 import os, sys
-from periplus.agent.mcpclient.pins import Pins
-from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.models.keys import Keys
-from periplus.agent.plugins.consent import PluginTrust
+from periplus.agent.mcpclient.tool_pins import Pins
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.models.api_keys import Keys
+from periplus.agent.plugins.trust_list import PluginTrust
 from periplus.agent.trust import Trust
 
 folder, root, me = sys.argv[1:]
@@ -151,7 +151,7 @@ def test_a_crash_leaves_the_old_or_the_new_and_no_lock(tmp_path, name):
 
 
 def test_a_lock_that_is_not_given_back_is_told_with_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("periplus.agent.userfile.LOCK_PATIENCE_S", 0.05)  # a constant, and no code of ours
+    monkeypatch.setattr("periplus.agent.user_file.LOCK_PATIENCE_S", 0.05)  # a constant, and no code of ours
     Trust(os.fspath(tmp_path)).give("/")
     with open(tmp_path / LOCK_NAME, "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from periplus.agent.perception.tree import Bounds, look_at
-from periplus.agent.tools.walking import Walk
+from periplus.agent.perception.project_files import Bounds, look_at
+from periplus.agent.tools.files.folder_walk import Walk
 from periplus.base.filesystem.confined_folder import LOOK_EVERY, Confined
 
 FILES = 3_000

@@ -16,11 +16,11 @@ from periplus.agent.contracts import ToolDecision
 from periplus.agent.episodes import Ended, Fed, Resulted
 from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import answer, call
+from periplus.agent.persistence.run_log import StoreLog
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
 from periplus.agent.policies.selfcheck import SelfCheck
-from periplus.agent.runlog import StoreLog
 from periplus.agent.tape.compiler import Tape
 from periplus.agent.tools import HostParts, open_host
 from periplus.base.clock import FixedClock

@@ -11,7 +11,7 @@ from tests.fake_provider import Broken, Failure, FakeProvider, Hanging
 from agent_support import Bench, tape
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
 from periplus.agent.episodes import Answered, Fed, Noted
-from periplus.agent.models.opening import KINDS, ModelName, Provider, open_model
+from periplus.agent.models.client_factory import KINDS, ModelName, Provider, open_model
 
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")

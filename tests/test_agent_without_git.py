@@ -13,7 +13,7 @@ from tests.test_cli_run import MENDED, MENDS, READS, says, shell, use
 from agent_room import Place, results
 from periplus.agent.events import Noticed
 from periplus.agent.models.scripted import answer, call
-from periplus.agent.perception.git import GitView, is_without
+from periplus.agent.perception.git_status import GitView, is_without
 
 __all__ = ["shell"]
 TOOLS = ("bwrap", "sh", "bash")

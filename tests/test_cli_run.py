@@ -25,9 +25,9 @@ from tests.fake_provider import Failure, FakeProvider, Hanging
 
 from periplus.agent.contracts import AssistantMessage, ToolCall, Usage
 from periplus.agent.episodes import Ended, Requested
-from periplus.agent.models.opening import Provider
+from periplus.agent.models.client_factory import Provider
+from periplus.agent.persistence.run_log import StoreLog
 from periplus.agent.policies.permission import MODES
-from periplus.agent.runlog import StoreLog
 from periplus.agent.settings import SETTINGS
 from periplus.base.process.locks import Lock
 from periplus.journal import Writer

@@ -20,7 +20,7 @@ import pytest
 
 from cli_support import claude_session, make_repository
 from periplus.agent.skills.candidates import propose
-from periplus.agent.skills.mining import Draft
+from periplus.agent.skills.command_mining import Draft
 from periplus.base.process.locks import Lock
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer

@@ -15,8 +15,8 @@ import pytest
 
 from cli_support import Shell, git
 from hook_support import hook
-from periplus.agent.runlog import StoreLog
-from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.agent.persistence.run_log import StoreLog
+from periplus.agent.persistence.turn_index import StoredTurns, TurnIndex
 from periplus.base.files import Files
 from periplus.base.filesystem.failure_notes import Note, leave_note, read_notes
 from periplus.base.filesystem.spool import Spool

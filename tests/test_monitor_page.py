@@ -25,7 +25,7 @@ from periplus.agent.contracts import AssistantMessage, ToolCall, ToolResult, Usa
 from periplus.agent.episodes import Answered, Ended, Requested, Resulted
 from periplus.agent.events import AnswerCompleted, TextGrown
 from periplus.agent.models.scripted import ScriptedClient, answer, call
-from periplus.agent.runlog import StoreLog
+from periplus.agent.persistence.run_log import StoreLog
 from periplus.base.errors import EnvironmentFailure
 from periplus.project import Project
 from periplus.server.monitor import Desk, Monitor

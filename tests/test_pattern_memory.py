@@ -15,8 +15,8 @@ LONG = 2_000_000
 @pytest.mark.parametrize(
     "work",
     [
-        f"from periplus.agent.mcpclient.screening import clean; assert clean(chr(0x200b) * {LONG}) == ('⟨{LONG:,} unseen characters⟩', {LONG})",
-        f"from periplus.agent.mcpclient.screening import clean; assert clean('a' + chr(27) + '[m' * {LONG // 2})[1] == 3",
+        f"from periplus.agent.mcpclient.text_screening import clean; assert clean(chr(0x200b) * {LONG}) == ('⟨{LONG:,} unseen characters⟩', {LONG})",
+        f"from periplus.agent.mcpclient.text_screening import clean; assert clean('a' + chr(27) + '[m' * {LONG // 2})[1] == 3",
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + '-a' * {LONG}))",
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + chr(10) * {LONG} + 'x' * 40))",
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + chr(92) * {LONG} + 'n' * 40))",
@@ -26,6 +26,6 @@ LONG = 2_000_000
     ],
 )
 def test_what_stands_in_a_row_takes_no_memory(work):
-    code = f"{PEAK}\nimport periplus.agent.mcpclient.screening\nbefore = peak_bytes()\n{work}\nprint(peak_bytes() - before)"
+    code = f"{PEAK}\nimport periplus.agent.mcpclient.text_screening\nbefore = peak_bytes()\n{work}\nprint(peak_bytes() - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) < 50 * LONG // 4

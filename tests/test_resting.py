@@ -11,7 +11,7 @@ import pytest
 from index_support import is_held
 from mcp_support import Raw, Served
 from periplus.agent.episodes import Ended, Requested
-from periplus.agent.runlog import StoreLog
+from periplus.agent.persistence.run_log import StoreLog
 from periplus.base.errors import EnvironmentFailure, NotFoundError
 from periplus.journal import Journal
 from periplus.journal.care import doctor

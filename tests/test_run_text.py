@@ -17,8 +17,8 @@ from periplus.agent.events import (
     ToolEnded,
     ToolStarted,
 )
-from periplus.agent.tools.changes import Change, effect_of
-from periplus.agent.tools.outputs import shorten
+from periplus.agent.tools.files.change_log import Change, effect_of
+from periplus.agent.tools.text_pages.command_output import shorten
 from periplus.base.encoding.digests import sha256
 from periplus.cli.face import Face
 from periplus.cli.run_answers import BLOCK_CHARS_MAX, Blocks

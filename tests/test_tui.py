@@ -467,7 +467,7 @@ def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, col
 def _talk_of(shell):
     """A recorded conversation of one word, said as often as somebody asks whether it is so."""
     from periplus.agent.contracts import AssistantMessage
-    from periplus.agent.models.recorded import RecordingClient
+    from periplus.agent.models.conversation_replay import RecordingClient
     from periplus.agent.models.scripted import ScriptedClient
 
     path = str(shell.home / "talk.jsonl")

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from periplus.agent.runlog import StoreLog
-from periplus.agent.turn_index import TurnIndex
+from periplus.agent.persistence.run_log import StoreLog
+from periplus.agent.persistence.turn_index import TurnIndex
 from periplus.base.errors import DamageError
 from periplus.journal import Writer
 from periplus.journal.checkpoints.format import KEYS_MAX

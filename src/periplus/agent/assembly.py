@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-__all__ = ["STATE", "AgentSession", "Begun", "begin", "refuse_check_that_cannot_run"]
+__all__ = ["STATE", "AgentSession", "SessionOptions", "begin", "refuse_check_that_cannot_run"]
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, Self
 
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, Approver, LLMClient, Memory, ToolCall, ToolDecision
 from periplus.agent.episodes import RUN_TOPIC, Ended, Noted
 from periplus.agent.events import Learned, Noticed, RunStarted
-from periplus.agent.extension import Begun, Extension, ExtensionContext
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.extensions.contract import Extension, ExtensionContext, SessionOptions
+from periplus.agent.extensions.standard import STANDARD
 from periplus.agent.hooks import Composite, Hook
 from periplus.agent.loop import Limits
+from periplus.agent.persistence.run_log import STATE, StoreLog
+from periplus.agent.persistence.task_checkpoints import TaskKeeper
+from periplus.agent.persistence.turn_index import StoredTurns, TurnIndex
 from periplus.agent.policies.budget import Budget
 from periplus.agent.policies.guardrail import Guardrail
 from periplus.agent.policies.oracle import CommandOracle, OraclePolicy
 from periplus.agent.policies.permission import Mode, Permission, PermissionApprover, idle_rules
 from periplus.agent.policies.selfcheck import SelfCheck
-from periplus.agent.runlog import STATE, StoreLog
 from periplus.agent.session import Parts, Session
 from periplus.agent.settings import Settings
-from periplus.agent.standard import STANDARD
 from periplus.agent.tape import Tape, prompt_for
 from periplus.agent.tape.fence import one_line, plain_name
-from periplus.agent.tape.folder import FolderView
-from periplus.agent.tape.handles import pages_of
-from periplus.agent.tape.notes import Fact, TopicNote, noted
-from periplus.agent.tape.pages import PageTable
-from periplus.agent.tasks import TaskKeeper
-from periplus.agent.tools.commands import Wish
-from periplus.agent.tools.local import HostParts, open_host
-from periplus.agent.tools.pages import Pages
-from periplus.agent.tools.unread import Unread
-from periplus.agent.turn_index import StoredTurns, TurnIndex
+from periplus.agent.tape.folder_view import FolderView
+from periplus.agent.tape.history.handle_pages import pages_of
+from periplus.agent.tape.page_table import PageTable
+from periplus.agent.tape_notes import Fact, TopicNote, noted
+from periplus.agent.tools.files.read_restrictions import ReadRestrictions
+from periplus.agent.tools.local_host import HostParts, open_host
+from periplus.agent.tools.shell.commands import ConsentKind
+from periplus.agent.tools.text_pages.page_source import Pages
 from periplus.base.clock import Clock, format_ms
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 if TYPE_CHECKING:
     from periplus.agent.memories.store import StoreMemory
     from periplus.agent.sandbox import Sandbox
-    from periplus.agent.tape.notes import SliceNote
-    from periplus.agent.tools.changes import Undone
-    from periplus.agent.tools.host import LocalToolHost
+    from periplus.agent.tape_notes import SliceNote
+    from periplus.agent.tools.files.change_log import Undone
+    from periplus.agent.tools.tool_host import LocalToolHost
     from periplus.project import Project
 
 _TITLE_CHARACTERS: Final = 80
@@ -54,7 +54,7 @@ _TITLE_CHARACTERS: Final = 80
 class AgentSession:
     """A session that runs. Close it: its trail is sealed then."""
 
-    def __init__(self, project: Project, client: LLMClient, begun: Begun) -> None:
+    def __init__(self, project: Project, client: LLMClient, begun: SessionOptions) -> None:
         from periplus.agent.sandbox import find_sandbox
 
         settings, under = begun.settings, begun.under
@@ -240,7 +240,7 @@ class AgentSession:
         )  # fmt: skip
 
     def _open_tape(self, memory: Memory, brought: Sequence[Extension]) -> Tape:
-        from periplus.agent.retriever import FolderRetriever
+        from periplus.agent.perception.file_retriever import FolderRetriever
 
         begun, under, root = self._begun, self._begun.under, self.project.folder
         prompt = "".join([prompt_for(begun.settings.text("instructions")), *(one.prompt for one in brought)])
@@ -268,9 +268,9 @@ class AgentSession:
         return idle_rules(self._begun.settings.rules, self.host.schemas()) if self._begun.under is None else iter(())
 
     @property
-    def unread(self) -> Unread:
+    def unread(self) -> ReadRestrictions:
         """What rules keep from being read."""
-        return Unread(self.permission.unread("deny"), self.permission.unread("ask"))
+        return ReadRestrictions(self.permission.unread("deny"), self.permission.unread("ask"))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class AgentSession:
             return ""
         return decision.reason or "no rule allows it"
 
-    def _consent(self, wish: Wish, about: str) -> bool:
+    def _consent(self, wish: ConsentKind, about: str) -> bool:
         if self._begun.approver is None:
             return False
         if wish == "unsandboxed" and about == self._granted:
@@ -366,7 +366,7 @@ class _Remembering:
         return answer
 
 
-def begin(project: Project, client: LLMClient, begun: Begun) -> AgentSession:
+def begin(project: Project, client: LLMClient, begun: SessionOptions) -> AgentSession:
     """Raises RefusedError where another process runs this session, in a folder that holds one of those that are hidden, and where the
     check that is to judge the run could never be run.
     """

@@ -20,8 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
-from periplus.agent.calls import CALLING, Calling, bounded, sane, unknown_tool, whole
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import (
     Access,
     Approver,
@@ -60,11 +58,13 @@ from periplus.agent.events import (
     ToolStarted,
     TurnEnded,
 )
+from periplus.agent.execution.call_checks import CALLING, Calling, bounded, unknown_tool, whole, with_valid_calls
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.execution.loop_messages import CONTINUE, DENIED, EMPTY, NOBODY, closing_note, told
+from periplus.agent.execution.retry import Gone, Retrying, with_retries
+from periplus.agent.execution.scheduler import is_bound, is_read, run_wave, waves
+from periplus.agent.execution.turn_state import Turn
 from periplus.agent.hooks import Composite, Hook, HookFailure
-from periplus.agent.notes import CONTINUE, DENIED, EMPTY, NOBODY, closing_note, told
-from periplus.agent.retry import Gone, Retrying, with_retries
-from periplus.agent.scheduler import is_bound, is_read, run_wave, waves
-from periplus.agent.turn import Turn
 
 _CONTINUABLE: Final = frozenset({"done", "length", "stuck"})
 
@@ -272,7 +272,7 @@ def _answer(run: Run) -> Answered | Gone:
     latency_ms = round(1000 * (run.world.monotonic_s() - begun_s))
     first = {"first_token_ms": round(1000 * (first_s[0] - begun_s))} if first_s else {}
     return Answered(
-        turn=run.turn.number, step=step, message=sane(message, step), latency_ms=latency_ms, retries=retries,
+        turn=run.turn.number, step=step, message=with_valid_calls(message, step), latency_ms=latency_ms, retries=retries,
         measures={**measures, **first},
     )  # fmt: skip
 

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from periplus.agent.calls import whole
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import (
     Approver,
     LLMClient,
@@ -23,9 +21,11 @@ from periplus.agent.contracts import (
 )
 from periplus.agent.episodes import Ended, Episode, Intended, Noted, Requested, Resulted, Resumed
 from periplus.agent.events import SessionResumed, Sink, TurnStarted
+from periplus.agent.execution.call_checks import whole
+from periplus.agent.execution.cancellation import CancelToken
+from periplus.agent.execution.turn_state import Turn, said
 from periplus.agent.hooks import Hook
 from periplus.agent.loop import Limits, Run, World, end, run_turn, show_result
-from periplus.agent.turn import Turn, said
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import RefusedError
 

@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from periplus.agent.mcpclient.config import user_servers, variables_lent
-from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.models.opening import KINDS, PROVIDERS, Provider
+from periplus.agent.mcpclient.server_config import user_servers, variables_lent
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.models.client_factory import KINDS, PROVIDERS, Provider
 from periplus.agent.policies.permission import MODES, Mode, Rule, parse_rule
 from periplus.base.errors import RefusedError, UsageError, environment_failure
 from periplus.base.files import read_plain
 
 USER_FILE: Final = "agent.toml"
 if TYPE_CHECKING:
-    from periplus.agent.tools.websearch import SearchService
+    from periplus.agent.tools.web.web_search import SearchService
 
 PROJECT_FILE: Final = "periplus.toml"
 FILE_BYTES_MAX: Final = 256 * 1024
@@ -251,7 +251,7 @@ def _providers(value: Any, where: str) -> dict[str, Provider]:
 def _search(value: Any, where: str) -> SearchService:
     import msgspec
 
-    from periplus.agent.tools.websearch import SearchService
+    from periplus.agent.tools.web.web_search import SearchService
 
     try:
         return msgspec.convert(value, SearchService)

@@ -13,7 +13,7 @@ import stat
 from typing import Any, Final, Literal, TypeAlias
 
 from periplus.agent.settings import PROJECT_FILE
-from periplus.agent.userfile import UserFile, Words
+from periplus.agent.user_file import UserFile, Words
 from periplus.base.errors import UsageError
 from periplus.base.files import Files, read_plain
 

@@ -29,14 +29,14 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.agent.models.keys import Keys
+    from periplus.agent.models.api_keys import Keys
 
     leave_out_relative_folders()
     keys = Keys(user_folder(face), face.environment)
     if arguments.action == "key":
         return _key(face, keys, arguments.provider)
     from periplus.agent.models.catalogue import as_of, known_models
-    from periplus.agent.models.opening import provider_models
+    from periplus.agent.models.client_factory import provider_models
     from periplus.agent.settings import load_settings
     from periplus.base.errors import UsageError
     from periplus.cli.run_schemas import ModelOut, ModelsOut
@@ -84,9 +84,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _key(face: Face, keys: Any, provider: str) -> int:
-    from periplus.agent.models.keys import check_provider
+    from periplus.agent.models.api_keys import check_provider
     from periplus.agent.settings import load_settings
-    from periplus.agent.tools.websearch import SEARCH_KEY
+    from periplus.agent.tools.web.web_search import SEARCH_KEY
     from periplus.base.errors import NotFoundError
     from periplus.cli.run_schemas import ModelKeyOut
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from periplus.agent.assembly import AgentSession
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
     from periplus.agent.events import Sink
-    from periplus.agent.runlog import StoredSession
+    from periplus.agent.persistence.run_log import StoredSession
     from periplus.agent.settings import Settings
     from periplus.cli.run_text import EventLines
     from periplus.project import Project
@@ -165,9 +165,9 @@ def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Se
 
 
 def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tuple[LLMClient, str]:
-    from periplus.agent.models.keys import Keys
-    from periplus.agent.models.opening import open_model, parse_model
-    from periplus.agent.models.recorded import RecordedClient, RecordingClient
+    from periplus.agent.models.api_keys import Keys
+    from periplus.agent.models.client_factory import open_model, parse_model
+    from periplus.agent.models.conversation_replay import RecordedClient, RecordingClient
     from periplus.base.errors import UsageError
     from periplus.cli.inputs import check_file
 
@@ -203,8 +203,8 @@ def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> C
     """What opens one more client, for a subagent; None where all answers stand in one recording, or go into one."""
     if arguments.play or arguments.record:
         return None
-    from periplus.agent.models.keys import Keys
-    from periplus.agent.models.opening import open_model, parse_model
+    from periplus.agent.models.api_keys import Keys
+    from periplus.agent.models.client_factory import open_model, parse_model
 
     def opened(model: str) -> LLMClient:
         name = parse_model(model or settings.text("model"))
@@ -230,15 +230,15 @@ def _run_session(
     face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
     told: EventLines, emit: Sink, another: Callable[[str], LLMClient] | None,
 ) -> int:  # fmt: skip
-    from periplus.agent.assembly import Begun, begin
-    from periplus.agent.cancel import CancelToken
-    from periplus.agent.runlog import session_title
+    from periplus.agent.assembly import SessionOptions, begin
+    from periplus.agent.execution.cancellation import CancelToken
+    from periplus.agent.persistence.run_log import session_title
     from periplus.agent.tape.fence import one_line
     from periplus.cli.run_text import ConsolePerson, going_on, interrupting
 
     token = CancelToken()
     person = ConsolePerson(face, token) if _can_ask(face) else None
-    begun = Begun(
+    begun = SessionOptions(
         settings=settings, name=name, title=task or session_title(project, name) or name, environment=face.environment, home=face.home, model=model,
         hidden=(user_folder(face),), config=user_folder(face),
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
@@ -304,9 +304,9 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     """A session at the terminal. The store is opened by the thread that the session lives in."""
     from collections.abc import Iterator as Yields
 
-    from periplus.agent.assembly import Begun, begin
+    from periplus.agent.assembly import SessionOptions, begin
     from periplus.agent.events import Event
-    from periplus.agent.runlog import session_title
+    from periplus.agent.persistence.run_log import session_title
     from periplus.cli.run_monitor import observing
     from periplus.cli.run_text import EventLines
     from periplus.tui.conversation import Conversation
@@ -329,7 +329,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             lines(event)
 
         with face.open() as project, observing(face, arguments, settings, told, name, "at the terminal", model) as emit:
-            begun = Begun(
+            begun = SessionOptions(
                 settings=settings, name=name, title=session_title(project, name) or "at the terminal",
                 environment=face.environment, home=face.home, model=model,
                 hidden=(user_folder(face),), config=user_folder(face),
@@ -373,7 +373,7 @@ def visible_lines(text: str) -> str:
 
 
 def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -> str:
-    from periplus.agent.runlog import stored_sessions
+    from periplus.agent.persistence.run_log import stored_sessions
     from periplus.agent.subagents import parent_of
     from periplus.base.errors import NotFoundError, UsageError
     from periplus.base.ids import PASTED
@@ -428,7 +428,7 @@ def _picked(face: Face, found: list[StoredSession]) -> str:
 
 
 def _list(face: Face, project: Project) -> int:
-    from periplus.agent.runlog import stored_sessions
+    from periplus.agent.persistence.run_log import stored_sessions
     from periplus.agent.subagents import lineage_of
     from periplus.cli.run_schemas import RunListOut, RunSessionOut
 
@@ -463,7 +463,7 @@ def _list(face: Face, project: Project) -> int:
 
 def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int:
     from periplus.agent.assembly import STATE, refuse_check_that_cannot_run
-    from periplus.agent.perception import perceived
+    from periplus.agent.perception import inspect_folder
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.tape import prompt_for
     from periplus.base.errors import RefusedError
@@ -473,7 +473,7 @@ def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int
 
     state = os.path.join(project.journal.layout.root, STATE)
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
-    seen = perceived(project.folder, face.home)
+    seen = inspect_folder(project.folder, face.home)
     refused = ""
     try:
         refuse_check_that_cannot_run(settings, sandbox, can_ask=_can_ask(face))

@@ -117,7 +117,7 @@ def printed(output: str, handle: str, page: Callable[[str], str | None]) -> tupl
     """The lines that a command printed, and the notes behind them. ``output`` is what the model is told: a title, what was printed
     with its middle left out, notes. ``page`` gives the text behind a handle; it counts where it is what the model was told of.
     """
-    from periplus.agent.tools.outputs import shorten
+    from periplus.agent.tools.text_pages.command_output import shorten
 
     body = output.partition("\n")[2]
     whole = page(handle)

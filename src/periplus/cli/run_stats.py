@@ -11,7 +11,7 @@ from periplus.cli.face import Face, visible
 
 if TYPE_CHECKING:
     from periplus.agent.observation.metrics import CallMetrics, Ledger
-    from periplus.agent.runlog import StoredSession
+    from periplus.agent.persistence.run_log import StoredSession
     from periplus.project import Project
 
 _COLUMNS: Final = "  {:>4} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7} {:>7} {:>7}"
@@ -21,7 +21,7 @@ _WIDTH: Final = 78
 def show_stats(face: Face, project: Project, name: str) -> int:
     """Of the session ``name``, or with none of that which was last at work. Raises NotFoundError, DamageError."""
     from periplus.agent.observation.metrics import Ledger
-    from periplus.agent.stored import StoredEpisodes
+    from periplus.agent.persistence.stored_episodes import StoredEpisodes
     from periplus.cli.run_schemas import RunStatsOut
 
     session = stored_session(project, name)
@@ -38,7 +38,7 @@ def show_stats(face: Face, project: Project, name: str) -> int:
 
 def stored_session(project: Project, name: str) -> StoredSession:
     """Raises NotFoundError."""
-    from periplus.agent.runlog import stored_sessions
+    from periplus.agent.persistence.run_log import stored_sessions
     from periplus.base.errors import NotFoundError
 
     found = [one for one in stored_sessions(project) if name in ("", one.name)]

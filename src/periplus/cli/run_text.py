@@ -27,10 +27,10 @@ from periplus.cli.run_results import (
 if TYPE_CHECKING:
     from types import FrameType
 
-    from periplus.agent.cancel import CancelToken
     from periplus.agent.contracts import Answer, ToolCall, ToolDecision
     from periplus.agent.episodes import Ended
     from periplus.agent.events import Event
+    from periplus.agent.execution.cancellation import CancelToken
 
 _ARGUMENT_COLUMNS: Final = 100
 _WIDTH: Final = 80  # where the terminal does not say
@@ -231,7 +231,7 @@ class EventLines:
         self._has_grown = False
 
     def _retry_scheduled(self, event: Any) -> None:
-        from periplus.agent.retry import ATTEMPTS_MAX
+        from periplus.agent.execution.retry import ATTEMPTS_MAX
 
         wait_s = max(1, round(event.wait_ms / 1000))
         why = "" if event.error == self._waits_for else f": {event.error}"  # said once
@@ -305,7 +305,7 @@ class EventLines:
 
     def _outcome_lines(self, event: Any) -> list[str]:
         """The first lines of what a call gave; what was denied because nobody sits here is remembered, for the end."""
-        from periplus.agent.notes import DENIED, NOBODY
+        from periplus.agent.execution.loop_messages import DENIED, NOBODY
 
         if event.outcome == "denied" and event.output.endswith(NOBODY):
             why = event.output.strip().removeprefix(DENIED).removesuffix(NOBODY)

@@ -14,8 +14,8 @@ from periplus.cli.face import Face, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from periplus.agent.mcpclient.config import Configured
-    from periplus.agent.mcpclient.rows import ServerRow
+    from periplus.agent.mcpclient.server_config import Configured
+    from periplus.agent.mcpclient.server_entry import ServerRow
     from periplus.agent.mcpclient.servers import Servers, Standing
     from periplus.agent.settings import Settings
     from periplus.cli.run_schemas import ServerOut, ServersOut
@@ -65,8 +65,8 @@ def _settings(face: Face, folder: str, root: str) -> Settings:
 
 def gathered(face: Face, settings: Settings, root: str, folder: str, state: str) -> Configured:
     """All servers that a session in ``root`` has; ``state`` is the folder of the agent in the store, empty where there is none."""
-    from periplus.agent.mcpclient.opening import gather
-    from periplus.agent.plugins.opening import plugin_servers
+    from periplus.agent.extensions.mcp_servers import gather
+    from periplus.agent.extensions.plugins import plugin_servers
     from periplus.agent.sandbox import find_sandbox
 
     def has_sandbox() -> bool:
@@ -78,7 +78,7 @@ def gathered(face: Face, settings: Settings, root: str, folder: str, state: str)
 
 def _untrusted(settings: Settings, root: str) -> list[str]:
     """The names of servers that the project has and that count for nothing."""
-    from periplus.agent.mcpclient.config import project_servers
+    from periplus.agent.mcpclient.server_config import project_servers
 
     return [] if settings.trusted else [row.name for row in project_servers(root).rows]
 
@@ -94,8 +94,8 @@ def _list(face: Face, found: Configured, untrusted: Sequence[str]) -> int:
 def _started(
     face: Face, arguments: argparse.Namespace, settings: Settings, found: Configured, root: str, folder: str
 ) -> int:
-    from periplus.agent.mcpclient.pins import Pins
     from periplus.agent.mcpclient.servers import Servers
+    from periplus.agent.mcpclient.tool_pins import Pins
 
     leave_out_relative_folders()
     servers = Servers(
@@ -122,7 +122,7 @@ def _checked(servers: Servers, names: Sequence[str]) -> list[Standing]:
 
 
 def _row(one: Standing) -> ServerOut:
-    from periplus.agent.mcpclient.screening import clean
+    from periplus.agent.mcpclient.text_screening import clean
     from periplus.cli.run_schemas import ServerOut
 
     withheld = {clean(name)[0][:120]: why for name, why in one.withheld.items()}

@@ -15,8 +15,8 @@ from periplus.cli.face import Face, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from periplus.agent.models.keys import Keys
-    from periplus.agent.models.opening import Provider
+    from periplus.agent.models.api_keys import Keys
+    from periplus.agent.models.client_factory import Provider
 
 _SHOWN: Final = 30
 _MODEL: Final = "model"
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.agent.models.keys import Keys
+    from periplus.agent.models.api_keys import Keys
     from periplus.agent.settings import USER_FILE, load_settings
     from periplus.base.errors import UsageError
     from periplus.cli.run_schemas import SetupOut
@@ -111,7 +111,7 @@ def _models_of(face: Face, name: str, provider: Provider, key: str, *, is_tested
     """What the provider has: asking for it shows that the key is good."""
     if not is_tested:
         return []
-    from periplus.agent.models.opening import provider_models
+    from periplus.agent.models.client_factory import provider_models
 
     names = provider_models(name, provider, key)
     face.stderr.write(f"{visible(name)} answers; it has {len(names)} model{'s' * (len(names) != 1)}.\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from periplus.agent.plugins import FoundPlugin
     from periplus.agent.skills import FoundSkills, Skill
-    from periplus.agent.skills.uses import Uses
+    from periplus.agent.skills.usage_records import Uses
     from periplus.cli.skill_schemas import PluginOut, SkillCandidateOut, SkillOut
     from periplus.journal import Entity
     from periplus.project import Project
@@ -89,7 +89,7 @@ def _is_trusted(face: Face, root: str) -> bool:
 
 def _list(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.skills.candidates import skill_candidates
-    from periplus.agent.skills.uses import uses_of
+    from periplus.agent.skills.usage_records import uses_of
     from periplus.cli.skill_schemas import SkillProblemOut, SkillsOut
 
     with face.open() as project:
@@ -124,8 +124,8 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
 def _show(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.skills.candidates import find_skill_candidate
-    from periplus.agent.skills.pages import SkillPages
-    from periplus.agent.skills.uses import uses_of
+    from periplus.agent.skills.skill_pages import SkillPages
+    from periplus.agent.skills.usage_records import uses_of
     from periplus.cli.skill_schemas import SkillShownOut
 
     name = _given(arguments.name, "NAME")
@@ -208,7 +208,7 @@ def _reject(face: Face, arguments: argparse.Namespace) -> int:
 
 def _mine(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.memories import StoreMemory
-    from periplus.agent.runlog import stored_sessions
+    from periplus.agent.persistence.run_log import stored_sessions
     from periplus.agent.skills.candidates import skill_candidates, turns_seen
     from periplus.base.errors import NotFoundError
     from periplus.base.ids import PASTED
@@ -300,7 +300,7 @@ def _candidate_out(one: Entity) -> SkillCandidateOut:
 
 def _plugins(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.agent.plugins import PluginTrust, find_plugins
-    from periplus.agent.plugins.finding import named_plugin
+    from periplus.agent.plugins.discovery import named_plugin
     from periplus.base.errors import NotFoundError, UsageError
     from periplus.cli.skill_schemas import PluginsOut
 

@@ -25,8 +25,8 @@ _TALK: Final = "tour_talk.jsonl"
 
 def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     """What was done, for --json; its ``ok`` says whether all of it came out as it should, None where it could not be tried."""
-    from periplus.agent.assembly import Begun, begin
-    from periplus.agent.models.recorded import RecordedClient
+    from periplus.agent.assembly import SessionOptions, begin
+    from periplus.agent.models.conversation_replay import RecordedClient
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.settings import load_settings
     from periplus.project import Project
@@ -52,7 +52,7 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
         Project.open(folder, face.writer(), store=folder) as project,
         as_file(files(__package__).joinpath(_TALK)) as talk,
     ):
-        begun = Begun(
+        begun = SessionOptions(
             settings=settings, name="tour", title=_TASK, environment=face.environment, home=face.home, model="recorded",
             sandbox=sandbox, emit=_Lines(tell),
         )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.agent.policies.permission import MODES
-from periplus.agent.tape.notes import TopicNote
+from periplus.agent.tape_notes import TopicNote
 from periplus.base.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from periplus.agent.cancel import CancelToken
 from periplus.agent.contracts import Answer, ToolCall, ToolDecision
+from periplus.agent.execution.cancellation import CancelToken
 from periplus.agent.observation import Spending
 from periplus.base.errors import PeriplusError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from periplus.agent.assembly import AgentSession
     from periplus.agent.episodes import Ended
     from periplus.agent.events import Event
-    from periplus.agent.runlog import StoredSession
+    from periplus.agent.persistence.run_log import StoredSession
 
 State: TypeAlias = Literal["idle", "running", "asking"]
 Job: TypeAlias = Literal["turn", "resume", "command", "pick", "leave"]
@@ -364,8 +364,8 @@ class Conversation:
 
     def _picked(self, session: AgentSession, name: str) -> str:
         """Another session of this project, by its name or from a list."""
-        from periplus.agent.runlog import stored_sessions
-        from periplus.agent.subagents.names import parent_of
+        from periplus.agent.persistence.run_log import stored_sessions
+        from periplus.agent.subagents.session_names import parent_of
 
         found = [one for one in stored_sessions(session.project) if one.name != self._name and not parent_of(one.name)]
         if name:

@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from periplus.agent.mcpclient.links import START_SECONDS, Answer, Asked, Link, LinkError, LinkThread, ToolListing
-from periplus.agent.mcpclient.names import is_tool_name, lookalike
-from periplus.agent.mcpclient.pins import Pins
-from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.mcpclient.screening import clean, digest_of_tool, screen_about, screen_schema
+from periplus.agent.mcpclient.connections import START_SECONDS, Answer, Asked, Link, LinkError, LinkThread, ToolListing
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.mcpclient.text_screening import clean, digest_of_tool, screen_about, screen_schema
+from periplus.agent.mcpclient.tool_names import is_tool_name, lookalike
+from periplus.agent.mcpclient.tool_pins import Pins
 from periplus.base.errors import NotFoundError, PeriplusError, RefusedError
 
 _PAUSE_S: Final = 2.0

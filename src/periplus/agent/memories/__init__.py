@@ -4,6 +4,6 @@ from __future__ import annotations
 
 __all__ = ["InProcessMemory", "NullMemory", "StoreMemory"]
 
-from periplus.agent.memories.inproc import InProcessMemory
+from periplus.agent.memories.in_process import InProcessMemory
 from periplus.agent.memories.null import NullMemory
 from periplus.agent.memories.store import StoreMemory

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from periplus.agent.contracts import Consolidation, LLMClient, PageRef, TaskRef, TaskState
-from periplus.agent.episode_codec import decode_episode, encode_episode, masked_episode
 from periplus.agent.episodes import Episode, Noted
-from periplus.agent.tape.turn_pages import RECORD_TOPIC
-from periplus.agent.turn_index import TurnIndex
+from periplus.agent.persistence.episode_codec import decode_episode, encode_episode, masked_episode
+from periplus.agent.persistence.turn_index import TurnIndex
+from periplus.agent.tape.history.turn_pages import RECORD_TOPIC
 from periplus.base.errors import DamageError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.text.secrets import mask_secrets
@@ -28,8 +28,8 @@ from periplus.journal.state.index_values import IndexedRecord
 from periplus.memory.claim_status import session_id
 
 if TYPE_CHECKING:
-    from periplus.agent.skills.consolidating import Learned
-    from periplus.agent.skills.mining import Draft
+    from periplus.agent.skills.command_mining import Draft
+    from periplus.agent.skills.consolidation import Learned
     from periplus.project import Project
 
 _SESSION: Final = "session"
@@ -211,8 +211,8 @@ class StoreMemory:
 
     def _learn_skills(self, session: str, llm: LLMClient | None) -> Learned:
         from periplus.agent.skills.candidates import candidate_id, propose
-        from periplus.agent.skills.consolidating import learn_skills
-        from periplus.agent.skills.mining import runs_of
+        from periplus.agent.skills.command_mining import runs_of
+        from periplus.agent.skills.consolidation import learn_skills
         from periplus.memory.entities.types import SKILL_CANDIDATE
 
         project = self._project

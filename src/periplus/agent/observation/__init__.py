@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = [
     "CallMetrics",
     "Ledger",
-    "RequestBook",
+    "RequestHistory",
     "Seen",
     "Spending",
     "Totals",
@@ -24,4 +24,4 @@ from periplus.agent.observation.metrics import (
     call_metrics,
     cost_text,
 )
-from periplus.agent.observation.requests import RequestBook, Seen, kept_characters
+from periplus.agent.observation.request_history import RequestHistory, Seen, kept_characters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Kind", "Perceived", "find_root", "kind_of", "perceived"]
+__all__ = ["FolderInspection", "Kind", "find_root", "inspect_folder", "kind_of"]
 
-from periplus.agent.perception.inspection import Perceived, perceived
-from periplus.agent.perception.root import Kind, find_root, kind_of
+from periplus.agent.perception.inspection import FolderInspection, inspect_folder
+from periplus.agent.perception.project_root import Kind, find_root, kind_of

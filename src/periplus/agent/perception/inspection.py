@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["Perceived", "perceived"]
+__all__ = ["FolderInspection", "inspect_folder"]
 
 from typing import NamedTuple
 
-from periplus.agent.perception.instructions import InstructionReader
-from periplus.agent.perception.root import Kind, find_root, is_home, kind_of
-from periplus.agent.tape.instructions import Instructions
-from periplus.agent.tape.notes import InstructionFile
+from periplus.agent.perception.instruction_files import InstructionReader
+from periplus.agent.perception.project_root import Kind, find_root, is_home, kind_of
+from periplus.agent.tape.shown_instructions import Instructions
+from periplus.agent.tape_notes import InstructionFile
 from periplus.base.filesystem.confined_folder import Confined
 
 
-class Perceived(NamedTuple):
+class FolderInspection(NamedTuple):
     """What a session would be told of a folder at its first step. ``root`` is that of the project; nothing was run."""
 
     root: str
@@ -21,10 +21,10 @@ class Perceived(NamedTuple):
     instructions: tuple[InstructionFile, ...]
 
 
-def perceived(folder: str, home: str) -> Perceived:
+def inspect_folder(folder: str, home: str) -> FolderInspection:
     """Look, as a session in ``folder`` would."""
     if is_home(folder, home):
-        return Perceived(folder, Kind(), ())
+        return FolderInspection(folder, Kind(), ())
     with Confined(folder) as held:
         files = InstructionReader(held, path_of=str).due(Instructions())
-    return Perceived(find_root(folder, home) or folder, kind_of(folder), files)
+    return FolderInspection(find_root(folder, home) or folder, kind_of(folder), files)

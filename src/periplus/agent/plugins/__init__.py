@@ -4,6 +4,6 @@ from __future__ import annotations
 
 __all__ = ["FoundPlugin", "Manifest", "PluginTrust", "find_plugins", "read_manifest"]
 
-from periplus.agent.plugins.consent import PluginTrust
-from periplus.agent.plugins.finding import FoundPlugin, find_plugins
+from periplus.agent.plugins.discovery import FoundPlugin, find_plugins
 from periplus.agent.plugins.manifest import Manifest, read_manifest
+from periplus.agent.plugins.trust_list import PluginTrust

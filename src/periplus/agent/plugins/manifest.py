@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from periplus.agent.hooks import SEAMS
-from periplus.agent.mcpclient.rows import ServerRow
-from periplus.agent.tools.table import Kind, Parameter
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.tools.tool_table import Kind, Parameter
 from periplus.base.errors import FormatError
 
 MANIFEST: Final = "plugin.toml"

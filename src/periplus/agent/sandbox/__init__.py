@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from periplus.agent.sandbox.bubblewrap import Bubblewrap
+from periplus.agent.sandbox.confinement import Confinement, Layer, Sandbox
 from periplus.agent.sandbox.landlock import Landlock
-from periplus.agent.sandbox.model import Confinement, Layer, Sandbox
 from periplus.agent.sandbox.probe import Unconfined, find_sandbox, landlock_version
 
 __all__ = [

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Sequence
 from typing import Final
 
-from periplus.agent.sandbox.model import Confinement, Layer
+from periplus.agent.sandbox.confinement import Confinement, Layer
 
 _APART: Final = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
 _KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from periplus.agent.sandbox.model import Confinement, Layer
+from periplus.agent.sandbox.confinement import Confinement, Layer
 
 _ENTRIES_MAX: Final = 5_000
 _DEVICES: Final = (

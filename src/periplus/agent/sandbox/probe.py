@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from periplus.agent.sandbox.bubblewrap import Bubblewrap
+from periplus.agent.sandbox.confinement import Confinement, Layer, Sandbox
 from periplus.agent.sandbox.landlock import Landlock
-from periplus.agent.sandbox.model import Confinement, Layer, Sandbox
 
 _PROBE_S: Final = 20
 _CHECK: Final = 'touch "$1/ok" && ! touch "$2/no" 2>/dev/null && exit 42'

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["FoundSkills", "Skill", "SkillPlace", "SkillProblem", "find_skills", "places_of"]
 
-from periplus.agent.skills.finding import FoundSkills, SkillPlace, SkillProblem, find_skills, places_of
+from periplus.agent.skills.discovery import FoundSkills, SkillPlace, SkillProblem, find_skills, places_of
 from periplus.agent.skills.skill import Skill

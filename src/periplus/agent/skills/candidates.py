@@ -29,7 +29,7 @@ from periplus.base.ids import derived_id
 from periplus.memory.entities.types import SKILL_CANDIDATE, state_of
 
 if TYPE_CHECKING:
-    from periplus.agent.skills.mining import Draft
+    from periplus.agent.skills.command_mining import Draft
     from periplus.journal import Entity, Journal, Transaction, Writer
 
 _SEEN_MAX: Final = 50

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from periplus.agent.skills.front import Front, parse_front
-from periplus.agent.skills.screening import suspicious
+from periplus.agent.skills.front_matter import Front, parse_front
+from periplus.agent.skills.injection_screening import injection_phrases
 from periplus.base.errors import FormatError
 
 SKILL_FILE: Final = "SKILL.md"
@@ -117,7 +117,7 @@ def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
     return Skill(
         name, description, front.body, root, folder, source, license=_text(front, "license", path, most=200),
         compatibility=_text(front, "compatibility", path, most=_COMPATIBILITY_MAX), metadata=metadata, notes=tuple(notes),
-        held=suspicious(text), is_offered=_text(front, "disable-model-invocation", path, most=5).lower() != "true",
+        held=injection_phrases(text), is_offered=_text(front, "disable-model-invocation", path, most=5).lower() != "true",
     )  # fmt: skip
 
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 __all__ = ["lineage_of", "parent_of"]
 
-from periplus.agent.subagents.names import lineage_of, parent_of
+from periplus.agent.subagents.session_names import lineage_of, parent_of

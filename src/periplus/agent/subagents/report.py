@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from periplus.agent.contracts import Spawned, Usage
 from periplus.agent.episodes import Answered, Ended, Episode, Resulted
-from periplus.agent.tools.outputs import Outputs, shorten
+from periplus.agent.tools.text_pages.command_output import Outputs, shorten
 
 REPORT_CHARACTERS_MAX: Final = 12_000
 _PATHS_SHOWN: Final = 40

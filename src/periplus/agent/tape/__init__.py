@@ -5,4 +5,4 @@ from __future__ import annotations
 __all__ = ["SYSTEM_PROMPT", "Tape", "prompt_for"]
 
 from periplus.agent.tape.compiler import Tape
-from periplus.agent.tape.prompt import SYSTEM_PROMPT, prompt_for
+from periplus.agent.tape.system_prompt import SYSTEM_PROMPT, prompt_for

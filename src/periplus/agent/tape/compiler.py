@@ -16,7 +16,10 @@ import msgspec
 
 from periplus.agent.contracts import Memory, Message, PageRef, ToolSchema
 from periplus.agent.episodes import Ended, Episode, Noted, Requested
-from periplus.agent.tape.notes import (
+from periplus.agent.tape.fold_plan import FileView, cut_turn, outside_changes, plan_fold, plan_seal, sealed_state
+from periplus.agent.tape.prefix_survival import PrefixMeter, serialised
+from periplus.agent.tape.state import TapeState
+from periplus.agent.tape_notes import (
     Fact,
     FilePatch,
     FoldNote,
@@ -29,9 +32,6 @@ from periplus.agent.tape.notes import (
     UnfoldNote,
     noted,
 )
-from periplus.agent.tape.planning import FileView, cut_turn, plan_fold, plan_seal, sealed_state, seen_outside
-from periplus.agent.tape.prefix import PrefixMeter, serialised
-from periplus.agent.tape.state import TapeState
 from periplus.base.errors import UsageError
 
 BUDGET_TOKENS: Final = 48_000
@@ -91,7 +91,7 @@ class Tape:
         if self._tools and (state.tools is None or state.tools.digest != self._tools_digest):
             tools = tuple(msgspec.to_builtins(tool) for tool in self._tools)
             notes.append(noted(request.turn, ToolsNote(digest=self._tools_digest, tools=tools)))
-        outside = seen_outside(state, self._files)
+        outside = outside_changes(state, self._files)
         tail = TailNote(facts=tuple(self._facts()), knowledge=self._known(request, outside), outside=tuple(outside))
         notes.append(noted(request.turn, tail))
         return notes

@@ -32,7 +32,7 @@ import msgspec
 from periplus.agent.contracts import Tier
 from periplus.agent.tape.fence import cut_lines, cut_text, fence, left_out, one_line
 from periplus.agent.tape.instruction_text import instructions_text
-from periplus.agent.tape.notes import Anchor, FilePatch, InstructionFile
+from periplus.agent.tape_notes import Anchor, FilePatch, InstructionFile
 from periplus.base.text.token_estimate import estimate_tokens
 
 ROOT: Final = "@periplus/"

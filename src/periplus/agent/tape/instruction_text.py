@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from periplus.agent.tape.fence import fence, plain_name
-from periplus.agent.tape.notes import InstructionFile
+from periplus.agent.tape_notes import InstructionFile
 
 _WHOSE: Final = (
     "What this project says to agents, written by whoever writes in it: how code is written and checked here. Keep to it where it serves"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from periplus.agent.tape.notes import FilePatch
+from periplus.agent.tape_notes import FilePatch
 from periplus.base.errors import FormatError
 
 _CONTEXT: Final = 3

@@ -10,9 +10,9 @@ from typing import Final
 from periplus.agent.episodes import Requested
 from periplus.agent.tape.entries import OutsideEntry
 from periplus.agent.tape.fence import cut_text, fence
-from periplus.agent.tape.lifetimes import FIELDS
-from periplus.agent.tape.notes import Fact, FilePatch, Known, TailNote
 from periplus.agent.tape.slice import MAIN_TOPIC, Topics
+from periplus.agent.tape.slice_fields import FIELDS
+from periplus.agent.tape_notes import Fact, FilePatch, Known, TailNote
 
 _KEPT: Final = frozenset(field.name for field in FIELDS if field.is_kept)
 _KNOWN_CHARACTERS: Final = 600

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from periplus.agent.contracts import TaskRef, TaskState, TaskStatus, Tier
-from periplus.agent.tape.lifetimes import field_named
-from periplus.agent.tape.notes import FilePatch, SliceNote, TopicNote
+from periplus.agent.tape.slice_fields import field_named
+from periplus.agent.tape_notes import FilePatch, SliceNote, TopicNote
 from periplus.base.errors import NotFoundError, UsageError
 
 T = TypeVar("T")

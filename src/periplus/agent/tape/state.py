@@ -31,9 +31,12 @@ from typing import Final, NamedTuple
 from periplus.agent.contracts import Message, Usage
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, Noted, Requested, Resulted
 from periplus.agent.tape.entries import Entry, render
-from periplus.agent.tape.folding import Bases, condensed, entries_of, recent
-from periplus.agent.tape.instructions import Instructions
-from periplus.agent.tape.notes import (
+from periplus.agent.tape.fold_steps import Bases, condensed, entries_of, recent
+from periplus.agent.tape.placed_turns import PlacedTurn
+from periplus.agent.tape.sections import commitments, sections
+from periplus.agent.tape.shown_instructions import Instructions
+from periplus.agent.tape.slice import Topics
+from periplus.agent.tape_notes import (
     FilePatch,
     FoldNote,
     InstructionsNote,
@@ -45,11 +48,8 @@ from periplus.agent.tape.notes import (
     TopicNote,
     note_in,
 )
-from periplus.agent.tape.notes import UnfoldNote as Unfold
-from periplus.agent.tape.sections import commitments, sections
-from periplus.agent.tape.slice import Topics
-from periplus.agent.tape.turns import PlacedTurn
-from periplus.agent.tools.talking import notes_of_plan
+from periplus.agent.tape_notes import UnfoldNote as Unfold
+from periplus.agent.tools.dialogue_tools import notes_of_plan
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.text.token_estimate import estimate_tokens
 

@@ -17,8 +17,8 @@ import msgspec
 
 from periplus.agent.contracts import Message, ToolCall
 from periplus.agent.episodes import Answered, Ended, Episode, Fed, HookFailed, Resulted
-from periplus.agent.observation import Ledger, RequestBook, Seen, cost_text
-from periplus.agent.stored import EpisodeFeed, StoredEpisodes
+from periplus.agent.observation import Ledger, RequestHistory, Seen, cost_text
+from periplus.agent.persistence.stored_episodes import EpisodeFeed, StoredEpisodes
 from periplus.base.errors import NotFoundError, PeriplusError, UsageError
 from periplus.base.text.secrets import mask_secrets
 from periplus.server.monitor.values import (
@@ -96,7 +96,7 @@ class Desk:
         self._project: Project | None = None
         self._feed: EpisodeFeed | None = None
         self._ledger = Ledger()
-        self._book = RequestBook()
+        self._book = RequestHistory()
         self._rows: dict[int, StepRow] = {}
         self._found: OrderedDict[tuple[int, int], Seen] = OrderedDict()
         self._problem = ""
@@ -231,7 +231,7 @@ class Desk:
     def _seen(self, turn: int, step: int) -> Seen:
         seen = self._book.get(turn, step) or self._found.get((turn, step))
         if seen is None and self._project is not None:
-            seen = RequestBook.find(StoredEpisodes(self._project, self.session).read(), turn, step)
+            seen = RequestHistory.find(StoredEpisodes(self._project, self.session).read(), turn, step)
             if seen is not None and seen.answered is not None:
                 self._keep(seen)
         if seen is None:

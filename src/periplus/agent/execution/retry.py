@@ -1,0 +1,99 @@
+"""Retries: the one layer of them. Adapters and SDKs below do not retry by themselves.
+
+The wait doubles from ``BASE_S`` to ``CAP_S``, and a random part of up to a half is taken off, so that many who were turned away at once do not
+come back at once. What the provider asks for (Retry-After) is the least that is waited; where it asks for more than
+``RETRY_AFTER_S_MAX``, all waits together pass ``TOTAL_S_MAX``, or ``ATTEMPTS_MAX`` came to nothing, ``RetriesExhaustedError`` says which: a person
+can decide better.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ATTEMPTS_MAX", "Gone", "RetriesExhaustedError", "Retrying", "retry_wait_s", "with_retries"]
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from periplus.agent.contracts import ContextOverflowError, LLMClient, ModelError
+from periplus.agent.execution.loop_messages import in_minutes, told
+
+T = TypeVar("T")
+ATTEMPTS_MAX: Final = 10
+BASE_S: Final = 1.0
+CAP_S: Final = 60.0
+RETRY_AFTER_S_MAX: Final = 300.0
+TOTAL_S_MAX: Final = 900.0
+
+
+class Retrying(NamedTuple):
+    """What a retry needs of the world: ``random`` gives 0 to 1; ``wait`` waits and gives whether it was cut short by a
+    cancellation; ``report`` is told the number of the attempt that failed, the wait and the error.
+    """
+
+    random: Callable[[], float]
+    wait: Callable[[float], bool]
+    report: Callable[[int, float, Exception], None]
+
+
+class Gone(NamedTuple):
+    """Waiting for the next attempt was cut short."""
+
+    error: Exception
+
+
+class RetriesExhaustedError(ModelError):
+    """An error that waiting may mend, after as much waiting as nobody need be asked for: what it was, and what goes on."""
+
+    def __init__(self, error: Exception, why: str) -> None:
+        what = told(error)
+        status = error.status if isinstance(error, ModelError) else 0
+        super().__init__(what if what[-1:] in ".!?…" else f"{what}.", is_retryable=True, status=status, mend=why)
+
+
+def retry_wait_s(attempt: int, retry_after_s: float | None, random: float) -> float:
+    """How long to wait after attempt number ``attempt`` (from 1) failed."""
+    wait_s = min(CAP_S, BASE_S * 2.0 ** (attempt - 1)) * (1 - random / 2)
+    if retry_after_s is None:
+        return wait_s
+    return max(0.0, retry_after_s) + min(wait_s, 1.0) * random
+
+
+def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Retrying) -> tuple[T, int] | Gone:
+    """What ``attempt_once`` gives, and how many attempts failed before. Raises what cannot be mended by waiting, and RetriesExhaustedError."""
+    waited_s = 0.0
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            return attempt_once(), attempt - 1
+        except Exception as error:  # of any client; what is not worth another try goes on as it is
+            if not _is_retryable(client, error):
+                raise
+            asked_s = _retry_after_s(client, error)
+            wait_s = retry_wait_s(attempt, asked_s, retrying.random())
+            if (asked_s or 0.0) > RETRY_AFTER_S_MAX:
+                raise RetriesExhaustedError(
+                    error, f"The provider asks to wait {in_minutes(asked_s or 0.0)}: go on then."
+                ) from error
+            if attempt == ATTEMPTS_MAX or waited_s + wait_s > TOTAL_S_MAX:
+                why = f"{attempt} tries within {in_minutes(waited_s)} came to nothing: go on later."
+                raise RetriesExhaustedError(error, why) from error
+            failure = error
+        waited_s += wait_s
+        retrying.report(attempt, wait_s, failure)
+        if retrying.wait(wait_s):
+            return Gone(failure)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _is_retryable(client: LLMClient, error: Exception) -> bool:
+    if isinstance(error, ContextOverflowError):
+        return False
+    if isinstance(error, ModelError):
+        return error.is_retryable
+    asked = getattr(client, "is_retryable", None)
+    return bool(asked(error)) if asked is not None else False
+
+
+def _retry_after_s(client: LLMClient, error: Exception) -> float | None:
+    """What the provider asked for, as far as it is a time to wait."""
+    asked = getattr(client, "retry_after", None)
+    found = error.retry_after_s if isinstance(error, ModelError) else asked(error) if asked is not None else None
+    return float(found) if found is not None and 0 <= found < float("inf") else None

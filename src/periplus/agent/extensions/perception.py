@@ -1,0 +1,141 @@
+"""Perception as an extension of a session: facts of the tail, a hook that tells instructions, pages of map and symbols."""
+
+from __future__ import annotations
+
+__all__ = ["open_perception"]
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.agent.contracts import Stop
+from periplus.agent.extensions.contract import Extension
+from periplus.agent.hooks import Hook
+from periplus.agent.perception.file_ranking import Task
+from periplus.agent.perception.git_status import GitView, is_without
+from periplus.agent.perception.instruction_files import FILE_CHARACTERS_MAX, InstructionReader, memory_lines
+from periplus.agent.perception.project_map import MapPages, overview
+from periplus.agent.perception.project_root import is_home, kind_of
+from periplus.agent.perception.symbol_pages import SymbolPages
+from periplus.agent.tape_notes import Fact, InstructionsNote, noted
+from periplus.base.errors import PeriplusError
+from periplus.base.filesystem.confined_folder import Confined
+
+if TYPE_CHECKING:
+    from periplus.agent.extensions.contract import ExtensionContext
+    from periplus.agent.tape.state import TapeState
+    from periplus.agent.tools.text_pages.page_source import PageSource
+
+_SHARE: Final = 8  # of the tape's budget, at most one part in so many is instructions
+_TOKEN_CHARACTERS: Final = 4
+_RULES_TOKENS: Final = 50_000
+_OVERVIEW_CONTEXT: Final = 16_000
+_TASK_CHARACTERS: Final = 2_000
+_VOTING: Final = 10
+_VOTES: Final = 40
+_PROMPT: Final = """
+# Pages of the project as it is now
+`@periplus/map/index.md` ranks its files for the request, with what they define (`@periplus/map/src.md`: of a folder); `@periplus/symbols/NAME.md` has where a name is defined and used.
+"""
+
+
+def open_perception(room: ExtensionContext) -> Extension:
+    """All of it; in the home folder, which is no project, how git stands and nothing else."""
+    if is_home(room.root, room.begun.home):
+        git = GitView(room.root)
+        return Extension(facts=lambda: [fact for fact in [git.fact()] if fact is not None])
+    folder = Confined(room.root)
+    seen = _Perception(room, folder)
+    pages: dict[str, PageSource] = {
+        "map": MapPages(room.root, seen.task, unread=seen.unread),
+        "symbols": SymbolPages(room.root, unread=seen.unread),
+    }
+    return Extension(hooks=[seen.hook], facts=seen.facts, prompt=_PROMPT, pages=pages, close=folder.close)
+
+
+class _Perception:
+    def __init__(self, room: ExtensionContext, folder: Confined) -> None:
+        self._room, self._git = room, GitView(room.root)
+        budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
+        reader = InstructionReader(
+            folder, path_of=self._path, memory=self._memory_lines, unread=self.unread,
+            characters_max=min(2 * FILE_CHARACTERS_MAX, budget),
+        )  # fmt: skip
+        self.hook = _Telling(room, reader)
+
+    def facts(self) -> list[Fact]:
+        """Asked when a turn begins. What the turns in place say already is not said again."""
+        state = self._room.session.tape.state
+        git = self._git.fact()
+        found = [git] if git is not None and not (is_without(git) and _said(state, "git") == git.text) else []
+        kind = kind_of(self._room.root).line()
+        if kind and _said(state, "project") != kind:
+            found.append(Fact("project", kind))
+        is_first = state.turn == 0  # the request is not taken yet
+        if is_first and self._room.begun.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
+            text, quoted = overview(self._room.root, self.unread)
+            found += [Fact("files", text, quoted)] if text else []
+        return found
+
+    def task(self) -> Task:
+        """What is being worked on, as files are ranked by it."""
+        state = self._room.session.tape.state
+        text = state.turns[-1].request.text[:_TASK_CHARACTERS] if state.turns else ""
+        active = tuple(path for path in state.topics.current.active_files if not path.startswith("@"))
+        return Task(text, active, self._votes(text, active[-_VOTING:]))
+
+    def _votes(self, text: str, active: Sequence[str]) -> dict[str, tuple[float, str]]:
+        """What commits and earlier sessions say of it: files that were changed for the like, or together with these."""
+        if not text.strip() and not active:
+            return {}
+        try:
+            files = self._room.project.related(active, text, limit=_VOTES).files
+        except PeriplusError:
+            return {}  # a path that memory has no name for, a store that is busy: the names of files have to do
+        best = max((one.score for one in files), default=0)
+        return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
+
+    def unread(self, path: str) -> bool:
+        return self._room.session.host.work.unread(path)
+
+    def _path(self, path: str) -> str:
+        return self._room.session.host.work.path(path)  # the host is opened after its extensions
+
+    def _memory_lines(self) -> frozenset[str]:
+        from periplus.project.agent_hooks.instructions import rules_text
+
+        project = self._room.project
+        try:
+            return memory_lines(rules_text(project.journal, project.ground(), budget_tokens=_RULES_TOKENS))
+        except PeriplusError:
+            return frozenset()  # what cannot be compared is shown
+
+
+class _Telling(Hook):
+    """Before the model is asked: is there something that the project says, and that it was not told?"""
+
+    def __init__(self, room: ExtensionContext, reader: InstructionReader) -> None:
+        self._room, self._reader = room, reader
+
+    @property
+    def name(self) -> str:
+        return "perception"
+
+    def reset_for_turn(self) -> None:
+        self._reader.begin_turn()
+
+    def before_step(self, step: int) -> Stop | None:
+        state = self._room.session.tape.state
+        files = self._reader.due(state.instructions)
+        if files:
+            note = InstructionsNote(files=files, is_trusted=self._room.begun.settings.trusted)
+            self._room.session.witness(noted(state.turn, note, step - 1))
+        return None
+
+
+def _said(state: TapeState, name: str) -> str:
+    """What the last turn in place that has such a fact says of it."""
+    for turn in reversed(state.turns):
+        for fact in turn.note.facts:
+            if fact.name == name:
+                return fact.text
+    return ""

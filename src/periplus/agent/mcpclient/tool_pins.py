@@ -1,0 +1,83 @@
+"""What the person agreed to: the digests of the tools of each server, as they were when it was first used.
+
+They lie in ``servers.json`` of the user's own folder. A server is known by who named it and what is started or asked, so another one
+under an old name begins anew. A tool that is new is noted; one that is not what it was is not to be used until the person agrees.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PINS_FILE", "Pins", "identity_of"]
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from periplus.agent.mcpclient.server_entry import ServerRow
+from periplus.agent.user_file import UserFile, Words
+from periplus.base.files import Files
+
+PINS_FILE: Final = "servers.json"
+_BYTES_MAX: Final = 8 << 20
+_SERVERS_MAX: Final = 1_000
+_WORDS: Final = Words(
+    "no list of the tools of servers", "may be written by others: no server is known by it", "No tool was called.",
+    "Remove it: all servers are then seen for the first time.",
+)  # fmt: skip
+_Servers: TypeAlias = dict[str, dict[str, str]]
+
+
+def identity_of(row: ServerRow) -> str:
+    """By which a server is known again; nothing in it is a secret."""
+    import hashlib
+
+    parts = [row.name, row.source, *row.command] if row.command else [row.name, row.source, "", row.url]
+    return f"{row.name} {hashlib.sha256(json.dumps(parts).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+class Pins:
+    """The list in ``folder`` (mode 0600), shared by all sessions of the user."""
+
+    def __init__(self, folder: str, files: Files | None = None) -> None:
+        self._file = UserFile(folder, PINS_FILE, _servers, _document, _WORDS, bytes_max=_BYTES_MAX, files=files)
+
+    def held(self, row: ServerRow) -> dict[str, str]:
+        """The digests by the names of tools. Raises RefusedError where others could have written the file, UsageError where it is none."""
+        return dict(self._file.read().get(identity_of(row), {}))
+
+    def keep(self, row: ServerRow, digests: Mapping[str, str]) -> None:
+        """The person agrees to these tools of the server as they are."""
+        self._put(row, lambda held: held | dict(digests))
+
+    def note(self, row: ServerRow, digests: Mapping[str, str]) -> dict[str, str]:
+        """Keep those that nobody has seen before; what is held of the server then, by which the others are judged."""
+        held = self.held(row)
+        if held.keys() >= digests.keys():
+            return held
+        return self._put(row, lambda held: {**digests, **held})
+
+    def _put(self, row: ServerRow, edit: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        name = identity_of(row)
+
+        def edited(held: _Servers) -> _Servers | None:
+            mine = edit(held.get(name, {}))
+            if held.get(name) == mine:
+                return None
+            others = [one for one in held if one != name][-(_SERVERS_MAX - 1) :]
+            return {one: held[one] for one in others} | {name: mine}
+
+        return dict(self._file.change(edited).get(name, {}))
+
+
+def _document(servers: _Servers) -> dict[str, Any]:
+    return {"version": 1, "servers": servers}
+
+
+def _servers(value: Any) -> _Servers:
+    if value is None:
+        return {}
+    servers = value.get("servers") if isinstance(value, dict) and value.get("version") == 1 else None
+    if not isinstance(servers, dict) or not all(
+        isinstance(one, dict) and all(isinstance(digest, str) for digest in one.values()) for one in servers.values()
+    ):
+        raise ValueError("it does not hold digests by the names of servers and tools, version 1")
+    return servers

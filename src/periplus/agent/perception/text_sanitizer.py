@@ -1,0 +1,56 @@
+"""Text of a project made harmless before a model reads it as its instructions: pure, in time that grows with its length.
+
+Two things are taken out, in the open and counted. *Hidden characters*: what no editor shows (zero width, direction, tags, controls), by
+which words are put where a person who reviews the file sees none. *Phrases that speak to an agent as its master*: the rows of
+``agent.orders``. No list of phrases is complete. What holds is that the text is fenced and that no text loosens a rule; this takes away
+what is most often tried.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NEUTRALISED", "SanitizedText", "sanitized_text"]
+
+import re
+from typing import Final, NamedTuple
+
+from periplus.agent.prompt_injection import Order, find_injections, fold_letters, is_frame, joined, strip_invisible
+
+NEUTRALISED: Final = "[neutralised]"
+_JOINING: Final = re.compile("\u200c|(?<![\u2190-\U0001faff\ufe0f])\u200d|\u200d(?![\u2190-\U0001faff])")
+"""Joiners of scripts, in which such files are hardly written: only those that join pictures stay."""
+_FORBIDDEN: Final = re.compile(r"(?:\bnever|\bnot|n't|\bavoid|\bno)[\s*_`,:]{1,6}$", re.IGNORECASE)
+"""What stands before a phrase that forbids what it says: "never send credentials" is a good rule."""
+_BEFORE: Final = 16
+
+
+class SanitizedText(NamedTuple):
+    """``phrases`` and ``hidden`` count what was taken out."""
+
+    text: str
+    phrases: int
+    hidden: int
+
+
+def sanitized_text(text: str) -> SanitizedText:
+    """The text, each phrase replaced by ``NEUTRALISED``, hidden characters gone. The same text gives the same."""
+    text, joining = _JOINING.subn("", text)
+    text, hidden = strip_invisible(text)
+    orders = _orders(text)
+    plain = fold_letters(text)
+    if plain != text:  # only where letters of other forms hid something does it come in plain ones
+        in_plain = _orders(plain)
+        if len(in_plain) > len(orders):
+            text, orders = plain, in_plain
+    pieces, at = [], 0
+    for one in orders:
+        pieces += [text[at : one.start], NEUTRALISED]
+        at = one.end
+    return SanitizedText("".join([*pieces, text[at:]]), len(orders), hidden + joining)
+
+
+def _orders(text: str) -> list[Order]:
+    return joined(one for one in find_injections(text, "instructions") if is_frame(one) or not _is_forbidden(text, one))
+
+
+def _is_forbidden(text: str, order: Order) -> bool:
+    return _FORBIDDEN.search(text[max(0, order.start - _BEFORE) : order.start]) is not None

@@ -1,0 +1,55 @@
+"""From turns to candidates of skills: what both memories that last do when they consolidate."""
+
+from __future__ import annotations
+
+__all__ = ["Learned", "learn_skills"]
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from periplus.agent.skills.command_mining import Draft, TurnRuns, mine
+from periplus.agent.skills.model_wording import WordingError, reworded_draft
+from periplus.base.errors import PeriplusError
+
+if TYPE_CHECKING:
+    from periplus.agent.contracts import LLMClient
+
+
+class Learned(NamedTuple):
+    """True counts: candidates that are new, those that were refused (by a check, or by a person before), what went wrong."""
+
+    skills: int = 0
+    rejected: int = 0
+    errors: tuple[str, ...] = ()
+
+
+def learn_skills(
+    turns: Sequence[TurnRuns],
+    session: str,
+    llm: LLMClient | None,
+    is_known: Callable[[Draft], bool],
+    propose: Callable[[Sequence[tuple[Draft, str]]], tuple[int, int]],
+) -> Learned:
+    """``propose`` records drafts, each with whose words it is in, and gives how many were new and how many a person had rejected.
+
+    A model is asked for the words of what ``is_known`` does not know yet. Words of its that are not taken, and a model that gives no
+    answer, cost the words and not the candidate: the rule's own stand in.
+    """
+    mined = mine(turns, session)
+    errors: list[str] = []
+    drafts: list[tuple[Draft, str]] = []
+    for draft in mined.drafts:
+        if llm is None or is_known(draft):
+            drafts.append((draft, "rule"))
+            continue
+        try:
+            drafts.append((reworded_draft(draft, llm), "model"))
+        except WordingError as error:
+            errors.append(f"the model's words were not taken: {error}")
+            drafts.append((draft, "rule"))
+        except PeriplusError as error:
+            errors.append(f"the model was not heard: {error}")
+            drafts.append((draft, "rule"))
+            llm = None
+    new, before = propose(drafts)
+    return Learned(new, len(mined.refused) + before, tuple(errors))
