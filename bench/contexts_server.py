@@ -37,8 +37,8 @@ READERS: Final = 100
 _SERVE: Final = """
 import asyncio, sys
 from periplus.context.stores.disk_store import DiskStore
-from periplus.server.contexts import ContextServer, serve
-from periplus.server.listening import Endpoint
+from periplus.server.context_server import ContextServer, serve
+from periplus.server.listeners import Endpoint
 folder, path = sys.argv[1:]
 server = ContextServer(lambda: DiskStore(folder), [Endpoint(path=path)])
 asyncio.run(serve(server, lambda addresses: print("ready", flush=True)))

@@ -13,8 +13,8 @@ import traceback
 from periplus.context.remotes.calls import LIMITS
 from periplus.context.stores.disk_store import DiskStore
 from periplus.context.wire import Limits, Policy
-from periplus.server.contexts import ContextServer, ServerLimits, serve
-from periplus.server.listening import Endpoint
+from periplus.server.context_server import ContextServer, ServerLimits, serve
+from periplus.server.listeners import Endpoint
 
 
 def main() -> None:

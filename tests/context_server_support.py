@@ -19,8 +19,8 @@ from periplus.context.remotes.remote_store import RemoteStore
 from periplus.context.stores.disk_store import DiskStore
 from periplus.context.stores.library import ContextLibrary
 from periplus.context.wire import ClientMachine, Limits
-from periplus.server.contexts import ContextServer, fetch_stats
-from periplus.server.listening import Endpoint
+from periplus.server.context_server import ContextServer, fetch_stats
+from periplus.server.listeners import Endpoint
 
 CHILD = Path(__file__).with_name("context_server_child.py")
 PATIENCE_S = 60

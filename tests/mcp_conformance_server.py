@@ -13,9 +13,9 @@ import zlib
 from base64 import b64encode
 
 from periplus.project import Project
-from periplus.server.mcp.desk import Desk
 from periplus.server.mcp.http import serve_http
-from periplus.server.mcp.sdk import Answers, DeskThread, make_server
+from periplus.server.mcp.sdk_server import Answers, DeskThread, make_server
+from periplus.server.mcp.tool_calls import Desk
 
 
 def chunk(kind, data):

@@ -20,7 +20,7 @@ from periplus.agent.contracts import ToolCall, ToolDecision
 from periplus.agent.models.client_factory import KINDS
 from periplus.agent.policies.permission import Permission, parse_rule
 from periplus.agent.sandbox import Confinement, find_sandbox
-from periplus.cli.run_text import ConsolePerson
+from periplus.cli.agent.run_output import ConsolePerson
 from periplus.interop.git_history.git_process import status
 
 pytest.importorskip("openai")

@@ -103,9 +103,9 @@ def test_a_break_of_the_prefix_is_found(tmp_path):
 def test_the_recorded_conversation_of_the_tour_keeps_its_prefix(tmp_path):
     """What is shipped as a recording is played through the whole agent, and under the same rule."""
     from periplus.agent.models.conversation_replay import RecordedClient
-    from periplus.cli import tour_agent
+    from periplus.cli.tour import agent_run
 
-    talk = Path(tour_agent.__file__).with_name("tour_talk.jsonl")
+    talk = Path(agent_run.__file__).with_name("tour_talk.jsonl")
     scene = Scene(tmp_path)
     recorded = RecordedClient(str(talk), strict=False)
     try:

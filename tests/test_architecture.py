@@ -90,7 +90,7 @@ def test_remembering_loads_nothing_of_trails_or_checkpoints(tmp_path):
     make_store(tmp_path)
     loaded_by("remember", "The first builds the index", "--store", str(tmp_path))
     modules = loaded_by("remember", "Something else", "--store", str(tmp_path))
-    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail_schemas", "periplus.journal.checkpoints.index_filling",
+    unwanted = {"cryptography", "subprocess", "periplus.interop", "periplus.trail", "periplus.context", "periplus.cli.trail.schemas", "periplus.journal.checkpoints.index_filling",
                 "periplus.journal.checkpoints.format", "periplus.journal.checkpoints.creation", "periplus.journal.care.doctor",
                 "periplus.memory.entities.declared_types"}  # fmt: skip
     assert unwanted & modules == set()
@@ -111,7 +111,7 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
 @pytest.mark.parametrize(
     ("argv", "unwanted"),
     [
-        (("check", "src/a.py"), _WRITES | {"periplus.cli.schemas", "periplus.cli.work_schemas", "periplus.base.encoding.container", "periplus.project.trail_store.session_import",
+        (("check", "src/a.py"), _WRITES | {"periplus.cli.common.schemas", "periplus.cli.work.schemas", "periplus.base.encoding.container", "periplus.project.trail_store.session_import",
                                            "periplus.project.care.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
                                            "hashlib", "_hashlib", "periplus.memory.entities.schemas", "periplus.memory.writing.lifecycle"}),
         (("recall", "something"), (_WRITES - _PROJECTS) | {"msgspec.inspect"}),

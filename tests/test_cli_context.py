@@ -17,7 +17,7 @@ import pytest
 from cli_support import SECRET, Shell, decoded
 from context_proxy import Proxy
 from periplus.base.errors import RefusedError
-from periplus.cli.context_schemas import ContextExpandEndOut
+from periplus.cli.context.schemas import ContextExpandEndOut
 from periplus.context.model import Atom, Context
 from periplus.context.remotes.address import parse_address
 from periplus.context.remotes.async_client import ContextClient

@@ -8,9 +8,9 @@ import shlex
 import pytest
 
 from periplus.base.errors import UsageError
-from periplus.cli.examples import EXAMPLES
+from periplus.cli.common.examples import EXAMPLES
+from periplus.cli.common.suggestions import _MEANT, command_meant
 from periplus.cli.main import ALONE, COMMANDS, PARTS, _parse, leaves, main, make_parser
-from periplus.cli.usage import _MEANT, command_meant
 from periplus.project import Project
 
 NAMES = [command.name for command in COMMANDS]

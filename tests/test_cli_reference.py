@@ -12,11 +12,11 @@ import pytest
 
 from command_runner import run_command
 from periplus.agent.events import Event
-from periplus.cli.entity_reference import FIELDS, entity_reference
-from periplus.cli.event_reference import event_reference
 from periplus.cli.main import COMMANDS, leaves, make_parser
-from periplus.cli.python_reference import PARTS, python_reference
 from periplus.cli.reference import ALL_SCHEMAS, cli_reference, json_reference, write_reference
+from periplus.cli.reference_pages.entities import FIELDS, entity_reference
+from periplus.cli.reference_pages.events import event_reference
+from periplus.cli.reference_pages.python_api import PARTS, python_reference
 from periplus.memory.entities.schemas import Common
 from periplus.memory.entities.types import TYPES
 

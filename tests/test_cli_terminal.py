@@ -14,7 +14,7 @@ import unicodedata
 import pytest
 
 from cli_support import PERIPLUS, Shell, claude_session, read_to_the_end
-from periplus.cli.face import Bar, columns, visible
+from periplus.cli.common.face import Bar, columns, visible
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[mK]")
 HOSTILE = "Look \x1b]0;owned\x07 \x1b[2J\x1b[31mred \x9b1m \x08\x08 \u202eback \u2066in\u2069 \ufeff\u061c end"

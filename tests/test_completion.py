@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from cli_support import PERIPLUS, decoded
-from periplus.cli.completion_commands import places_of, script_of
+from periplus.cli.integration.completion import places_of, script_of
 from periplus.cli.main import ALONE, COMMANDS, COMMON_OPTIONS, leaves, main, make_parser
 
 pytestmark = pytest.mark.quick

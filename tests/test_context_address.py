@@ -28,7 +28,7 @@ from periplus.context.remotes.address import (
     parse_address,
     parse_fingerprint,
 )
-from periplus.server.listening import Endpoint, listen, token_matches
+from periplus.server.listeners import Endpoint, listen, token_matches
 
 pytestmark = pytest.mark.quick
 
@@ -178,7 +178,7 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path):
     Path(served.key).write_bytes(plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked))
     master, terminal = pty.openpty()
     try:
-        code = "import sys; from periplus.server.listening import server_tls; server_tls(*sys.argv[1:])"
+        code = "import sys; from periplus.server.listeners import server_tls; server_tls(*sys.argv[1:])"
         done = subprocess.run(
             [sys.executable, "-c", code, served.certificate, served.key],
             stdin=terminal, capture_output=True, text=True, timeout=60, start_new_session=True, check=False,

@@ -33,12 +33,12 @@ from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.care.redaction import redact_project
 from periplus.project.context_store.library import ProjectLibrary
-from periplus.server.aliases import ATOMS_PER_REST
-from periplus.server.answers import REST, Bench, answers
-from periplus.server.answers_v1 import answers_v1
-from periplus.server.contexts import ServerLimits
-from periplus.server.listening import Endpoint
+from periplus.server.context_server import ServerLimits
+from periplus.server.listeners import Endpoint
 from periplus.server.quota import OBJECT_OVERHEAD_BYTES
+from periplus.server.request_handlers import REST, Bench, answers
+from periplus.server.request_handlers_v1 import answers_v1
+from periplus.server.short_hashes import ATOMS_PER_REST
 
 pytestmark = pytest.mark.quick
 

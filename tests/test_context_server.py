@@ -34,7 +34,7 @@ from periplus.journal import Writer
 from periplus.merkle import leaf_hash, root_of
 from periplus.project import Project
 from periplus.project.context_store.library import ProjectLibrary
-from periplus.server.listening import Endpoint
+from periplus.server.listeners import Endpoint
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "context_client.py"
 TOKEN = "correct horse battery staple"

@@ -12,7 +12,7 @@ from context_server_support import ServerThread, atoms
 from periplus.context.model import Atom, Context
 from periplus.context.stores.disk_store import DiskStore
 from periplus.context.v1_names import atom_alias, context_alias, context_alias_of
-from periplus.server.listening import Endpoint
+from periplus.server.listeners import Endpoint
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,8 @@ import sys
 import msgspec
 import pytest
 
+from periplus.cli.common.schemas import ErrorOut
 from periplus.cli.main import COMMANDS, main
-from periplus.cli.schemas import ErrorOut
 
 # The process interrupts itself when it begins to load a module, and says at its end whether that module was loaded.
 INTERRUPTED_AT = """
@@ -35,7 +35,7 @@ def interrupted_at(module, *words, cwd, **streams):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams)  # fmt: skip
 
 
-@pytest.mark.parametrize("module", ["typing", "periplus.base.import_trimming", "periplus.cli.interrupts"])
+@pytest.mark.parametrize("module", ["typing", "periplus.base.import_trimming", "periplus.cli.common.interrupts"])
 def test_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", cwd=tmp_path)
     assert process.communicate() == (b"", SAID)
@@ -48,7 +48,7 @@ def is_told_of(out):
     return out.endswith(b"\n") and msgspec.json.decode(out, type=ErrorOut) == told
 
 
-@pytest.mark.parametrize("module", ["periplus.base.import_trimming", "periplus.cli.interrupts"])
+@pytest.mark.parametrize("module", ["periplus.base.import_trimming", "periplus.cli.common.interrupts"])
 def test_json_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", "--json", cwd=tmp_path)
     out, err = process.communicate()
@@ -57,7 +57,7 @@ def test_json_before_there_is_a_command(module, tmp_path):
 
 def test_json_within_a_command(tmp_path):
     assert main(["init", str(tmp_path)]) == 0
-    process = interrupted_at("periplus.cli.memory_commands", *WAITING, cwd=tmp_path)
+    process = interrupted_at("periplus.cli.memory.knowledge", *WAITING, cwd=tmp_path)
     said = process.stderr.readline() + process.stderr.readline()
     out, rest = process.communicate()
     assert (said + rest, process.returncode, is_told_of(out.removesuffix(b"loaded"))) == (SAID, 130, True)
@@ -65,7 +65,7 @@ def test_json_within_a_command(tmp_path):
 
 def test_nobody_reads_that_a_command_was_interrupted(tmp_path):
     assert main(["init", str(tmp_path)]) == 0
-    with interrupted_at("periplus.cli.memory_commands", *WAITING, cwd=tmp_path) as process:
+    with interrupted_at("periplus.cli.memory.knowledge", *WAITING, cwd=tmp_path) as process:
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (SAID, 130)
 

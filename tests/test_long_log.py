@@ -14,9 +14,9 @@ from bench.rebuild import write_history
 from cli_support import PERIPLUS
 from periplus.base.clock import SystemClock
 from periplus.base.files import Files
-from periplus.cli.log_folds import LONG
-from periplus.cli.long_results import Aside
-from periplus.cli.schemas import RecordOut
+from periplus.cli.common.schemas import RecordOut
+from periplus.cli.journal.log_folds import LONG
+from periplus.cli.journal.spooled_lists import Aside
 from periplus.journal import Journal, create_store
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.index_check import LONG_BYTES

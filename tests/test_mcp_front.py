@@ -15,9 +15,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, INSTRUCTIONS, MODERN_VERSION, TOOLS, tool_documents
-from periplus.server.mcp.desk import Desk
-from periplus.server.mcp.front import Front
-from periplus.server.mcp.sdk import Answers, DeskThread, make_server
+from periplus.server.mcp.handshake import Front
+from periplus.server.mcp.sdk_server import Answers, DeskThread, make_server
+from periplus.server.mcp.tool_calls import Desk
 
 CLIENT = {"name": "probe", "version": "1"}
 LISTS = ("tools/list", "prompts/list", "resources/templates/list")
@@ -173,6 +173,6 @@ def test_the_front_loads_neither_the_sdk_nor_the_project():
     )
     done = subprocess.run([sys.executable, "-c", code], input=b"", capture_output=True, check=True, timeout=60)
     loaded = set(done.stdout.decode().split())
-    assert "periplus.server.mcp.front" in loaded
+    assert "periplus.server.mcp.handshake" in loaded
     assert loaded & {"mcp", "mcp_types", "pydantic", "anyio", "asyncio", "sqlite3", "cryptography", "subprocess", "periplus.journal",
                      "periplus.project", "periplus.memory"} == set()  # fmt: skip

@@ -20,10 +20,10 @@ from mcp_support import PATIENCE_S, Raw, Served, run, text_of
 from periplus.base.errors import UsageError
 from periplus.base.process.locks import Lock
 from periplus.journal import Layout
-from periplus.server.mcp.arguments import read_arguments
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, TOOLS
-from periplus.server.mcp.desk import agent_name
-from periplus.server.mcp.lines import MESSAGE_BYTES_MAX, LineReader, id_in
+from periplus.server.mcp.message_lines import MESSAGE_BYTES_MAX, LineReader, id_in
+from periplus.server.mcp.tool_arguments import read_arguments
+from periplus.server.mcp.tool_calls import agent_name
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 from cli_support import PERIPLUS
 from mcp_support import PATIENCE_S, Raw, Served
-from periplus.cli.mcp_commands import PORT
+from periplus.cli.integration.mcp import PORT
 from periplus.server.mcp.catalogue import HANDSHAKE_VERSIONS, MODERN_VERSION, PROMPTS, TEMPLATES, TOOLS
-from periplus.server.mcp.lines import MESSAGE_BYTES_MAX
+from periplus.server.mcp.message_lines import MESSAGE_BYTES_MAX
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "mcp.md").read_text()
 

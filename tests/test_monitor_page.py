@@ -29,7 +29,7 @@ from periplus.agent.persistence.run_log import StoreLog
 from periplus.base.errors import EnvironmentFailure
 from periplus.project import Project
 from periplus.server.monitor import Desk, Monitor
-from periplus.server.monitor.running import CONNECTIONS_MAX
+from periplus.server.monitor.http_server import CONNECTIONS_MAX
 from recorder_support import WRITER
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202edaeh\u2066\x1b[31m"

@@ -21,8 +21,8 @@ LONG = 2_000_000
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + chr(10) * {LONG} + 'x' * 40))",
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + chr(92) * {LONG} + 'n' * 40))",
         f"from periplus.base.text.secrets import find_secrets; list(find_secrets('-----BEGIN PRIVATE KEY-----' + (chr(10) + 'x' * 16) * {LONG // 10}))",
-        f"from periplus.server.mcp.lines import id_in; assert id_in(b'{{\"x\":\"' + b'{chr(92)}{chr(92)}n' * {LONG} + b'\",\"id\":7}}') == 7",
-        f"from periplus.server.mcp.lines import id_in; assert id_in(b'{{\"id\":\"' + b'{chr(92)}{chr(92)}n' * {LONG}) is None",
+        f"from periplus.server.mcp.message_lines import id_in; assert id_in(b'{{\"x\":\"' + b'{chr(92)}{chr(92)}n' * {LONG} + b'\",\"id\":7}}') == 7",
+        f"from periplus.server.mcp.message_lines import id_in; assert id_in(b'{{\"id\":\"' + b'{chr(92)}{chr(92)}n' * {LONG}) is None",
     ],
 )
 def test_what_stands_in_a_row_takes_no_memory(work):

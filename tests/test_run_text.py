@@ -20,9 +20,9 @@ from periplus.agent.events import (
 from periplus.agent.tools.files.change_log import Change, effect_of
 from periplus.agent.tools.text_pages.command_output import shorten
 from periplus.base.encoding.digests import sha256
-from periplus.cli.face import Face
-from periplus.cli.run_answers import BLOCK_CHARS_MAX, Blocks
-from periplus.cli.run_text import EventLines
+from periplus.cli.agent.markdown_output import BLOCK_CHARS_MAX, Blocks
+from periplus.cli.agent.run_output import EventLines
+from periplus.cli.common.face import Face
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 HANDLE = "@periplus/output/1.txt"

@@ -10,8 +10,8 @@ from cli_support import git, shared_project
 from hook_support import hook
 from periplus.memory.succession.successors import rivalries, rivals_of
 from periplus.project import Project
-from periplus.server.mcp.arguments import RecallArguments, ShowArguments
-from periplus.server.mcp.reading import run_recall, run_show
+from periplus.server.mcp.read_tools import run_recall, run_show
+from periplus.server.mcp.tool_arguments import RecallArguments, ShowArguments
 from support import WRITER
 
 

@@ -13,8 +13,8 @@ from periplus.journal.checkpoints import ancestors
 from periplus.journal.checkpoints.offline_archive import missing_segments
 from periplus.memory import Memory
 from periplus.project import Project
-from periplus.server.mcp.arguments import ShowArguments
-from periplus.server.mcp.reading import run_show
+from periplus.server.mcp.read_tools import run_show
+from periplus.server.mcp.tool_arguments import ShowArguments
 from support import WRITER, item, make_store, open_journal
 from test_checkpoint import without_index
 from test_history_apart import Builder

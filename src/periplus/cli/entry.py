@@ -28,7 +28,7 @@ def run() -> NoReturn:
 
             run_hook(words[1:])
         from periplus.base.import_trimming import load_argparse
-        from periplus.cli.interrupts import hold_while_loading
+        from periplus.cli.common.interrupts import hold_while_loading
 
         hold_while_loading()
         load_argparse()
@@ -44,7 +44,7 @@ def _leave_interrupted(*, is_hook: bool, is_json: bool) -> NoReturn:
     """Without a traceback. Who calls a hook is never disturbed: see ``hook_entry``."""
     if is_hook:
         os._exit(0)
-    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
+    from periplus.cli.common.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
 
     try:
         if is_json:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from periplus.base.errors import PeriplusError, UsageError
-    from periplus.cli.face import Face
+    from periplus.cli.common.face import Face
 
     Configure = Callable[[argparse.ArgumentParser, str], None]
     Execute = Callable[[Face, argparse.Namespace], int]
@@ -51,59 +51,59 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command("init", "make this project's store", "periplus.cli.store_commands"),
-    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "periplus.cli.connect_commands"),
-    Command("disconnect", "take out of agents' files what connect put there", "periplus.cli.connect_commands"),
-    Command("tour", "the whole story on this repository, in seconds, offline", "periplus.cli.tour_commands"),
-    Command("status", "what is in the store, and whether it is sound", "periplus.cli.store_commands"),
-    Command("doctor", "check the whole store: find, explain, and with --repair mend", "periplus.cli.store_commands"),
-    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "periplus.cli.completion_commands"),
-    Command("remember", "write down a decision, constraint, trap, lesson or note", "periplus.cli.memory_commands"),
-    Command("recall", "find what is known about something", "periplus.cli.memory_commands"),
-    Command("brief", "what an agent should know before a task, within a budget", "periplus.cli.memory_commands"),
-    Command("related", "files likely to change, memory and work related to files or a task", "periplus.cli.knowing_commands"),
-    Command("show", "one entity, whole, with its history", "periplus.cli.memory_commands"),
-    Command("review", "what of memory is stale, expired, or fails its check", "periplus.cli.review_commands"),
-    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "periplus.cli.review_commands"),
-    Command("probe", "run the check commands of constraints and traps, with your consent", "periplus.cli.review_commands"),
-    Command("set", "set fields of an entity", "periplus.cli.lifecycle_commands"),
-    Command("state", "bring entities into a state, with what that entails", "periplus.cli.lifecycle_commands"),
-    Command("evolve", "say something anew in place of an entity, which it supersedes", "periplus.cli.lifecycle_commands"),
-    Command("merge", "say one thing in place of several entities", "periplus.cli.lifecycle_commands"),
-    Command("split", "say several things in place of one entity", "periplus.cli.lifecycle_commands"),
-    Command("link", "say how an entity is related to another", "periplus.cli.lifecycle_commands"),
-    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "periplus.cli.reflect_commands"),
-    Command("candidates", "proposed memory, to accept or refuse", "periplus.cli.reflect_commands"),
-    Command("changed", "what others changed since your last session, a record or a time", "periplus.cli.knowing_commands"),
-    Command("who", "who works here now, on what", "periplus.cli.session_commands"),
-    Command("session", "begin or end a session of work", "periplus.cli.session_commands"),
-    Command("check", "whose claim paths are now, and which rules and traps are about them", "periplus.cli.claim_commands"),
-    Command("claim", "say which paths you work on now; see who holds what; let go", "periplus.cli.claim_commands"),
-    Command("plan", "work in steps: make plans, take the next step that is ready", "periplus.cli.plan_commands"),
-    Command("handoff", "pass on the state of work, and take it over", "periplus.cli.handoff_commands"),
-    Command("inbox", "your mail; what other projects know, to accept or refuse", "periplus.cli.inbox_commands"),
-    Command("trail", "import, list, show and verify the records of agent runs", "periplus.cli.trail_commands"),
-    Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "periplus.cli.context_commands"),
-    Command("log", "the records of the journal: the newest, the new ones, or as they come", "periplus.cli.history_commands"),
-    Command("blame", "which record set each field of an entity, when and by whom", "periplus.cli.history_commands"),
-    Command("undo", "take back what records or a session changed, by new records", "periplus.cli.history_commands"),
-    Command("prove", "write a proof of a record that needs no store to check", "periplus.cli.proof_commands"),
-    Command("head", "sign and print the tree head: one hash over every record", "periplus.cli.proof_commands"),
-    Command("verify", "check a proof", "periplus.cli.proof_commands"),
-    Command("redact", "take a secret out of the store for good; proofs still hold", "periplus.cli.redact_commands"),
-    Command("sync", "exchange records with another clone, through a folder or a git remote", "periplus.cli.sync_commands"),
-    Command("export", "write the whole store to one file, verified", "periplus.cli.package_commands"),
-    Command("import", "make a project's store from such a file", "periplus.cli.package_commands"),
-    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "periplus.cli.migrate_commands"),
-    Command("run", "let the agent do a task here; every run is a trail", "periplus.cli.run_commands"),
-    Command("setup", "choose a provider and a model for the agent, once", "periplus.cli.setup_commands"),
-    Command("models", "which models can answer, and the keys of their providers", "periplus.cli.models_commands"),
-    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "periplus.cli.servers_commands"),
-    Command("trust", "which folders may say how the agent works in them", "periplus.cli.trust_commands"),
-    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "periplus.cli.skill_commands"),
-    Command("plugins", "programs of others that the agent may run: list them, trust them", "periplus.cli.skill_commands"),
-    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "periplus.cli.mcp_commands"),
-    Command("hook", "what agents call at their events: take note, and say what is known", "periplus.cli.hook_commands"),
+    Command("init", "make this project's store", "periplus.cli.store.maintenance"),
+    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "periplus.cli.integration.connection"),
+    Command("disconnect", "take out of agents' files what connect put there", "periplus.cli.integration.connection"),
+    Command("tour", "the whole story on this repository, in seconds, offline", "periplus.cli.tour.demonstration"),
+    Command("status", "what is in the store, and whether it is sound", "periplus.cli.store.maintenance"),
+    Command("doctor", "check the whole store: find, explain, and with --repair mend", "periplus.cli.store.maintenance"),
+    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "periplus.cli.integration.completion"),
+    Command("remember", "write down a decision, constraint, trap, lesson or note", "periplus.cli.memory.knowledge"),
+    Command("recall", "find what is known about something", "periplus.cli.memory.knowledge"),
+    Command("brief", "what an agent should know before a task, within a budget", "periplus.cli.memory.knowledge"),
+    Command("related", "files likely to change, memory and work related to files or a task", "periplus.cli.memory.relevance"),
+    Command("show", "one entity, whole, with its history", "periplus.cli.memory.knowledge"),
+    Command("review", "what of memory is stale, expired, or fails its check", "periplus.cli.memory.review"),
+    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "periplus.cli.memory.review"),
+    Command("probe", "run the check commands of constraints and traps, with your consent", "periplus.cli.memory.review"),
+    Command("set", "set fields of an entity", "periplus.cli.memory.lifecycle"),
+    Command("state", "bring entities into a state, with what that entails", "periplus.cli.memory.lifecycle"),
+    Command("evolve", "say something anew in place of an entity, which it supersedes", "periplus.cli.memory.lifecycle"),
+    Command("merge", "say one thing in place of several entities", "periplus.cli.memory.lifecycle"),
+    Command("split", "say several things in place of one entity", "periplus.cli.memory.lifecycle"),
+    Command("link", "say how an entity is related to another", "periplus.cli.memory.lifecycle"),
+    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "periplus.cli.memory.candidates"),
+    Command("candidates", "proposed memory, to accept or refuse", "periplus.cli.memory.candidates"),
+    Command("changed", "what others changed since your last session, a record or a time", "periplus.cli.memory.relevance"),
+    Command("who", "who works here now, on what", "periplus.cli.work.sessions"),
+    Command("session", "begin or end a session of work", "periplus.cli.work.sessions"),
+    Command("check", "whose claim paths are now, and which rules and traps are about them", "periplus.cli.work.claims"),
+    Command("claim", "say which paths you work on now; see who holds what; let go", "periplus.cli.work.claims"),
+    Command("plan", "work in steps: make plans, take the next step that is ready", "periplus.cli.work.plans"),
+    Command("handoff", "pass on the state of work, and take it over", "periplus.cli.work.handoffs"),
+    Command("inbox", "your mail; what other projects know, to accept or refuse", "periplus.cli.work.inbox"),
+    Command("trail", "import, list, show and verify the records of agent runs", "periplus.cli.trail.commands"),
+    Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "periplus.cli.context.commands"),
+    Command("log", "the records of the journal: the newest, the new ones, or as they come", "periplus.cli.journal.history"),
+    Command("blame", "which record set each field of an entity, when and by whom", "periplus.cli.journal.history"),
+    Command("undo", "take back what records or a session changed, by new records", "periplus.cli.journal.history"),
+    Command("prove", "write a proof of a record that needs no store to check", "periplus.cli.journal.proofs"),
+    Command("head", "sign and print the tree head: one hash over every record", "periplus.cli.journal.proofs"),
+    Command("verify", "check a proof", "periplus.cli.journal.proofs"),
+    Command("redact", "take a secret out of the store for good; proofs still hold", "periplus.cli.journal.redaction"),
+    Command("sync", "exchange records with another clone, through a folder or a git remote", "periplus.cli.store.sync"),
+    Command("export", "write the whole store to one file, verified", "periplus.cli.store.package"),
+    Command("import", "make a project's store from such a file", "periplus.cli.store.package"),
+    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "periplus.cli.store.migration"),
+    Command("run", "let the agent do a task here; every run is a trail", "periplus.cli.agent.run"),
+    Command("setup", "choose a provider and a model for the agent, once", "periplus.cli.agent.setup"),
+    Command("models", "which models can answer, and the keys of their providers", "periplus.cli.agent.models"),
+    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "periplus.cli.agent.servers"),
+    Command("trust", "which folders may say how the agent works in them", "periplus.cli.agent.trust"),
+    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "periplus.cli.agent.skills"),
+    Command("plugins", "programs of others that the agent may run: list them, trust them", "periplus.cli.agent.skills"),
+    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
+    Command("hook", "what agents call at their events: take note, and say what is known", "periplus.cli.integration.hook"),
 )  # fmt: skip
 # What the help says above the first command of each part.
 PARTS: Final[dict[str, str]] = {
@@ -181,7 +181,7 @@ class _Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        from periplus.cli.usage import advice
+        from periplus.cli.common.suggestions import advice
 
         raise _usage_error(*advice(message, f"{self.prog} {self.typed}".strip(), _Parser.argv))
 
@@ -192,7 +192,7 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         if self.epilog is None:
-            from periplus.cli.examples import epilog
+            from periplus.cli.common.examples import epilog
 
             self.epilog = epilog(self.prog.removeprefix("periplus ")) or None
         return super().format_help()
@@ -256,7 +256,7 @@ def main(argv: Sequence[str]) -> int:
         _flush_output()
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does: no error by itself. Nothing more can be written there.
-        from periplus.cli.face import give_up_output
+        from periplus.cli.common.face import give_up_output
 
         give_up_output()
     except KeyboardInterrupt:
@@ -264,7 +264,7 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - all of them end here: a person never sees a traceback
         told = _told(error)
         if told.exit_code == EXIT_USAGE and not told.mend:
-            from periplus.cli.usage import help_of
+            from periplus.cli.common.suggestions import help_of
 
             told.mend = help_of(argv)
         return _report(told, as_json=as_json)
@@ -272,14 +272,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _interrupted(*, as_json: bool) -> int:
-    from periplus.cli.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
+    from periplus.cli.common.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT
 
     try:
         if as_json:
             sys.stdout.write(INTERRUPTED_DOCUMENT)
         sys.stdout.flush()
     except OSError:
-        from periplus.cli.face import give_up_output
+        from periplus.cli.common.face import give_up_output
 
         give_up_output()
     sys.stderr.write(INTERRUPTED)
@@ -291,7 +291,7 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        from periplus.cli.face import unwritable
+        from periplus.cli.common.face import unwritable
 
         raise unwritable(error) from error
 
@@ -367,7 +367,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = make_parser(typed, is_alone=argv[:1] == [typed])
     arguments, extra = parser.parse_known_args(argv)
     if extra:
-        from periplus.cli.usage import take_up, words_left_over
+        from periplus.cli.common.suggestions import take_up, words_left_over
 
         leaf = _leaf_of(parser, arguments)
         if not take_up(extra, leaf, arguments, argv):
@@ -427,7 +427,7 @@ def _check_first(argv: Sequence[str], typed: str) -> None:
         raise _usage_error("an argument holds a NUL character", "Leave it out.")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
-        from periplus.cli.usage import command_meant
+        from periplus.cli.common.suggestions import command_meant
 
         near = command_meant(typed, names)
         guess = f"Did you mean `periplus {near}`? " if near else ""
@@ -484,7 +484,7 @@ class _CommandModule(NamedTuple):
 
 def _execute(arguments: argparse.Namespace) -> int:
     from periplus.base.import_trimming import load_msgspec
-    from periplus.cli.face import give_up_output, standard_face
+    from periplus.cli.common.face import give_up_output, standard_face
 
     load_msgspec()
     command = next(row for row in COMMANDS if row.name == arguments.command)
@@ -546,7 +546,7 @@ def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:
-    from periplus.cli.face import cut_short, give_up_output, visible
+    from periplus.cli.common.face import cut_short, give_up_output, visible
 
     try:
         if as_json:

@@ -17,24 +17,24 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from periplus.cli.completion_schemas import COMPLETION_SCHEMAS
-from periplus.cli.connect_schemas import CONNECT_SCHEMAS
-from periplus.cli.context_schemas import CONTEXT_SCHEMAS
-from periplus.cli.entity_reference import entity_reference
-from periplus.cli.event_reference import event_reference, event_schema_text
-from periplus.cli.examples import EXAMPLES
-from periplus.cli.inbox_schemas import INBOX_SCHEMAS
-from periplus.cli.knowing_schemas import KNOWING_SCHEMAS
+from periplus.cli.agent.schemas import RUN_SCHEMAS
+from periplus.cli.agent.skill_schemas import SKILL_SCHEMAS
+from periplus.cli.common.examples import EXAMPLES
+from periplus.cli.common.schemas import SCHEMAS
+from periplus.cli.context.schemas import CONTEXT_SCHEMAS
+from periplus.cli.integration.completion_schemas import COMPLETION_SCHEMAS
+from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
+from periplus.cli.integration.mcp_schemas import MCP_SCHEMAS
+from periplus.cli.journal.redaction_schemas import REDACT_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
-from periplus.cli.mcp_schemas import MCP_SCHEMAS
-from periplus.cli.python_reference import python_reference
-from periplus.cli.redact_schemas import REDACT_SCHEMAS
-from periplus.cli.review_schemas import REVIEW_SCHEMAS
-from periplus.cli.run_schemas import RUN_SCHEMAS
-from periplus.cli.schemas import SCHEMAS
-from periplus.cli.skill_schemas import SKILL_SCHEMAS
-from periplus.cli.trail_schemas import TRAIL_SCHEMAS
-from periplus.cli.work_schemas import WORK_SCHEMAS
+from periplus.cli.memory.candidate_schemas import INBOX_SCHEMAS
+from periplus.cli.memory.relevance_schemas import KNOWING_SCHEMAS
+from periplus.cli.memory.review_schemas import REVIEW_SCHEMAS
+from periplus.cli.reference_pages.entities import entity_reference
+from periplus.cli.reference_pages.events import event_reference, event_schema_text
+from periplus.cli.reference_pages.python_api import python_reference
+from periplus.cli.trail.schemas import TRAIL_SCHEMAS
+from periplus.cli.work.schemas import WORK_SCHEMAS
 
 ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,
@@ -162,7 +162,7 @@ def json_reference() -> str:
 def _json_lines() -> Iterator[str]:
     yield "# What `--json` prints"
     yield ""
-    yield "Written by `python -m periplus.cli.reference docs/reference` from `periplus.cli.schemas`."
+    yield "Written by `python -m periplus.cli.reference docs/reference` from `periplus.cli.common.schemas`."
     yield ""
     yield "One document on one line, in UTF-8, whose `schema` names its shape and version. Within a version fields are"
     yield "added, never renamed or removed: ignore those that you do not know. Times are RFC 3339 in UTC, digests"

@@ -36,10 +36,10 @@ from periplus.context.wire import (
 from periplus.context.wire.limits import ATOMS_MAX, FRAME_BYTES_MAX
 from periplus.context.wire.payloads import PushContext, RefsRequest, StreamRequest, Watch
 from periplus.context.wire.v1_payloads import V1Push, V1Request
-from periplus.server.answers import Bench, Keeping, Step, answers, changes, is_long, is_search, refs_per_frame
-from periplus.server.answers_v1 import answers_v1
 from periplus.server.quota import Share
 from periplus.server.refusal import field_of, told_code
+from periplus.server.request_handlers import Bench, Keeping, Step, answers, changes, is_long, is_search, refs_per_frame
+from periplus.server.request_handlers_v1 import answers_v1
 from periplus.server.stats import Stats
 from periplus.server.workers import Job, Lane, Workers
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from periplus.server.mcp.arguments import (
+from periplus.server.mcp.tool_arguments import (
     BriefArguments,
     ClaimArguments,
     MessageArguments,
@@ -29,7 +29,7 @@ from periplus.server.mcp.arguments import (
 
 if TYPE_CHECKING:
     from periplus.project import Project
-    from periplus.server.mcp.answers import Answer
+    from periplus.server.mcp.tool_results import Answer
 
 NAME: Final = "periplus"
 TITLE: Final = "Periplus: this project's memory"
@@ -64,9 +64,9 @@ class Tool(NamedTuple):
 
 def _reading(name: str) -> Callable[[], Callable[[Project, Any], Answer]]:
     def load() -> Callable[[Project, Any], Answer]:
-        from periplus.server.mcp import reading
+        from periplus.server.mcp import read_tools
 
-        found: Callable[[Project, Any], Answer] = getattr(reading, name)
+        found: Callable[[Project, Any], Answer] = getattr(read_tools, name)
         return found
 
     return load
@@ -74,9 +74,9 @@ def _reading(name: str) -> Callable[[], Callable[[Project, Any], Answer]]:
 
 def _writing(name: str) -> Callable[[], Callable[[Project, Any], Answer]]:
     def load() -> Callable[[Project, Any], Answer]:
-        from periplus.server.mcp import writing
+        from periplus.server.mcp import write_tools
 
-        found: Callable[[Project, Any], Answer] = getattr(writing, name)
+        found: Callable[[Project, Any], Answer] = getattr(write_tools, name)
         return found
 
     return load

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotFoundError, UsageError
-from periplus.server.mcp.answers import fit
-from periplus.server.mcp.arguments import BriefArguments, ClaimArguments, MessageArguments, read_arguments
 from periplus.server.mcp.catalogue import PROMPTS
+from periplus.server.mcp.tool_arguments import BriefArguments, ClaimArguments, MessageArguments, read_arguments
+from periplus.server.mcp.tool_results import fit
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -33,7 +33,7 @@ def prompt_text(project: Project, name: str, arguments: Mapping[str, str] | None
 
 
 def _start(project: Project, given: dict[str, str]) -> str:
-    from periplus.server.mcp.reading import run_brief
+    from periplus.server.mcp.read_tools import run_brief
 
     task = given.get("task", "").strip()
     searched = task[:_TASK_CHARACTERS_MAX] or "what is going on in this project"
@@ -49,7 +49,7 @@ def _start(project: Project, given: dict[str, str]) -> str:
 
 
 def _end(project: Project) -> str:
-    from periplus.server.mcp.writing import run_claim, run_message
+    from periplus.server.mcp.write_tools import run_claim, run_message
 
     claims = fit(run_claim(project, ClaimArguments()), _PART).text
     mail = fit(run_message(project, MessageArguments()), _PART).text

@@ -12,7 +12,7 @@ from periplus.base.errors import NotFoundError, UsageError
 from periplus.base.ids import is_id
 from periplus.memory.entities.types import UNSEARCHED, rows_of
 from periplus.memory.entities.validity import expired_text, holds
-from periplus.server.mcp.wording import one_line
+from periplus.server.mcp.tool_wording import one_line
 
 if TYPE_CHECKING:
     from periplus.journal import Entity

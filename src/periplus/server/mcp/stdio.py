@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from periplus.server.mcp.front import Front
-from periplus.server.mcp.lines import LineReader, write_all
+from periplus.server.mcp.handshake import Front
+from periplus.server.mcp.message_lines import LineReader, write_all
 
 if TYPE_CHECKING:
-    from periplus.server.mcp.sdk import DeskThread
+    from periplus.server.mcp.sdk_server import DeskThread
 
 
 class Stopped(BaseException):
@@ -69,7 +69,7 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
                 loading.start()
         if loading is not None:
             loading.join()  # two threads must not import the same package at once
-        from periplus.server.mcp.handed import hand_over
+        from periplus.server.mcp.sdk_connection import hand_over
 
         thread = make_thread()
         hand_over(thread, connection, lines, sink, front, line, _stop_signals())
@@ -99,5 +99,5 @@ def _load() -> None:
     """What the first call will want. Who needs what cannot be had says so."""
     with suppress(ImportError):
         import periplus.project
-        import periplus.server.mcp.handed
-        import periplus.server.mcp.reading  # noqa: F401 - they are to be there when the first call comes
+        import periplus.server.mcp.read_tools  # noqa: F401 - they are to be there when the first call comes
+        import periplus.server.mcp.sdk_connection  # noqa: F401

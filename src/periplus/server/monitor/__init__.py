@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["Desk", "Monitor"]
 
-from periplus.server.monitor.desk import Desk
-from periplus.server.monitor.running import Monitor
+from periplus.server.monitor.episode_queries import Desk
+from periplus.server.monitor.http_server import Monitor

@@ -1,0 +1,116 @@
+"""``models``: the models that can answer, and the keys of their providers."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from periplus.cli.agent.environment import leave_out_relative_folders, user_folder
+from periplus.cli.common.face import Face, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    assert command == "models"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    def action(name: str, what: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+
+    listing = action("list", "what is known of models, and which providers have a key")
+    listing.add_argument("--ask", metavar="PROVIDER", help="ask this provider what it has")
+    key = action("key", "keep the key of a provider, read from standard input; none takes it away")
+    key.add_argument("provider", metavar="PROVIDER", help="anthropic, openai, or one of your own")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.agent.models.api_keys import Keys
+
+    leave_out_relative_folders()
+    keys = Keys(user_folder(face), face.environment)
+    if arguments.action == "key":
+        return _key(face, keys, arguments.provider)
+    from periplus.agent.models.catalogue import as_of, known_models
+    from periplus.agent.models.client_factory import provider_models
+    from periplus.agent.settings import load_settings
+    from periplus.base.errors import UsageError
+    from periplus.cli.agent.schemas import ModelOut, ModelsOut
+
+    settings = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={})
+    held = keys.providers()
+    if arguments.ask:
+        provider = settings.providers.get(arguments.ask)
+        if provider is None:
+            raise UsageError(
+                f"there is no provider {arguments.ask!r}", mend=f"Known are {', '.join(sorted(settings.providers))}."
+            )
+        names = [
+            f"{arguments.ask}/{name}" for name in provider_models(arguments.ask, provider, keys.key(arguments.ask))
+        ]
+    else:
+        names = list(known_models())
+    known = known_models()
+    models = [
+        ModelOut(name, known[name].window if name in known else 0, known[name].output if name in known else 0,
+                 known[name].price_in if name in known else None, known[name].price_out if name in known else None)
+        for name in names
+    ]  # fmt: skip
+    providers = {
+        name: held.get(name, "" if provider.asks_for_key else "none needed")
+        for name, provider in settings.providers.items()
+    }
+
+    def lines() -> Iterator[str]:
+        for name, key in providers.items():
+            none = f"no key; give one: periplus models key {visible(name)}"
+            yield f"{visible(name)}: {none if not key else key if key == 'none needed' else 'a key from the ' + key}"
+        for model in models:
+            price = (
+                f", ${model.price_in / 1000:g} in, ${model.price_out / 1000:g} out for a million tokens"
+                if model.price_in and model.price_out
+                else ""
+            )
+            yield f"  {visible(model.name)}" + (f": {model.window:,} tokens{price}" if model.window else "")
+        if not arguments.ask:
+            yield f"(prices and windows of {as_of()}; a model that is not in this list works as well)"
+
+    face.emit(ModelsOut(as_of(), providers, models), lines)
+    return 0
+
+
+def _key(face: Face, keys: Any, provider: str) -> int:
+    from periplus.agent.models.api_keys import check_provider
+    from periplus.agent.settings import load_settings
+    from periplus.agent.tools.web.web_search import SEARCH_KEY
+    from periplus.base.errors import NotFoundError
+    from periplus.cli.agent.schemas import ModelKeyOut
+
+    check_provider(provider)
+    held = keys.held(provider)
+    known = load_settings(user_folder(face), face.cwd, trusted=False, environment=face.environment, flags={}).providers
+    if sys.stdin.isatty():
+        import getpass
+
+        key = getpass.getpass(f"Key of {provider} (not shown; empty takes it away): ")
+    else:
+        key = sys.stdin.read(8_192)
+    if not key.strip() and not held:
+        raise NotFoundError(f"no key of {provider} is kept in {keys.path}", safe="Nothing was changed.",
+                            mend="Give one on standard input, or at the question on a terminal.")  # fmt: skip
+    keys.set(provider, key.strip())
+    out = ModelKeyOut(provider, keys.path, bool(key.strip()))
+    face.emit(
+        out,
+        lambda: [f"The key of {visible(provider)} is {'kept in' if out.kept else 'gone from'} {visible(keys.path)}."],
+    )
+    if out.kept and provider not in known and provider != SEARCH_KEY:
+        face.stderr.write(
+            f"No provider is called {visible(provider)}: its key goes where your agent.toml says ${{key:{visible(provider)}}}. "
+            f"Providers are {', '.join(sorted(known))}.\n"
+        )
+    return 0

@@ -1,0 +1,499 @@
+"""``run``: the agent, with lines of text in place of a screen of its own."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from periplus.cli.agent.environment import leave_out_relative_folders, user_folder
+from periplus.cli.common.face import Face, number, plain, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from periplus.agent.assembly import AgentSession
+    from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
+    from periplus.agent.events import Sink
+    from periplus.agent.persistence.run_log import StoredSession
+    from periplus.agent.settings import Settings
+    from periplus.cli.agent.run_output import EventLines
+    from periplus.project import Project
+
+_EXIT: Final[dict[StopReason, int]] = {
+    "done": 0, "stuck": 1, "error": 1, "filter": 5, "steps": 7, "budget": 7, "overflow": 7, "length": 7, "aborted": 130,
+}  # fmt: skip
+_LAST: Final = "last"
+_LISTED: Final = 20
+_SAID_SHOWN: Final = 200
+_TASK_MAX: Final = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    assert command == "run"
+    add = parser.add_argument
+    add("task", nargs="?", default=None, metavar="TASK", help="what is to be done; - reads it from standard input")
+    add("--model", metavar="PROVIDER/MODEL", help="which model answers")
+    add(
+        "--mode",
+        choices=("ask", "default", "autonomous"),
+        help="how much is asked for (default: that of your settings)",
+    )
+    add("--allow", metavar="RULE", action="append", help="what may run without being asked for, as 'shell(git status)'")
+    add("--deny", metavar="RULE", action="append", help="what may not run at all")
+    add("--oracle", metavar="COMMAND", help="the command that must end well before “done” is believed")
+    add("--max-steps", metavar="N", type=number(1, 10_000), help="steps at most")
+    add("--budget", metavar="CENTS", type=number(1, 100_000_000), help="cents at most, where prices are known")
+    add("--budget-tokens", metavar="N", type=number(1, 1_000_000_000), help="tokens at most")
+    add("--session", metavar="NAME", help="what the session is called; one that exists is gone on with")
+    add(
+        "--resume",
+        nargs="?",
+        const=_LAST,
+        metavar="NAME",
+        help="go on with a session; without a name one from a list, or the last that was cut off where nobody can be asked",
+    )
+    add("--list", action="store_true", dest="listing", help="the sessions that there are")
+    add(
+        "--stats",
+        nargs="?",
+        const=_LAST,
+        metavar="NAME",
+        help="what a session's calls of the model cost, the last without a name",
+    )
+    add(
+        "--monitor",
+        action="store_true",
+        help="show on a page of this machine what the model sees; without a task, of a session that was",
+    )
+    add(
+        "--otel",
+        action="store_true",
+        help="send spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; no texts",
+    )
+    add("--port", metavar="N", type=number(1, 65_535), help="the page's port (default: a free one)")
+    add("--full", action="store_true", help="show the whole of each diff, and all that commands print")
+    add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
+    add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
+    add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    leave_out_relative_folders()
+    return _run(face, arguments)
+
+
+def _run(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.agent.monitor import look_at, observing
+    from periplus.cli.agent.run_output import EventLines
+
+    for name in ("task", "session", "resume", "stats", "oracle", "model"):
+        plain(getattr(arguments, name) or "", name.upper() if name == "task" else f"--{name}")
+    for rule in (*(arguments.allow or ()), *(arguments.deny or ())):
+        plain(rule, "a rule")
+    if arguments.listing:
+        with face.open() as project:
+            return _list(face, project)
+    if arguments.stats is not None:
+        from periplus.cli.agent.stats import show_stats
+
+        with face.open() as project:
+            return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
+    if arguments.port is not None and not arguments.monitor:
+        raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
+    if arguments.task == "-":
+        face.tell_reading("the task")
+    task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
+    plain(task or "", "the task")
+    if len(task or "") > _TASK_MAX:
+        raise UsageError(f"the task has more than {_TASK_MAX:,} characters", safe="Nothing was run.",
+                         mend="Put it in a file of the project, and say which one is to be read.")  # fmt: skip
+    is_bare = not (task or "").strip()
+    is_terminal = sys.stdin.isatty() and face.stdout.isatty() and not face.as_json
+    if is_bare and arguments.monitor and arguments.resume is None and (arguments.session or not is_terminal):
+        return look_at(face, arguments.session or "", arguments.port or 0)
+    if is_bare and not arguments.dry_run and is_terminal:
+        return _talk(face, arguments)
+    if is_bare and arguments.resume is None:
+        raise UsageError(
+            "there is no task",
+            safe="Nothing was run.",
+            mend='Say what is to be done: periplus run "fix the failing test"',
+        )
+    with face.open() as project:
+        settings = _settings(face, arguments, project)
+        if arguments.dry_run:
+            return _dry_run(face, settings, task or "", project)
+        name = _session_name(face, project, arguments)
+        client, model = _client(face, arguments, settings)
+        try:
+            _warm(client)
+            told = EventLines(face, is_full=arguments.full)
+            another = _another(face, arguments, settings)
+            with observing(face, arguments, settings, told, name, task or name, model) as emit:
+                return _run_session(
+                    face, project, settings, client, model, name, (task or "").strip(), told, emit, another
+                )
+        finally:
+            close = getattr(client, "close", None)
+            if close is not None:
+                close()
+
+
+def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Settings:
+    from periplus.agent.settings import load_settings
+    from periplus.agent.trust import Trust
+    from periplus.cli.common.inputs import typed_rules
+
+    folder = user_folder(face)
+    state = Trust(folder).state(project.folder)
+    if state == "changed":
+        face.stderr.write("periplus: what this folder says to agents was changed since it was trusted, and counts for nothing now.\n"
+                          "Look at it, then run `periplus trust give`.\n")  # fmt: skip
+    rules = [*typed_rules("allow", arguments.allow), *typed_rules("deny", arguments.deny)]
+    flags: dict[str, Any] = {
+        "model": arguments.model, "mode": arguments.mode, "oracle": arguments.oracle, "max_steps": arguments.max_steps,
+        "budget_cents": arguments.budget, "budget_tokens": arguments.budget_tokens, "rules": rules or None,
+        "telemetry": arguments.otel or None,
+    }  # fmt: skip
+    return load_settings(folder, project.folder, trusted=state == "trusted", environment=face.environment, flags=flags)
+
+
+def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tuple[LLMClient, str]:
+    from periplus.agent.models.api_keys import Keys
+    from periplus.agent.models.client_factory import open_model, parse_model
+    from periplus.agent.models.conversation_replay import RecordedClient, RecordingClient
+    from periplus.base.errors import UsageError
+    from periplus.cli.common.inputs import check_file
+
+    if arguments.play and arguments.record:
+        raise UsageError("what is played is recorded already", safe="Nothing was run.",
+                         mend="Use --play or --record; a recording is copied like any file.")  # fmt: skip
+    if arguments.play:
+        check_file(os.path.join(face.cwd, arguments.play))
+        return RecordedClient(os.path.join(face.cwd, arguments.play), strict=False), settings.text(
+            "model"
+        ) or "recorded"
+    if not settings.text("model"):
+        raise UsageError("no model is chosen", safe="Nothing was sent.",
+                         mend="Choose one once and for all: periplus setup. Or name one with --model provider/model; `periplus models list` has names.")  # fmt: skip
+    name = parse_model(settings.text("model"))
+    keys = Keys(user_folder(face), face.environment)
+    opened: StreamingClient
+    opened, facts = open_model(
+        name, settings.providers, keys.key(name.provider), max_tokens=settings.number("max_output_tokens")
+    )
+    cents = settings.number("budget_cents")
+    if cents and (facts.price_in is None or facts.price_out is None):
+        wrong = f"a budget of {cents:,} cents cannot be kept, for the price of {name} is not known"
+        if arguments.budget and not settings.number("budget_tokens"):
+            raise UsageError(wrong, safe="Nothing was sent.", mend="Give it in tokens: --budget-tokens N")
+        face.stderr.write(f"periplus: {visible(wrong)}; tokens are bounded by --budget-tokens.\n")
+    if arguments.record:
+        return RecordingClient(opened, os.path.join(face.cwd, arguments.record)), str(name)
+    return opened, str(name)
+
+
+def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> Callable[[str], LLMClient] | None:
+    """What opens one more client, for a subagent; None where all answers stand in one recording, or go into one."""
+    if arguments.play or arguments.record:
+        return None
+    from periplus.agent.models.api_keys import Keys
+    from periplus.agent.models.client_factory import open_model, parse_model
+
+    def opened(model: str) -> LLMClient:
+        name = parse_model(model or settings.text("model"))
+        key = Keys(user_folder(face), face.environment).key(name.provider)
+        return open_model(name, settings.providers, key, max_tokens=settings.number("max_output_tokens"))[0]
+
+    return opened
+
+
+def _warm(client: LLMClient) -> None:
+    """Let the SDK load while the session is opened. Whoever calls this closes the client."""
+    warm = getattr(client, "warm", None)
+    if warm is not None:
+        warm()
+
+
+def _can_ask(face: Face) -> bool:
+    """Whether there is a person to ask."""
+    return sys.stdin.isatty() and face.stderr.isatty() and not face.as_json
+
+
+def _run_session(
+    face: Face, project: Project, settings: Settings, client: LLMClient, model: str, name: str, task: str,
+    told: EventLines, emit: Sink, another: Callable[[str], LLMClient] | None,
+) -> int:  # fmt: skip
+    from periplus.agent.assembly import SessionOptions, begin
+    from periplus.agent.execution.cancellation import CancelToken
+    from periplus.agent.persistence.run_log import session_title
+    from periplus.agent.tape.fence import one_line
+    from periplus.cli.agent.run_output import ConsolePerson, going_on, interrupting
+
+    token = CancelToken()
+    person = ConsolePerson(face, token) if _can_ask(face) else None
+    begun = SessionOptions(
+        settings=settings, name=name, title=task or session_title(project, name) or name, environment=face.environment, home=face.home, model=model,
+        hidden=(user_folder(face),), config=user_folder(face),
+        agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
+        verifies=person is None, another=another,
+    )  # fmt: skip
+    told.gone = lambda: token.cancel("nobody reads any more what it says")
+    with begin(project, client, begun) as session, _telling_what_goes_on(session, told, name):
+        _look_up(session, told)
+        for line in session.said:
+            told.say(line)
+        with interrupting(token):
+            if session.is_interrupted:
+                told.say(f"Going on with session {name}, which was cut off.")
+                for text in session.unheard:
+                    told.say(f"It hears now what was said: {one_line(text, _SAID_SHOWN)}")
+                ended = session.resume(token=token)
+                if task and ended is not None and ended.reason == "done":
+                    ended = session.turn(task, token=token)
+                elif task:
+                    told.say(f"Not begun, for the turn that was cut off is not done: {one_line(task, _SAID_SHOWN)}")
+            else:
+                ended = session.turn(task, token=token) if task else None
+    if ended is None:
+        told.say(
+            f"Session {name} was not cut off, so nothing is left to resume. With more to do it goes on: {going_on(name)}"
+        )
+        return 1
+    told.finish(ended, name, session.trail_id)
+    return _EXIT[ended.reason]
+
+
+def _look_up(session: AgentSession, told: EventLines) -> None:
+    """Have diffs and outputs shown from what the session keeps."""
+    from periplus.base.errors import PeriplusError
+
+    host = session.host
+
+    def page(handle: str) -> str | None:
+        try:
+            return host.outputs.read(handle) if host.outputs is not None else None
+        except (PeriplusError, OSError):
+            return None
+
+    told.look_up(host.work.kept, page)
+
+
+@contextmanager
+def _telling_what_goes_on(session: AgentSession, told: EventLines, name: str) -> Iterator[None]:
+    """What an error says of the command that met it (repeat it) would begin another session; this one has a turn to go on with."""
+    import shlex
+
+    from periplus.base.errors import PeriplusError
+
+    try:
+        yield
+    except PeriplusError:
+        if session.is_interrupted:
+            told.say(f"The turn is cut off. It goes on with: periplus run --resume {shlex.quote(name)}")
+        raise
+
+
+def _talk(face: Face, arguments: argparse.Namespace) -> int:
+    """A session at the terminal. The store is opened by the thread that the session lives in."""
+    from collections.abc import Iterator as Yields
+
+    from periplus.agent.assembly import SessionOptions, begin
+    from periplus.agent.events import Event
+    from periplus.agent.persistence.run_log import session_title
+    from periplus.cli.agent.monitor import observing
+    from periplus.cli.agent.run_output import EventLines
+    from periplus.tui.conversation import Conversation
+    from periplus.tui.terminal import talk
+
+    with face.open() as project:
+        settings, name, root = (
+            _settings(face, arguments, project),
+            _session_name(face, project, arguments),
+            project.folder,
+        )
+    client, model = _client(face, arguments, settings)
+    lines = EventLines(face, by_line=True, is_full=arguments.full)
+    face.draws_bars = False
+
+    @contextmanager
+    def opening(conversation: Conversation, name: str) -> Yields[AgentSession]:
+        def told(event: Event) -> None:
+            conversation.heard(event)
+            lines(event)
+
+        with face.open() as project, observing(face, arguments, settings, told, name, "at the terminal", model) as emit:
+            begun = SessionOptions(
+                settings=settings, name=name, title=session_title(project, name) or "at the terminal",
+                environment=face.environment, home=face.home, model=model,
+                hidden=(user_folder(face),), config=user_folder(face),
+                agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
+                another=_another(face, arguments, settings),
+            )  # fmt: skip
+            _warm(client)  # while the person thinks of what to type
+            conversation.rests = project.journal.rest
+            with begin(project, client, begun) as session:
+                _look_up(session, lines)
+                say(
+                    f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."
+                )
+                for line in session.said:
+                    say(line)
+                yield session
+
+    def say(text: str) -> None:
+        sys.stdout.write(visible_lines(text) + "\n")
+        sys.stdout.flush()
+
+    conversation = Conversation(
+        say, lambda path: os.path.exists(os.path.join(root, path)), model, settings.mode, name, opening
+    )
+    conversation.shows = lines.show_last
+    try:
+        talk(conversation, root, colour=bool(face.palette.bold))
+    finally:
+        close = getattr(client, "close", None)
+        if close is not None:
+            close()
+    import shlex
+
+    face.out(f"Session {conversation.name} is kept: periplus run --session {shlex.quote(conversation.name)}")
+    return 0
+
+
+def visible_lines(text: str) -> str:
+    """A text of several lines as it may go to a terminal."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -> str:
+    from periplus.agent.persistence.run_log import stored_sessions
+    from periplus.agent.subagents import parent_of
+    from periplus.base.errors import NotFoundError, UsageError
+    from periplus.base.ids import PASTED
+
+    named = arguments.resume if arguments.resume is not None else arguments.session or ""
+    named = named.strip(PASTED) or named
+    if parent_of(named):
+        raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
+                         mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
+    if not named.isprintable() or named != named.strip():
+        raise UsageError(f"{named[:60]!r} is no name of a session", safe="Nothing was run.",
+                         mend="Use letters, digits, and signs that are seen.")  # fmt: skip
+    if arguments.resume is None:
+        return named or f"run-{project.journal.random(5).hex()}"
+    if arguments.resume == _LAST and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
+        return _picked(face, [one for one in stored_sessions(project) if not parent_of(one.name)])
+    for one in stored_sessions(project):
+        if parent_of(one.name):
+            continue
+        if named == one.name or (arguments.resume == _LAST and one.is_interrupted):
+            return one.name
+    wrong = (
+        "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"
+    )
+    mend = 'See `periplus run --list`. One whose turn is over, stopped or not, goes on with more to do: periplus run --session NAME "…"'
+    raise NotFoundError(wrong, safe="Nothing was run.", mend=mend)
+
+
+def _picked(face: Face, found: list[StoredSession]) -> str:
+    """The session that the person points to in a list; without a word, the last that was cut off, or the last."""
+    from periplus.base.errors import NotFoundError, UsageError
+    from periplus.tui.conversation import session_row
+
+    if not found:
+        raise NotFoundError(
+            "there is no session of the agent", safe="Nothing was run.", mend='Begin one: periplus run "…"'
+        )
+    more, found = len(found) - _LISTED, found[:_LISTED]
+    usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
+    for at, one in enumerate(found, 1):
+        face.out(f"{at:3}. {visible(session_row(one))}")
+    if more > 0:
+        face.out(f"     ({more:,} more, older: periplus run --list --json; periplus run --resume NAME)")
+    sys.stdout.write(f"Which one? (a number; {usual} without one) ")
+    sys.stdout.flush()
+    said = sys.stdin.readline(1_000).strip() or str(usual)
+    if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(found):
+        raise UsageError(
+            f"{said!r:.80} is none of these", safe="Nothing was run.", mend="Name one: periplus run --resume NAME"
+        )
+    return found[int(said) - 1].name
+
+
+def _list(face: Face, project: Project) -> int:
+    from periplus.agent.persistence.run_log import stored_sessions
+    from periplus.agent.subagents import lineage_of
+    from periplus.cli.agent.schemas import RunListOut, RunSessionOut
+
+    below: dict[str, list[RunSessionOut]] = {}
+    for one in stored_sessions(project):
+        told = RunSessionOut(one.name, one.title, one.model, one.last, one.turns, one.is_interrupted)
+        below.setdefault(lineage_of(one.name)[-1], []).append(told)
+    found = [told for root, all_ in below.items() for told in all_ if told.name == root]
+    for root in found:
+        root.subagents += [told for told in below[root.name] if told is not root]
+    is_cut = project.journal.index.has_floors
+    if face.as_json:
+        face.emit(RunListOut(found, is_cut), lambda: ())
+        return 0 if found else 1
+    for root in found[:_LISTED]:
+        turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
+        face.out(f"{visible(root.name)}  {root.last}  {turns}  {visible(root.title)}")
+        for child in sorted(root.subagents, key=lambda child: child.name):
+            face.out(f"  {visible(child.name)}  {'cut off  ' if child.interrupted else ''}{visible(child.title)}")
+    if len(found) > _LISTED:
+        older = found[_LISTED:]
+        cut = sum(one.interrupted for one in older)
+        face.out(
+            f"({len(older):,} more, older{f'; {cut:,} of them cut off' if cut else ''}: periplus run --list --json)"
+        )
+    if is_cut:
+        face.out("older records are not here, which may be of sessions: periplus status")
+    elif not found:
+        face.out("The agent has not run here.")
+    return 0 if found else 1
+
+
+def _dry_run(face: Face, settings: Settings, task: str, project: Project) -> int:
+    from periplus.agent.assembly import STATE, refuse_check_that_cannot_run
+    from periplus.agent.perception import inspect_folder
+    from periplus.agent.sandbox import find_sandbox
+    from periplus.agent.tape import prompt_for
+    from periplus.base.errors import RefusedError
+    from periplus.cli.agent.run_output import in_words
+    from periplus.cli.agent.schemas import RunPlanOut
+    from periplus.cli.agent.servers import gathered
+
+    state = os.path.join(project.journal.layout.root, STATE)
+    sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
+    seen = inspect_folder(project.folder, face.home)
+    refused = ""
+    try:
+        refuse_check_that_cannot_run(settings, sandbox, can_ask=_can_ask(face))
+    except RefusedError as error:
+        refused = str(error)
+    out = RunPlanOut(
+        model=settings.text("model"), mode=settings.mode, sandbox=sandbox.layer, sandbox_about=sandbox.about,
+        max_steps=settings.number("max_steps"), oracle=settings.text("oracle"), network=settings.flag("network"),
+        rules=[str(rule) for rule in settings.rules], request=task.strip(),
+        prompt_characters=len(prompt_for(settings.text("instructions"))), root=seen.root,
+        kinds=[kind.name for kind in seen.kind.kinds], checks=list(seen.kind.checks),
+        instructions=[one.path for one in seen.instructions],
+        servers=[row.name for row in gathered(face, settings, project.folder, user_folder(face), state).rows],
+        refused=refused,
+    )  # fmt: skip
+
+    def lines() -> list[str]:
+        values = {name: getattr(out, name) for name in out.__struct_fields__}
+        told = {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in values.items()}
+        said = [name for name in told if name != "refused" or refused]
+        return [f"{name.replace('_', ' ')}: {visible(in_words(told[name]))}" for name in said]
+
+    return face.emit(out, lines, 5 if refused else 0)

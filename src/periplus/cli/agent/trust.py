@@ -1,0 +1,68 @@
+"""``trust``: the folders whose own files may say how the agent works in them."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from periplus.cli.agent.environment import leave_out_relative_folders, user_folder
+from periplus.cli.common.face import Face, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    assert command == "trust"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    def action(name: str, what: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+
+    action("list", "the folders that are trusted")
+    for name, what in (
+        ("give", "let a folder's own files say how the agent works there"),
+        ("withdraw", "trust a folder no more"),
+    ):
+        action(name, what).add_argument(
+            "folder", nargs="?", default=".", metavar="FOLDER", help="which (default: this one)"
+        )
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.agent.trust import SPEAKING, Trust
+    from periplus.base.errors import NotFoundError
+    from periplus.cli.agent.schemas import TrustOut
+
+    leave_out_relative_folders()
+    trust = Trust(user_folder(face))
+    changed = ""
+    if arguments.action != "list":
+        folder = os.path.realpath(os.path.join(face.cwd, arguments.folder))
+        if not os.path.isdir(folder) and arguments.action == "give":
+            raise NotFoundError(f"there is no folder {folder}", safe="Nothing was changed.", mend="Check the name.")
+        if arguments.action == "give":
+            trust.give(folder)
+        elif not trust.take(folder):
+            raise NotFoundError(
+                f"{folder} is not trusted", safe="Nothing was changed.", mend="See `periplus trust list`."
+            )
+        changed = folder
+    folders = trust.folders()
+
+    def lines() -> Iterator[str]:
+        if changed:
+            yield f"{visible(changed)} is {'trusted with what it says now' if changed in folders else 'not trusted any more'}."
+            if changed in folders:
+                speaks = [name for name in SPEAKING if os.path.lexists(os.path.join(changed, name))]
+                yield f"It speaks by {', '.join(speaks) or 'nothing yet'}." + (
+                    " Look: periplus run --dry-run x, periplus servers list, periplus skills list." if speaks else ""
+                )
+        else:
+            yield from map(visible, folders or ["No folder is trusted."])
+
+    face.emit(TrustOut(folders), lines)
+    return 0 if folders or changed else 1

@@ -1,0 +1,137 @@
+"""``migrate``: a folder of the notification log (v1) into the journal, beside it, and back."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.cli.common.face import Face, visible
+
+if TYPE_CHECKING:
+    from periplus.interop.version1.folder import Finding
+
+_LISTED_MAX: Final = 10
+_MEANING: Final = {
+    "off": "the folder is left alone",
+    "dual": "the journal first, the folder kept the same",
+    "primary": "the journal counts, the folder is healed from it",
+}
+_NEXT: Final = {
+    "dual": "periplus migrate --to primary, once the older program needs the folder no more; periplus migrate --to off goes back",
+    "primary": "periplus migrate --to dual goes back",
+}
+_TITLES: Final = {
+    "unreadable": "cannot be read, left where it is",
+    "refused": "refused, left where it is",
+    "duplicate": "names an entity that another file holds",
+    "conflict": "changed on both sides: --take files or --take journal",
+    "edited": "changed in the folder: --take files or --take journal",
+    "deleted": "deleted in the journal, yet there: --take files or --take journal",
+    "missing": "gone from the folder: --heal writes it again",
+    "kept_foreign": "kept whole, but not as one of our types",
+    "torn_line": "line of the log that cannot be read",
+    "orphan_event": "named by the log, held by no file",
+    "unnamed_file": "never named by the log",
+    "other": "no entity and no log, left where it is",
+}
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    del command
+    add = parser.add_argument
+    add("--from", dest="source", metavar="DIR", help="the v1 folder (default: the one of before)")
+    add("--to", choices=("off", "dual", "primary"), help="the mode to go to; without it, say how things stand")
+    add("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    add("--heal", action="store_true", help="write files again that are gone from the folder")
+    add("--take", choices=("files", "journal"), help="what counts where both sides changed; the other is kept aside")
+    add(
+        "--insist",
+        "--allow-secret",
+        dest="insist",
+        action="store_true",
+        help="take files that look as if they held a secret",
+    )
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.cli.common.schemas import FindingOut, MigrateOut
+    from periplus.project.migration import migrate, migration_status
+
+    if arguments.source and not arguments.to:
+        raise UsageError("--from goes with --to dual", safe="Nothing was changed.",
+                         mend="Look first: periplus migrate --from DIR --to dual --dry-run")  # fmt: skip
+    acts = arguments.to or arguments.heal or arguments.take
+    with face.open(allow_secrets=arguments.insist) as project:
+        if not acts:
+            done = migration_status(project)
+        else:
+            done = migrate(
+                project, arguments.to or "", source=face.path(arguments.source) if arguments.source else "",
+                take=arguments.take or "", heal=arguments.heal, is_dry=arguments.dry_run,
+                allow_secrets=arguments.insist, progress=face.progress("copying the folder aside"),
+            )  # fmt: skip
+        face.clear_progress()
+        backup = os.path.join(project.root, done.backup) if done.backup else ""
+    findings = [FindingOut(one.kind, one.path, one.why, one.other) for one in done.findings]
+    result = MigrateOut(done.mode, done.source, backup, done.is_dry, done.counts, findings)
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        if acts and done.is_dry:
+            yield f"Nothing was changed. {'This is what would be done:' if arguments.dry_run else 'The folder is left alone already:'}"
+        yield f"mode     {paint.bold}{done.mode}{paint.end}: {_MEANING[done.mode]}"
+        if not done.source:
+            yield "Next: periplus migrate --from DIR --to dual --dry-run"
+            return
+        yield f"folder   {visible(done.source)}"
+        if backup:
+            yield f"backup   {visible(backup)}"
+        yield from _count_lines(done.counts)
+        yield from _finding_lines(done.findings)
+        if arguments.dry_run:
+            yield "Next: the same without --dry-run"
+        elif arguments.to in _NEXT and not done.counts["conflicts"]:
+            yield f"Next: {_NEXT[arguments.to]}"
+
+    return face.emit(result, lines, 1 if done.has_problems else 0)
+
+
+def _count_lines(counts: dict[str, int]) -> Iterator[str]:
+    if not counts:
+        return
+    yield (
+        f"files    {counts['candidates']:,} = {counts['entities']:,} entit{'ies' if counts['entities'] != 1 else 'y'}"
+        f" + {counts['duplicates']:,} duplicate{'s' if counts['duplicates'] != 1 else ''}"
+        f" + {counts['unreadable']:,} unreadable + {counts['refused']:,} refused"
+    )
+    done = [
+        f"{counts[name]:,} {name.replace('_', ' ')}"
+        for name in ("imported", "taken_in", "written", "parked")
+        if counts[name]
+    ]
+    yield f"done     {', '.join(done) or 'nothing was to be done'}"
+    if counts["history"]:
+        yield f"history  {counts['history']:,} earlier version{'s' if counts['history'] != 1 else ''} that the journal of segments tells of"
+    if counts["kept_foreign"]:
+        yield f"whole    {counts['kept_foreign']:,} kept with all their keys, for they fit none of our types"
+    yield (
+        f"log      {counts['log_lines']:,} line{'s' if counts['log_lines'] != 1 else ''}, {counts['log_torn']:,} torn, {counts['log_repeated']:,} repeated,"
+        f" {counts['orphan_events']:,} entit{'ies' if counts['orphan_events'] != 1 else 'y'} that no file holds"
+    )
+
+
+def _finding_lines(findings: list[Finding]) -> Iterator[str]:
+    for kind, title in _TITLES.items():
+        found = [one for one in findings if one.kind == kind]
+        if found:
+            yield f"{len(found):,} {title}"
+        for one in found[:_LISTED_MAX]:
+            other = f" (kept: {one.other})" if one.other else ""
+            yield f"  {visible(one.path)}: {visible(one.why)}{visible(other)}"
+        if len(found) > _LISTED_MAX:
+            yield f"  and {len(found) - _LISTED_MAX:,} more: --json lists all"

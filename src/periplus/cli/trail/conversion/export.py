@@ -1,0 +1,161 @@
+"""``periplus trail export``: a trail as a report, as spans, as an attestation."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.common.face import Face, safe_json, visible
+from periplus.cli.trail.inputs import guarded, named_trail, trail_readers
+
+if TYPE_CHECKING:
+    from periplus.interop.exports.trail_source import ExportSource
+    from periplus.project import TrailFile
+    from periplus.trail import ObjectReader
+
+_FORMATS = ("markdown", "jsonl", "otel", "agent-trace", "in-toto")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
+    add(
+        "--format",
+        choices=_FORMATS,
+        default="markdown",
+        help="a report for reviewers, JSON lines, OpenTelemetry spans (OTLP JSON), an Agent Trace record, or an in-toto "
+        "statement in a DSSE envelope (default: markdown)",
+    )
+    add("--out", metavar="FILE", help="default: standard output")
+    add("--content", action="store_true", help="of otel: prompts, answers and arguments too")
+    add(
+        "--revision", metavar="REV", help="of agent-trace: the commit whose lines are meant (default: the trail's last)"
+    )
+    add("--unsigned", action="store_true", help="of in-toto: without a signature of this store's key")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
+    from periplus.base.files import Files, write_atomic
+    from periplus.cli.common.inputs import check_target
+    from periplus.cli.trail.schemas import TrailExportOut
+
+    _check_options(arguments)
+    if arguments.out is not None:
+        check_target(os.path.join(face.cwd, arguments.out))
+    found, store = named_trail(face, arguments.trail)
+    source = _source(found, store)
+    if arguments.json and arguments.out is None and arguments.format == "markdown":
+        raise UsageError("a report in Markdown is no JSON", safe="Nothing was written.",
+                         mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
+    lines = guarded(_exported(face, arguments, found, source, store), found)
+    if arguments.out is None:
+        is_json = arguments.format != "markdown"
+        for line in lines:
+            face.out(safe_json(line) if is_json else line)
+        return 0
+    data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
+    path = face.path(arguments.out)
+    write_atomic(Files(), path, data)
+    is_signed = arguments.format == "in-toto" and not arguments.unsigned
+    result = TrailExportOut(path, arguments.format, source.digest.hex(), len(data), is_signed)
+
+    def told() -> Iterator[str]:
+        yield f"Wrote {visible(path)} ({len(data):,} bytes): {arguments.format} of trail {source.digest.hex()[:16]}"
+        if is_signed:
+            yield "  signed; whoever has this store's public key can check it: periplus verify"
+
+    face.emit(result, told)
+    return 0
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    from periplus.base.errors import UsageError
+
+    for option, wanted in (("content", "otel"), ("revision", "agent-trace"), ("unsigned", "in-toto")):
+        if getattr(arguments, option) and arguments.format != wanted:
+            raise UsageError(f"--{option} is for --format {wanted}", mend="Leave it out, or change the format.")
+
+
+def _source(found: TrailFile, store: ObjectReader | None) -> ExportSource:
+    from periplus.base.errors import NotFoundError
+    from periplus.interop.exports.trail_source import ExportSource
+    from periplus.trail import Parts, is_concatenation
+
+    def read(sha256: bytes) -> bytes:
+        if store is None:
+            raise NotFoundError("no store at hand")
+        return store.get(sha256)
+
+    readers = trail_readers(found)
+    digest = readers[0].digest if not is_concatenation(found.data) else Parts(found.data).digest
+    return ExportSource(os.path.basename(found.name), found.data, readers, digest, read)
+
+
+def _exported(
+    face: Face, arguments: argparse.Namespace, found: TrailFile, source: ExportSource, store: ObjectReader | None
+) -> Iterator[str]:
+    if arguments.format == "markdown":
+        from periplus.interop.exports.markdown import markdown_lines
+        from periplus.trail import listing, verify
+
+        steps = (line for reader in source.readers for line in listing(reader, "compact", width=160))
+        yield from markdown_lines(source, verify(found.data, store=store), steps)
+    elif arguments.format == "jsonl":
+        from periplus.trail import listing
+
+        for reader in source.readers:
+            yield from listing(reader, "json")
+    elif arguments.format == "otel":
+        from periplus.interop.exports.otel import otel_lines
+
+        yield from otel_lines(source, with_content=arguments.content)
+    elif arguments.format == "agent-trace":
+        from periplus.interop.exports.agent_trace import agent_trace
+
+        revision, read_file = _revision(face, arguments, source)
+        yield agent_trace(source, read_file, revision).decode().rstrip("\n")
+    else:
+        from periplus.interop.exports.in_toto import envelope, statement
+
+        key, sign = (None, None) if arguments.unsigned else _signer(face)
+        yield envelope(statement(source), key, sign).decode().rstrip("\n")
+
+
+def _revision(
+    face: Face, arguments: argparse.Namespace, source: ExportSource
+) -> tuple[str, Callable[[str], bytes | None]]:
+    """The commit that the record speaks of, and its files; where the repository has no such commit, none of them."""
+    from periplus.base.errors import PeriplusError
+    from periplus.interop.exports.agent_trace import FILE_BYTES_MAX, last_commit
+    from periplus.interop.git_history.history_import import commit_id, file_at
+
+    wanted = arguments.revision or last_commit(source)
+    if not wanted:
+        return "", lambda _: None
+    try:
+        commit = commit_id(face.cwd, wanted)
+    except PeriplusError:
+        if arguments.revision is not None:
+            raise
+        return wanted, lambda _: None
+    return commit, lambda path: file_at(face.cwd, commit, path, FILE_BYTES_MAX)
+
+
+def _signer(face: Face) -> tuple[bytes, Callable[[bytes], bytes]]:
+    from periplus.base.errors import NotAStoreError, UsageError
+    from periplus.journal.storage.keys import sign
+
+    try:
+        with face.open() as project:
+            layout, lineage = project.journal.layout, project.journal.lineage
+            return project.public_key(), lambda message: sign(layout, lineage, message)
+    except NotAStoreError as error:
+        raise UsageError(
+            "there is no store here whose key could sign", safe="Nothing was written.",
+            mend="Make one with `periplus init`, or give --unsigned.",
+        ) from error  # fmt: skip

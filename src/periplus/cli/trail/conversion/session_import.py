@@ -1,0 +1,209 @@
+"""``periplus trail import``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.cli.common.face import Face, counted, number, visible
+
+if TYPE_CHECKING:
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.trail.schemas import FailureOut, ImportedFileOut, TrailOut
+    from periplus.project import ImportedTrail, Project
+
+_FOUND_MAX: Final = 1000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="a session file of an agent")
+    add("--git", nargs="?", const=".", metavar="REPOSITORY", help="the history of a repository (default: this one)")
+    add("--all", action="store_true", help="every session of this project that the agents left on this machine")
+    add("--found", dest="all", action="store_true", help="the older name of --all")
+    add("--follow", action="store_true", help="go on with what is added to the files, until Ctrl-C; --json: one a line")
+    add("--format", metavar="FORMAT", help="what the files are, such as claude-code (default: told from their content)")
+    add(
+        "--max-commits",
+        type=number(1),
+        default=10_000,
+        metavar="N",
+        help="of a history, the newest N (default: 10000); the others are counted",
+    )
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import NotFoundError, UsageError
+
+    if arguments.follow and arguments.git is not None:
+        raise UsageError("--follow is for session files, not for --git", safe="Nothing was changed.")
+    with face.open() as project:
+        named = [face.path(path) for path in arguments.files]
+        if arguments.follow and (named or arguments.all):
+            return _follow(face, project, arguments, named)
+        found = _found(face, project) if arguments.all else []
+        if not named and not found and arguments.git is None:
+            if arguments.all:
+                raise NotFoundError(
+                    f"no session of {project.folder} was found on this machine", mend="Name a session file."
+                )
+            raise UsageError("nothing to import", mend="Name a session FILE, or give --git or --all.")
+        return _import(face, project, arguments, named, found)
+
+
+def _found(face: Face, project: Project) -> list[str]:
+    from periplus.cli.common.inputs import sessions_of
+
+    return [one.path for one in sessions_of(project.root, face.home, face.environment)]
+
+
+def _import(face: Face, project: Project, arguments: argparse.Namespace, named: list[str], found: list[str]) -> int:
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.common.inputs import check_file
+    from periplus.cli.trail.documents import trail_out
+    from periplus.cli.trail.schemas import TrailImportOut
+
+    done: list[tuple[str, list[ImportedTrail]]] = []
+    failed: list[tuple[str, PeriplusError]] = []
+    if arguments.git is not None:
+        repository = face.path(arguments.git)
+        progress = face.progress("git history")
+        done.append(
+            (repository, [project.import_git(repository, commits_max=arguments.max_commits, progress=progress)])
+        )
+    paths = [(path, False) for path in named] + [(path, True) for path in found[:_FOUND_MAX] if path not in named]
+    for path, only_here in paths:
+        try:
+            check_file(path)
+            progress = face.progress(os.path.basename(path))
+            trails = project.import_transcripts(
+                path, source_format=arguments.format, progress=progress, only_here=only_here
+            )
+            done.append((path, trails))
+        except PeriplusError as error:
+            if len(paths) == 1 and not done:
+                raise
+            failed.append((path, error))
+            if not _is_of_the_file(error, path):
+                break  # the store or the machine, not the file: the next one would fare no better
+        finally:
+            face.clear_progress()
+    for _, trouble in failed:
+        _tell(face, trouble)
+    left_out = max(0, len(found) - _FOUND_MAX)
+    if left_out:
+        face.stderr.write(f"periplus: {left_out} older sessions were found and not imported; name their files.\n")
+    result = TrailImportOut(
+        [trail_out(trail) for _, trails in done for trail in trails], _failures(failed), left_out, _files(done)
+    )
+    return face.emit(
+        result,
+        lambda: (line for trail in result.trails for line in _import_lines(face, trail, "")),
+        failed[0][1].exit_code if failed else 0,
+    )
+
+
+def _follow(face: Face, project: Project, arguments: argparse.Namespace, named: list[str]) -> int:
+    from periplus.cli.common.inputs import check_file
+    from periplus.cli.trail.documents import trail_out
+    from periplus.cli.trail.schemas import TrailImportOut
+
+    for path in named:
+        check_file(path)
+
+    def find() -> list[str]:
+        found = _found(face, project)[:_FOUND_MAX] if arguments.all else []
+        return [*named, *(path for path in found if path not in named)]
+
+    followed = project.follow_transcripts(
+        find, wait=face.wait, source_format=arguments.format, is_found=lambda path: path not in named
+    )
+    try:
+        for one in followed:
+            failed = [(one.path, one.trouble)] if one.trouble is not None else []
+            if one.trouble is not None:
+                _tell(face, one.trouble)
+            out = [trail_out(trail) for trail in one.trails]
+            result = TrailImportOut(out, _failures(failed), 0, _files([(one.path, one.trails)] if not failed else []))
+            if face.as_json:
+                face.emit(result, list)
+            else:
+                for line in (line for trail in out if trail.changed for line in _import_lines(face, trail, "")):
+                    face.out(line)
+            face.stdout.flush()
+    except KeyboardInterrupt:
+        pass  # how a person ends it
+    return 0
+
+
+def _is_of_the_file(error: PeriplusError, path: str) -> bool:
+    from periplus.base.errors import EnvironmentFailure, UsageError
+
+    return isinstance(error, UsageError) or (isinstance(error, EnvironmentFailure) and not os.access(path, os.R_OK))
+
+
+def _tell(face: Face, trouble: PeriplusError) -> None:
+    rest = f"{trouble.safe} {trouble.mend}".strip() or "See `periplus trail import --help`."
+    face.stderr.write(f"periplus: {visible(str(trouble))}\n{visible(rest)}\n")
+
+
+def _failures(failed: list[tuple[str, PeriplusError]]) -> list[FailureOut]:
+    from periplus.cli.trail.schemas import FailureOut
+
+    return [FailureOut(path, str(trouble), trouble.mend) for path, trouble in failed]
+
+
+def _files(done: list[tuple[str, list[ImportedTrail]]]) -> list[ImportedFileOut]:
+    from periplus.cli.trail.schemas import ImportedFileOut
+
+    return [
+        ImportedFileOut(path, [trail.entity.item_id for trail in trails], any(trail.changed for trail in trails))
+        for path, trails in done
+    ]
+
+
+def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
+    value, paint = trail.value, face.palette
+    counts: dict[str, int] = value.get("counts", {})
+    is_other = bool(trail.digest) and trail.digest != value.get("digest")
+    state = (
+        "imported"
+        if trail.changed
+        else "known already, nothing changed"
+        if not is_other
+        else "not taken: what is held of this session goes further"
+    )
+    yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
+    yield f"{indent}  {value['format']}: " + (
+        ", ".join(counted(count, name) for name, count in counts.items() if count) or "nothing in it"
+    )
+    if trail.left_out and not is_other:
+        every = trail.left_out + int(counts.get("commits", 0))
+        yield f"{indent}  {paint.warn}{counted(trail.left_out, 'older commits')} left out{paint.end}; --max-commits {every} takes all"
+    steps = int(trail.before.get("counts", {}).get("steps", 0))
+    if steps > int(counts.get("steps", 0)):
+        yield (
+            f"{indent}  {paint.warn}takes the place of {counted(steps, 'steps')}{paint.end} that went to {visible(str(trail.before.get('ended', '')), 40)}; "
+            f"to have these back: periplus undo --seq {trail.before_seq}"
+        )
+    if value.get("rewritten"):
+        yield f"{indent}  rewritten: {counted(len(value['rewritten']), 'commits')} that no ref reaches any more"
+    for label in ("skipped", "unknown"):
+        if value.get(label):
+            kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])
+            yield f"{indent}  {label}: {kinds}"
+    if value.get("unreadable_lines"):
+        lines = ", ".join(f"{line:,}" for line in value["unreadable_lines"])
+        yield f"{indent}  {paint.warn}no records, and left out{paint.end}: line {lines}"
+    if value.get("ending"):
+        yield f"{indent}  {paint.warn}{value['status']}{paint.end}: {visible(value['ending'], 80)}"
+    if value.get("masked"):
+        yield f"{indent}  {paint.warn}{value['masked']} secrets masked{paint.end}"
+    if trail.withheld:
+        yield f"{indent}  {counted(trail.withheld, 'texts')} that {'was' if trail.withheld == 1 else 'were'} redacted stay{'s' if trail.withheld == 1 else ''} out"
+    for child in trail.children:
+        yield from _import_lines(face, child, indent + "  ")

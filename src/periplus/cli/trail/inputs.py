@@ -1,0 +1,116 @@
+"""Trails as a command line names them: by id, digest or file."""
+
+from __future__ import annotations
+
+__all__ = ["guarded", "named_trail", "part_of", "signed", "trail_reader", "trail_readers"]
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.common.face import Face, plain
+
+if TYPE_CHECKING:
+    from periplus.project import TrailFile
+    from periplus.trail import ObjectReader, TrailReader
+
+
+def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailFile, ObjectReader | None]:
+    """The trail, and the objects of the store at hand; a file is read whatever the state of the store may be.
+
+    ``remains``: of a trail whose object in the store is damaged, what can still be had.
+    """
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.common.inputs import read_file
+    from periplus.project import TrailFile
+    from periplus.project.trail_store.lookup import TRAIL_FILE_BYTES_MAX
+
+    if not os.path.isfile(name):
+        plain(name, "TRAIL")
+        with face.open() as project:
+            return project.trail_bytes(name, remains=remains), project.journal.objects
+    found = TrailFile(name, read_file(name, TRAIL_FILE_BYTES_MAX))
+    try:
+        with face.open() as project:
+            return found, project.journal.objects
+    except PeriplusError:
+        if face.store_option is not None:
+            raise
+        return found, None  # long texts are shown by their digests
+
+
+def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
+    """A reader of the trail, or of each part of a concatenation; their errors name the file."""
+    from periplus.base.encoding.container import KIND_TRAIL, KIND_TRAILS, kind_of
+    from periplus.base.errors import DamageError, FormatError, NewerFormatError
+    from periplus.trail import open_parts
+
+    try:
+        return open_parts(found.data)
+    except NewerFormatError as error:
+        error.path = found.name
+        raise
+    except FormatError as error:
+        safe = "The file was only read."
+        if kind_of(found.data) not in (KIND_TRAIL, KIND_TRAILS):
+            mend = "Make a trail of a session with `periplus trail import`."
+            if found.data[:1] == b"\xa0":
+                mend = (
+                    "If it is of version 1 (Trail-FLUX), make version 2 of it: periplus trail encode FILE --out TRAIL"
+                )
+            raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
+        mend = "`periplus trail verify` says more; `periplus trail show --salvage` shows what is still good."
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe, mend=mend) from error
+
+
+def trail_reader(found: TrailFile) -> TrailReader:
+    """A reader of a trail that must not be a concatenation of several."""
+    from periplus.base.errors import UsageError
+
+    readers = trail_readers(found)
+    if len(readers) > 1:
+        raise UsageError(
+            f"{found.name} is a concatenation of {len(readers):,} trails, and this works on one",
+            safe="The file was only read.", mend="Name one of the trails that it was made of.",
+        )  # fmt: skip
+    return readers[0]
+
+
+def part_of(found: TrailFile, part: int | None) -> TrailReader:
+    """A reader of the trail, or of part ``part`` of a concatenation, counted from 1."""
+    from periplus.base.errors import NotFoundError, UsageError
+
+    readers = trail_readers(found)
+    if part is None and len(readers) > 1:
+        raise UsageError(
+            f"{found.name} is a concatenation of {len(readers):,} trails", safe="The file was only read.",
+            mend="Say which with --part.",
+        )  # fmt: skip
+    if part is not None and part > len(readers):
+        raise NotFoundError(
+            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
+        )
+    return readers[(part or 1) - 1]
+
+
+def signed(face: Face, data: bytes, name: str) -> bytes:
+    """The trail with a signature by the store's key. Raises DamageError where it is not the one that its digest says."""
+    from periplus.base.errors import DamageError, FormatError
+
+    with face.open() as project:
+        try:
+            return project.sign_trail(data)
+        except FormatError as error:
+            raise DamageError(error.wrong, path=name, offset=error.offset, safe="Nothing was signed.",
+                              mend="`periplus trail verify` says more.") from error  # fmt: skip
+
+
+def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:
+    """The lines up to where the trail turns out to be damaged."""
+    from periplus.base.errors import DamageError, FormatError
+
+    try:
+        yield from lines
+    except FormatError as error:
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe="What was listed before it is sound.",
+                          mend="`periplus trail verify` says more.") from error  # fmt: skip

@@ -1,0 +1,180 @@
+"""``periplus trail show``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.named_tuple import NamedTuple
+from periplus.cli.common.face import Face, number, visible
+from periplus.cli.trail.inputs import guarded, named_trail, trail_readers
+from periplus.cli.trail.step_selection import add_filters, selection_of
+
+if TYPE_CHECKING:
+    from periplus.project import TrailFile
+    from periplus.trail import Form, Selection, Sieve, TrailReader
+
+_AROUND: Final = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
+    forms = "how much of each step: hex has every byte at its offset, json is one document a line (default: text)"
+    add("--form", choices=("text", "hex", "verbose", "compact", "json"), default="text", help=forms)
+    add("--at", type=number(0), metavar="N", help=f"only step N and the {_AROUND} before and behind it")
+    add("--part", type=number(1), metavar="N", help="of a concatenation, only part N, counted from 1")
+    add(
+        "--salvage", action="store_true", help="of a damaged trail, what is still good; what is lost is said at its end"
+    )
+    add("--limit", type=number(1), metavar="N", help="at most N lines")
+    pager = "write a long listing to the terminal as it is (default: through PAGER, or less)"
+    add("--no-pager", action="store_true", help=pager)
+    add_filters(parser)
+
+
+class _Part(NamedTuple):
+    place: int  # from 1
+    reader: TrailReader
+    sieve: Sieve
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from itertools import islice
+
+    from periplus.cli.common.pager import page
+    from periplus.trail import Sieve
+
+    selection = _selection(arguments)
+    found, store = named_trail(face, arguments.trail, remains=arguments.salvage)
+    if found.data[:1] == b"\xa0":
+        if arguments.form == "hex" and not face.as_json:
+            return _flux_hex(face, found, arguments, selection)
+        from periplus.cli.trail.conversion.versions import as_version_2
+
+        found = as_version_2(found)
+    lost: tuple[str, ...] = ()
+    if arguments.salvage:
+        from periplus.cli.trail.salvage import salvaged
+
+        kept = salvaged(found)
+        found, lost = found._replace(data=kept.data), kept.lost
+    readers = trail_readers(found)
+    numbers = _chosen(found, readers, arguments)
+    parts = [_Part(one, readers[one - 1], Sieve(selection, readers[one - 1].step_count)) for one in numbers]
+
+    def read(digest: bytes) -> bytes | None:
+        from periplus.base.errors import PeriplusError
+
+        try:
+            return store.get(digest) if store is not None else None
+        except PeriplusError:
+            return None  # the listing shows the reference; doctor says what is wrong with the object
+
+    form: Form = "json" if face.as_json else arguments.form
+    lines = _lines(face, found, parts, len(readers), form, read, is_bare=arguments.at is not None)
+    shown = islice(guarded(lines, found), arguments.limit)
+    page(face, shown, is_wanted=not arguments.no_pager and not face.as_json)
+    if lost:
+        told = "; ".join(lost)
+        mend = " Next: periplus doctor --repair, or import the session anew." if found.name.startswith("trl_") else ""
+        face.stderr.write(
+            f"periplus: {found.name} is damaged; this is what is still good. Lost: {visible(told)}.{mend}\n"
+        )
+        return 3
+    has_found = not selection.is_choosy or any(part.sieve.shown for part in parts)
+    return 0 if has_found else 1
+
+
+def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selection: Selection) -> int:
+    """The bytes of version 1 as they are; every other form is of what version 2 makes of them."""
+    from itertools import islice
+
+    from periplus.base.errors import UsageError
+    from periplus.cli.common.pager import page
+    from periplus.cli.trail.conversion.versions import flux_reader
+    from periplus.trail.listings.value_text import View
+    from periplus.trail.v1.hex_listing import flux_hex_lines
+
+    if selection.is_choosy or arguments.part is not None or arguments.at is not None:
+        raise UsageError("the hex form of version 1 has every step", mend="Leave the choice of steps out, or the form.")
+    view = View(face.width, bool(face.palette.bold))
+    lines = flux_hex_lines(flux_reader(found), found.data, view)
+    page(face, islice(lines, arguments.limit), is_wanted=not arguments.no_pager)
+    return 0
+
+
+def _selection(arguments: argparse.Namespace) -> Selection:
+    from periplus.base.errors import UsageError
+    from periplus.trail import Selection
+
+    selection = selection_of(arguments)
+    at: int | None = arguments.at
+    if at is None:
+        return selection
+    if selection.is_choosy:
+        raise UsageError("--at goes with no other choice of steps", mend="Write --steps A:B instead of it.")
+    return Selection(max(0, at - _AROUND), at + _AROUND + 1)
+
+
+def _chosen(found: TrailFile, readers: tuple[TrailReader, ...], arguments: argparse.Namespace) -> list[int]:
+    """Which parts, counted from 1, after a look at whether what was asked for is there."""
+    from periplus.base.errors import NotFoundError, UsageError
+
+    part, at = arguments.part, arguments.at
+    if part is not None and part > len(readers):
+        raise NotFoundError(
+            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
+        )
+    numbers = [part] if part is not None else list(range(1, len(readers) + 1))
+    named = "--at" if at is not None else "--steps"
+    if len(numbers) > 1 and (at is not None or arguments.steps is not None):
+        raise UsageError(
+            f"{found.name} has {len(readers)} parts", mend=f"Say which with --part; {named} counts within it."
+        )
+    if at is not None and at >= readers[numbers[0] - 1].step_count:
+        count = readers[numbers[0] - 1].step_count
+        steps = f"steps 0 to {count - 1:,}" if count else "no steps"
+        raise NotFoundError(f"there is no step {at:,} in {found.name}: it has {steps}", mend="Give another --at.")
+    return numbers
+
+
+def _lines(
+    face: Face,
+    found: TrailFile,
+    parts: list[_Part],
+    count: int,
+    form: Form,
+    read: Callable[[bytes], bytes | None],
+    *,
+    is_bare: bool,
+) -> Iterator[str]:
+    from periplus.trail import Parts, listing
+    from periplus.trail.listings.hex_listing import frame_lines
+    from periplus.trail.listings.value_text import View
+
+    whole = Parts(found.data) if count > 1 else None
+    is_coloured = bool(face.palette.bold) and form != "json"
+    view, at = View(face.width, is_coloured), 0
+    for place, reader, sieve in parts:
+        base = whole.offset(place - 1) if whole is not None else 0
+        if len(parts) > 1 and form != "json":
+            yield f"; part {place:,} of {count:,}"
+        if form == "hex" and len(parts) == count and not sieve.is_choosy:
+            yield from frame_lines(found.data, at, base, f"concatenation, up to its part {place:,}", view)
+            at = base + len(reader.to_bytes())
+        yield from listing(
+            reader,
+            form,
+            width=face.width,
+            colour=is_coloured,
+            read_text=read,
+            sieve=sieve,
+            is_bare=is_bare,
+            base=base,
+        )
+    if form == "hex" and at:
+        yield from frame_lines(found.data, at, len(found.data), "concatenation, behind its last part", view)

@@ -1,0 +1,192 @@
+"""``periplus trail verify``."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.common.face import Face, counted, visible
+from periplus.cli.trail.inputs import named_trail
+
+if TYPE_CHECKING:
+    from periplus.cli.trail.schemas import FileOut, SalvageOut
+    from periplus.journal.recovery.removed_content import Removed
+    from periplus.project import TrailFile
+    from periplus.trail import ObjectReader
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("trails", nargs="*", metavar="TRAIL", help="ids, digests or files (default: every trail of the store)")
+    add("--salvage", metavar="FILE", help="write what is still good of the one TRAIL to FILE, where it is damaged")
+    add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
+    from periplus.cli.trail.effects import configure_effects
+
+    configure_effects(parser)
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.cli.trail.effects import check_effects, effect_lines, effects_of, is_shown
+    from periplus.cli.trail.salvage import check_salvage, salvage_lines, salvaged_to
+    from periplus.cli.trail.schemas import TrailVerifyOut
+
+    key = _key(arguments.key)
+    check_salvage(face, arguments.trails, arguments.salvage)
+    repository = check_effects(face, arguments)
+    parents = _Parents(face)
+    is_redacted = _Redacted(face)
+    files: list[FileOut] = []
+    salvaged: SalvageOut | None = None
+    for named, store, trouble in _to_verify(face, arguments.trails):
+        found = named
+        files.append(_verified(found, store, trouble, key, parents, is_redacted))
+        if arguments.effects and files[-1].ok:
+            files[-1].effects = effects_of(face, found, store, repository)
+        if arguments.salvage is not None and not files[-1].ok:
+            if trouble:
+                found, _ = named_trail(face, found.name, remains=True)
+            salvaged = salvaged_to(found, os.path.join(face.cwd, arguments.salvage))
+    is_ok = all(file.ok for file in files)
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        for file in files:
+            mark = f"{paint.good}verified{paint.end}" if file.ok else f"{paint.bad}WRONG{paint.end}"
+            yield f"{mark}  {visible(file.name)}  {visible(file.summary)}"
+            yield from effect_lines(face, file)
+            if file.ok and (len(files) > 1 or file.effects is not None):
+                continue
+            reached = [check for check in file.checks if check.detail != "not reached"]
+            for check in reached:
+                yield f"  {check.verdict:8} {check.name:10} {visible(check.detail)}"
+            if len(reached) < len(file.checks):
+                yield f"  {len(file.checks) - len(reached)} more checks were not reached"
+        if not files:
+            yield "No trails to verify."
+        if salvaged is not None:
+            yield from salvage_lines(salvaged)
+
+    return face.emit(TrailVerifyOut(is_ok, files, salvaged), lines, 3 if not is_ok else 0 if is_shown(files) else 1)
+
+
+class _Parents:
+    """The trails that this store holds, by their digests; it is opened when the first parent is asked for."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._objects: dict[str, str] | None = None
+        self._store: ObjectReader | None = None
+
+    def __call__(self, digest: bytes) -> bytes | None:
+        from periplus.base.errors import DamageError, NotFoundError, PeriplusError
+
+        if self._objects is None:
+            self._objects = {}
+            try:
+                with self._face.open() as project:
+                    self._store = project.journal.objects
+                    for trail in project.trails():
+                        self._objects[str(trail.value.get("digest"))] = str(trail.value.get("object"))
+            except PeriplusError:
+                if self._face.store_option is not None:
+                    raise
+        name = self._objects.get(digest.hex())
+        if name is None or self._store is None:
+            return None
+        try:
+            return self._store.get(bytes.fromhex(name))
+        except (DamageError, NotFoundError, ValueError):
+            return None  # doctor says what is wrong with the object
+
+
+class _Redacted:
+    """Whether an object was taken out of this store, which is asked when the first one is missing."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._removed: Removed | None = None
+
+    def __call__(self, digest: bytes) -> bool:
+        from periplus.base.errors import PeriplusError
+        from periplus.journal.recovery.removed_content import Removed, taken_out
+
+        if self._removed is None:
+            self._removed = Removed()
+            try:
+                with self._face.open() as project:
+                    self._removed = taken_out(project.journal)
+            except PeriplusError:
+                pass  # without a store nothing was redacted
+        return digest in self._removed
+
+
+def _verified(
+    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: _Parents,
+    is_redacted: _Redacted,
+) -> FileOut:  # fmt: skip
+    from periplus.cli.trail.schemas import FileOut, TrailCheckOut
+    from periplus.trail import verify
+
+    if trouble:
+        return FileOut(found.name, "", False, trouble, None, [TrailCheckOut("object", "error", trouble)])
+    if found.data[:1] == b"\xa0":
+        return _verified_flux(found)
+    report = verify(
+        found.data, store=store, key=key, parent_of=parents if store is not None else None, is_redacted=is_redacted
+    )
+    checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
+    return FileOut(found.name, report.digest.hex(), report.ok, report.summary, report.offset, checks)
+
+
+def _verified_flux(found: TrailFile) -> FileOut:
+    """A trail of version 1, which has neither digest nor signature: what is damaged in it."""
+    import hashlib
+
+    from periplus.base.errors import FormatError
+    from periplus.cli.trail.schemas import FileOut, TrailCheckOut
+    from periplus.trail.v1.reader import FluxReader
+
+    digest = hashlib.sha256(found.data).hexdigest()
+    try:
+        reader = FluxReader(found.data)
+    except FormatError as error:
+        check = TrailCheckOut("framing", "error", error.wrong)
+        return FileOut(found.name, digest, False, f"not sound: {error.wrong}", error.offset, [check])
+    checks = [TrailCheckOut(fault.kind, "error", f"byte {fault.offset}: {fault.text}") for fault in reader.faults]
+    if reader.is_sound:
+        checks = [TrailCheckOut("framing", "ok", "steps, totals, keys and strings are those of version 1")]
+    checks.append(TrailCheckOut("digest", "skipped", "version 1 has no digest and no signature: its SHA-256 is given"))
+    steps = f"{counted(reader.step_count, 'steps')}, version 1"
+    first = reader.faults[0] if reader.faults else None
+    summary = f"sound: {steps}" if first is None else f"not sound: {counted(reader.fault_count, 'faults')} in {steps}"
+    return FileOut(found.name, digest, first is None, summary, None if first is None else first.offset, checks)
+
+
+def _to_verify(face: Face, names: list[str]) -> Iterator[tuple[TrailFile, ObjectReader | None, str]]:
+    """Each trail with the store of its objects; or the reason why its bytes cannot be had."""
+    from periplus.base.errors import DamageError, NotFoundError
+    from periplus.project import TrailFile
+
+    if names:
+        for name in names:
+            try:
+                yield (*named_trail(face, name), "")
+            except DamageError as error:
+                yield TrailFile(name, b""), None, str(error)
+        return
+    with face.open() as project:
+        for trail in project.trails():
+            try:
+                yield project.trail_bytes(trail.item_id), project.journal.objects, ""
+            except (DamageError, NotFoundError) as error:
+                yield TrailFile(trail.item_id, b""), None, str(error)
+
+
+def _key(text: str | None) -> bytes | None:
+    from periplus.cli.common.inputs import read_public_key
+
+    return None if text is None else read_public_key(text)

@@ -1,0 +1,157 @@
+"""``inbox``: mail of agents and people, and memory of other projects to accept or refuse."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from periplus.cli.common.face import Face, number, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.work.schemas import MessageOut
+    from periplus.journal import Entity
+
+_LISTED: Final = 50
+_KEY: Final = "repeat a write whose outcome is unknown: it is never written twice"
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    from periplus.cli.common.changes import add_insist
+
+    assert command == "inbox"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
+    listing.add_argument(
+        "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
+    )
+    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
+    for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
+        sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
+
+    def action(name: str, what: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+
+    mail = action("mail", "your mail that is not read, or waits for your answer")
+    mail.add_argument("--all", action="store_true", help="also what was read and answered")
+    send = action("send", "leave a message for an agent or a person")
+    send.add_argument("recipient", metavar="NAME", help="who gets it, as he calls himself with --as or PERIPLUS_AGENT")
+    send.add_argument("text", metavar="TEXT", help="what you say (at most 8,000 characters)")
+    send.add_argument("--ref", default="", metavar="ID", help="what it is about")
+    send.add_argument("--needs-answer", action="store_true", help="it stays in his mail until he answers")
+    send.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(send)
+    read = action("read", "read a message with its thread; it is unread no more")
+    read.add_argument("id", metavar="ID", help="its id, or its unique beginning")
+    answer = action("answer", "answer a message, in its thread")
+    answer.add_argument("id", metavar="ID", help="its id, or its unique beginning")
+    answer.add_argument("text", metavar="TEXT", help="what you say (at most 8,000 characters)")
+    answer.add_argument("--key", default="", metavar="KEY", help=_KEY)
+    add_insist(answer)
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    if arguments.action not in ("mail", "send", "read", "answer"):
+        if arguments.action == "list":
+            return _list(face, with_decided=arguments.all, limit=arguments.limit)
+        return _decide(face, arguments.action, arguments.id)
+    from periplus.cli.common.changes import check_typed
+    from periplus.cli.work.text import tell_who_is_meant
+
+    check_typed(arguments)
+    with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
+        work = project.work
+        if arguments.action == "mail":
+            return _told(face, work.mail(with_read=arguments.all), "No mail.")
+        if arguments.action == "send":
+            sent = work.send(arguments.recipient, arguments.text, ref=arguments.ref, needs_answer=arguments.needs_answer,
+                             key=arguments.key)  # fmt: skip
+            tell_who_is_meant(face, project, arguments.recipient, "inbox send {} '…'")
+            return _told(face, [sent], "")
+        if arguments.action == "answer":
+            return _told(face, [work.answer(arguments.id, arguments.text, key=arguments.key)], "")
+        work.read_mail([arguments.id])
+        return _told(face, work.thread(arguments.id), "")
+
+
+def _told(face: Face, messages: list[Entity], nothing: str) -> int:
+    from periplus.cli.work.schemas import MailOut
+
+    result = MailOut([_out(one) for one in messages])
+
+    def lines() -> Iterator[str]:
+        for one in result.messages:
+            wants = ", wants an answer" if one.needs_answer and one.state != "answered" else ""
+            paint = face.palette
+            yield f"{paint.name}{one.id}{paint.end} {visible(one.sender)} → {visible(one.recipient)}, {visible(one.state)}{wants}"
+            yield f"  {visible(' '.join(one.text.split()))}"
+        if not result.messages:
+            yield nothing
+
+    face.emit(result, lines)
+    return 0 if result.messages else 1
+
+
+def _out(entity: Entity) -> MessageOut:
+    from periplus.cli.work.schemas import MessageOut
+
+    value = entity.value
+    names = ("state", "sender", "recipient", "text", "thread", "ref", "created")
+    text = {name: str(value.get(name, "")) for name in names}
+    return MessageOut(
+        entity.item_id, text["state"], text["sender"], text["recipient"], text["text"], text["thread"], text["ref"],
+        value.get("needs_answer") is True, text["created"],
+    )  # fmt: skip
+
+
+def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
+    from periplus.cli.memory.candidate_schemas import InboxOut
+    from periplus.cli.memory.candidate_text import between, candidate_out
+
+    with face.open() as project:
+        found = project.inbox(with_decided=with_decided)
+    count = len(found)
+    if limit or not face.as_json:
+        found = found[: limit or _LISTED]
+    result = InboxOut([candidate_out(one) for one in found])
+
+    def lines() -> Iterator[str]:
+        for one in result.candidates:
+            state = "" if one.state == "pending" else f" ({one.state})"
+            yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}{between(one)}"
+            yield f"  {visible(one.text, face.width and face.width - 2)}"
+        if len(found) < count:
+            every = " --all" if with_decided else ""
+            yield f"… and {count - len(found):,} more: periplus inbox list{every} --limit {count}, or --json"
+        if not result.candidates:
+            yield "Nothing waits."
+        elif not with_decided:
+            yield "Next: periplus inbox accept ID, or refuse ID"
+
+    return face.emit(result, lines, 0 if result.candidates else 1)
+
+
+def _decide(face: Face, action: str, reference: str) -> int:
+    from periplus.cli.memory.candidate_schemas import DecidedOut
+
+    with face.open() as project:
+        if action == "accept":
+            done = project.accept(reference)
+            result = DecidedOut("accepted", done.entity.item_type, done.entity.item_id, done.is_new)
+        else:
+            entity = project.refuse(reference)
+            result = DecidedOut("rejected", entity.item_type, entity.item_id, new=False)
+
+    def lines() -> Iterator[str]:
+        if action == "refuse":
+            yield f"Refused {result.id}"
+        elif result.new:
+            yield f"Accepted: it is {visible(result.type)} {result.id} now"
+        else:
+            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
+
+    face.emit(result, lines)
+    return 0

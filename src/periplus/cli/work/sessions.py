@@ -1,0 +1,93 @@
+"""``session`` and ``who``: who works here, since when, on what."""
+
+from __future__ import annotations
+
+__all__ = ["configure", "execute"]
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from periplus.cli.common.changes import add_insist, check_typed
+from periplus.cli.common.face import Face, visible
+from periplus.cli.work.text import claim_line, claim_out
+
+if TYPE_CHECKING:
+    from periplus.cli.work.schemas import SessionOut
+    from periplus.journal import Entity
+
+
+def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    if command == "who":
+        return
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    def action(name: str, what: str) -> argparse.ArgumentParser:
+        return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
+
+    begin = action("begin", "begin a session, or go on with one")
+    begin.add_argument("name", metavar="NAME", help="what the agent calls it; set PERIPLUS_SESSION to the same")
+    begin.add_argument("--model", default="", metavar="NAME", help="the model that works in it")
+    begin.add_argument("--tool", default="", metavar="NAME", help="the program that it runs in")
+    begin.add_argument("--title", default="", metavar="TEXT", help="what it is for")
+    add_insist(begin)
+    end = action("end", "end a session; what it claimed is let go")
+    end.add_argument("name", nargs="?", default="", metavar="NAME", help="which (default: that of PERIPLUS_SESSION)")
+
+
+def execute(face: Face, arguments: argparse.Namespace) -> int:
+    check_typed(arguments)
+    if arguments.command == "who":
+        return _who(face)
+    from periplus.cli.work.schemas import SessionOneOut
+    from periplus.memory.coordination.sessions import NewSession
+
+    with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
+        if arguments.action == "begin":
+            new = NewSession(arguments.name, arguments.model, arguments.tool, arguments.title)
+            session = project.work.begin_session(new)
+        else:
+            session = project.work.seal_session(arguments.name)
+    out = _out(session)
+
+    def lines() -> Iterator[str]:
+        yield f"{out.id} {visible(out.state)}: {visible(out.agent)}, {visible(out.name)}"
+        if arguments.action == "begin" and face.environment.get("PERIPLUS_SESSION", "") != out.name:
+            import shlex
+
+            yield f"Next: export PERIPLUS_SESSION={visible(shlex.quote(out.name))}, so that what you write belongs to it"
+
+    face.emit(SessionOneOut(out), lines)
+    return 0
+
+
+def _who(face: Face) -> int:
+    from periplus.cli.work.schemas import PresentOut, WhoOut
+
+    with face.open() as project:
+        present = [
+            PresentOut(one.name, _out(one.session) if one.session is not None else None,
+                       [claim_out(project, claim) for claim in one.claims])
+            for one in project.work.who()
+        ]  # fmt: skip
+        now_ms = project.journal.clock.now_ms()
+
+    def lines() -> Iterator[str]:
+        for one in present:
+            session = f" {visible(one.session.name)}, seen {one.session.seen[:16]}Z" if one.session is not None else ""
+            model = f", {visible(one.session.model)}" if one.session is not None and one.session.model else ""
+            yield f"{face.palette.name}{visible(one.name)}{face.palette.end}{session}{model}"
+            for claim in one.claims:
+                yield f"  {claim_line(face, claim, now_ms)}"
+        if not present:
+            yield "Nobody works here now."
+
+    face.emit(WhoOut(present), lines)
+    return 0 if present else 1
+
+
+def _out(entity: Entity) -> SessionOut:
+    from periplus.cli.work.schemas import SessionOut
+
+    names = ("state", "name", "agent", "model", "tool", "title", "started", "seen", "ended")
+    return SessionOut(entity.item_id, *(str(entity.value.get(name, "")) for name in names))

@@ -1,0 +1,57 @@
+"""Text of claims, and of names that nobody has: shared by the commands of coordination."""
+
+from __future__ import annotations
+
+__all__ = ["claim_line", "claim_out", "tell_who_is_meant", "told_left"]
+
+import shlex
+from typing import TYPE_CHECKING
+
+from periplus.cli.common.face import Face, visible
+
+if TYPE_CHECKING:
+    from periplus.cli.work.claim_schemas import ClaimOut
+    from periplus.journal import Entity
+    from periplus.project import Project
+
+
+def tell_who_is_meant(face: Face, project: Project, name: str, again: str) -> None:
+    """Say on standard error that nobody is called ``name``, but nearly so; ``again`` is the command for him, behind "periplus"."""
+    meant = project.work.meant_by(name) if name else ""
+    if meant:
+        face.stderr.write(
+            f"periplus: nobody has written here as {visible(name)}, and somebody has as {visible(meant)}, who is not shown it\n"
+            f"If he is meant: periplus {again.format(visible(shlex.quote(meant)))}\n"
+        )
+
+
+def claim_out(project: Project, claim: Entity) -> ClaimOut:
+    from periplus.cli.work.claim_schemas import ClaimOut
+
+    value = claim.value
+    scopes = value.get("scopes")
+    text = {name: str(value.get(name, "")) for name in ("holder", "text", "session", "step", "created", "expires")}
+    return ClaimOut(
+        claim.item_id, str(value.get("mode", "exclusive")), list(map(str, scopes)) if isinstance(scopes, list) else [],
+        text["holder"], project.work.is_own(claim), text["text"], text["session"], text["step"], text["created"], text["expires"],
+    )  # fmt: skip
+
+
+def told_left(now_ms: int, expires: str) -> str:
+    from periplus.base.clock import parse_ms
+
+    minutes = max(0, (parse_ms(expires) or now_ms) - now_ms) // 60_000
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
+    from periplus.memory.coordination.claims import claimed_words, clock_skew_text
+
+    whose = "you" if claim.own else claim.holder
+    what = claimed_words(claim.scopes, claim.step, claim.text)
+    paint = face.palette
+    return (
+        f"{claim.id}  {paint.name}{visible(whose)}{paint.end} {visible(claim.mode)}, {told_left(now_ms, claim.expires)} left"
+        f"{clock_skew_text(claim.created, now_ms)}: "
+        f"{visible(what)}"
+    )

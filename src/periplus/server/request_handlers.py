@@ -1,0 +1,474 @@
+"""What a context server does for each request: steps that run in a worker's thread, each followed by something to send.
+
+A *step* is a function over the machine of the connection; the loop calls it, and lets the next step begin when the stream is ready
+for more. So a request costs memory for one step, whatever it asks for, and gives way to others after each.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "LISTED_PER_STEP",
+    "OBJECT_BYTES_PER_STEP",
+    "REST",
+    "Bench",
+    "Keeping",
+    "Step",
+    "answers",
+    "changes",
+    "chunk_step",
+    "end_step",
+    "is_long",
+    "is_search",
+    "query_steps",
+    "refs_per_frame",
+]
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, assert_never
+
+from periplus.base.errors import NotFoundError, UsageError
+from periplus.context.model import Chunk, ChunkLimits, Entry, Expansion
+from periplus.context.records.record import is_of_contexts
+from periplus.context.remotes.context_proof import prove_consistency, prove_inclusion
+from periplus.context.remotes.local_peer import LocalPeer
+from periplus.context.remotes.transfer import Listed
+from periplus.context.selection.filters import Matcher, Query, QueryResult
+from periplus.context.selection.token_counters import ESTIMATE
+from periplus.context.store_protocol import ANY
+from periplus.context.stores.delta_runs import molecule_table
+from periplus.context.stores.library import ContextLibrary
+from periplus.context.stores.refs import REF_NAME_BYTES_MAX
+from periplus.context.stores.snapshots import StaleCacheError
+from periplus.context.time_slices import noted
+from periplus.context.wire import ServerMachine
+from periplus.context.wire.limits import Limits
+from periplus.context.wire.payloads import (
+    ExpandRequest,
+    Have,
+    ObjectsGet,
+    ObjectsPut,
+    Prove,
+    PushContext,
+    QueryRequest,
+    RefsRequest,
+    Request,
+    StreamEnd,
+    StreamRequest,
+    Watch,
+    filters_of,
+)
+from periplus.context.wire.v1_payloads import V1Expand, V1Push, V1Query, V1Request, V1Stream
+from periplus.server.quota import Share, Unreferenced
+from periplus.server.refusal import Refused
+from periplus.server.short_hashes import AliasIndex
+
+LISTED_PER_STEP: Final = 1_024
+REFS_PER_FRAME_MAX: Final = 2_048
+_REF_OVERHEAD: Final = 72  # a digest in JSON, quotes, commas
+OBJECT_BYTES_PER_STEP: Final = (
+    256 << 10
+)  # also what is lost at most of a transfer that is cut off, beside what is under way
+
+
+class Step(NamedTuple):
+    """What is sent after a step, and what of it is counted. ``is_work`` where nothing is: the next may begin, whatever the peer takes."""
+
+    send: Callable[[ServerMachine], object]
+    chunks: int = 0
+    objects: int = 0
+    is_work: bool = False
+
+
+class Bench:
+    """What a worker's thread works with: its store, as such, as a side of transfers, and by the short hashes of version 1."""
+
+    def __init__(self, open_store: Callable[[], ContextLibrary], unreferenced: Unreferenced | None = None) -> None:
+        self._open_store = open_store
+        self.unreferenced = unreferenced
+        self.library = open_store()
+        self.peer = LocalPeer(self.library)
+        self.aliases = AliasIndex(self.library)
+        self.renewals = 0
+
+    def close(self) -> None:
+        self.library.close()
+
+    def renew(self) -> bool:
+        """Let go of what is held of a store from which something was redacted, or which is not in its place any more; True then.
+
+        Raises what opening the store raises, as long as there is none: nothing is answered from what was one.
+        """
+        if not self.library.is_in_place():
+            library = self._open_store()
+            self.library.close()
+            self.library = library
+        elif not self.library.renew():
+            return False
+        self.peer = LocalPeer(self.library)
+        self.aliases = AliasIndex(self.library)
+        self.renewals += 1
+        return True
+
+    def guarded(self, begin: Callable[[], Iterator[Step]]) -> Iterator[Step]:
+        """The steps of a request, as long as nothing is redacted and the store stays: what it read before must not be told any more."""
+        self.renew()
+        began = self.renewals
+        steps = begin()
+        try:
+            while True:
+                self.renew()
+                if self.renewals != began:
+                    raise Refused("cancelled", "something was redacted meanwhile, or the store is another")
+                try:
+                    step = next(steps)
+                except StopIteration:
+                    return
+                yield step
+        finally:
+            close = getattr(steps, "close", None)
+            if close is not None:
+                close()
+
+    def reached(self, head: bytes | None) -> Iterator[Step]:
+        """A ref was set: what was received for it no longer counts as unreferenced."""
+        if head is not None and self.unreferenced is not None:
+            for _ in self.unreferenced.reached(head, self.library.source.get):
+                yield REST
+
+
+def is_long(body: Request | V1Request) -> bool:
+    """Whether a single step of it may take long: all of a context is searched, or checked, or a history walked."""
+    if isinstance(body, RefsRequest):
+        return body.update is not None  # who only wants to know where refs stand does not wait for all queries
+    if isinstance(body, V1Expand | V1Stream):
+        return not isinstance(body.context, str) and bool(body.context.removed)
+    return isinstance(body, QueryRequest | PushContext | Have | Prove | V1Query | V1Push)
+
+
+def is_search(body: Request | V1Request) -> bool:
+    """Whether it goes through a whole context, and holds numbers of all that it finds until the end."""
+    return isinstance(body, QueryRequest | V1Query)
+
+
+def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
+    """The steps of a request. Raises PeriplusError for what cannot be answered; ``told_code`` says what the client is told."""
+    match body:
+        case ExpandRequest():
+            yield from _expand(bench.library, stream, body, limits, chunk_limits)
+        case StreamRequest():
+            yield from _stream(bench.library, stream, body, chunk_limits)
+        case QueryRequest():
+            yield from query_steps(bench.library, stream, body)
+        case PushContext():
+            yield from _push(bench, stream, body)
+        case Have():
+            yield from _have(bench.peer, stream, body)
+        case ObjectsGet():
+            yield from _objects(bench.library, stream, body)
+        case Prove():
+            yield from _prove(bench.library, stream, body)
+        case RefsRequest():
+            yield from _refs(bench, stream, body, limits)
+        case ObjectsPut() | Watch():
+            raise AssertionError("the connection answers these itself")
+        case _:
+            assert_never(body)
+
+
+def _expand(
+    library: ContextLibrary, stream: int, body: ExpandRequest, limits: Limits, chunk_limits: ChunkLimits
+) -> Iterator[Step]:
+    """In one frame where that can be, else in chunks, of which the last ones bring the molecules."""
+    expansion = _small_expansion(library, body.context, limits)
+    if expansion is not None:
+        sent: list[bool] = []
+        yield Step(lambda machine: sent.append(machine.send_expansion(stream, expansion)))
+        if sent[0]:
+            return
+    chunks = library.stream(body.context, limits=chunk_limits)
+    try:
+        number = 0
+        for chunk in chunks:
+            number = chunk.chunk_id + 1
+            yield chunk_step(stream, chunk)
+        rest = _molecules(library, body.context)
+        if rest.molecules or rest.broken:
+            yield Step(lambda machine: machine.send_molecules(stream, number, rest))
+        yield end_step(stream, StreamEnd(*_totals(chunks.end)))
+    finally:
+        chunks.close()
+
+
+def _small_expansion(library: ContextLibrary, digest: bytes, limits: Limits) -> Expansion | None:
+    """The expansion, where it may fit a frame: of what does not, no more than that is held."""
+    if library.header(digest).live > limits.atoms:
+        return None
+    entries: list[Entry] = []
+    characters = 0
+    for columns in library.stretches(digest):
+        characters += sum(len(atom.content) for atom in columns.atoms)
+        if characters > limits.frame_bytes:
+            return None
+        entries += map(Entry, columns.digests, columns.atoms, columns.origins)
+    return _molecules(library, digest)._replace(entries=entries)
+
+
+def _molecules(library: ContextLibrary, digest: bytes) -> Expansion:
+    """An expansion without its atoms."""
+    while True:
+        try:
+            table = molecule_table(library.runs(digest))
+            return Expansion(digest, (), table.molecules(), table.broken())
+        except StaleCacheError:
+            continue  # the library has dropped it by the next time
+
+
+def _stream(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
+    if body.filter is not None:
+        if body.prove:
+            raise UsageError("prove: what is filtered cannot be proved to be a context's stream")
+        yield from _filtered(library, stream, body, limits)
+        return
+    chunks = library.stream(body.context, limits=limits, resume=body.resume, prove=body.prove)
+    try:
+        for chunk in chunks:
+            yield chunk_step(stream, chunk)
+        yield end_step(stream, StreamEnd(*_totals(chunks.end)))
+    finally:
+        chunks.close()
+
+
+def _totals(end: object) -> tuple[int, int, int, bytes]:
+    from periplus.context.model import StreamEnd as ModelEnd
+
+    assert isinstance(end, ModelEnd)
+    return end.chunks, end.atoms, end.tokens, end.head
+
+
+def chunk_step(stream: int, chunk: Chunk) -> Step:
+    return Step(lambda machine: machine.send_chunk(stream, chunk), chunks=1)
+
+
+def end_step(stream: int, end: StreamEnd) -> Step:
+    return Step(lambda machine: machine.send_end(stream, end))
+
+
+REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
+WORK: Final = Step(lambda _: None, is_work=True)  # the same in a search, whose answer is one frame
+
+
+def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
+    """The atoms that pass, in the chunks that they would be in; chunks of which none passes are left out."""
+    assert body.filter is not None
+    matcher = Matcher(filters_of(body.filter), time.time_ns() // 1_000_000)
+    atoms = tokens = number = 0
+    chunks = library.stream(body.context, limits=limits)
+    try:
+        for chunk in chunks:
+            passing = tuple(entry for entry in chunk.entries if matcher.refusal(entry.atom) is None)
+            if passing:
+                tokens += sum(ESTIMATE.count(entry.atom.content) for entry in passing)
+                kept = chunk._replace(
+                    chunk_id=number, start=atoms, entries=passing, cumulative_tokens=tokens, is_final=False
+                )
+                atoms += len(passing)
+                number += 1
+                if kept.chunk_id >= body.resume:
+                    yield chunk_step(stream, kept)
+                    continue
+            yield REST
+        yield end_step(stream, StreamEnd(number, atoms, tokens, b""))
+    finally:
+        chunks.close()
+
+
+def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
+    from periplus.context.selection.search import Again, entries_of
+    from periplus.context.selection.search import query_steps as searched
+
+    asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
+    entries = Again(lambda: entries_of(library.stream(body.context)))
+    outcome: list[QueryResult] = []
+    for _ in noted(searched(entries, asked, now_ms=time.time_ns() // 1_000_000), outcome):
+        yield WORK
+    (result,) = outcome
+    found, scores = list(result.entries), list(result.scores)
+    tokens = sum(ESTIMATE.count(entry.atom.content) for entry in found)
+    sent: list[bool] = []
+    yield Step(
+        lambda machine: sent.append(
+            machine.send_query(
+                stream,
+                found,
+                scores=scores,
+                total=result.total,
+                tokens=tokens,
+                page_next=result.next_page,
+                at_ms=result.at_ms,
+            )
+        )
+    )
+    if not sent[0]:
+        raise Refused("too_large", "a page of the query fits no frame")
+
+
+def _push(bench: Bench, stream: int, body: PushContext) -> Iterator[Step]:
+    try:
+        bench.peer.adopt(body.digest)
+    except NotFoundError as error:
+        if not bench.library.missing([body.digest]):
+            raise Refused("unknown_base", str(error)) from error
+        raise
+    if body.ref:
+        yield REST
+        expected = ANY if body.expected_any else body.expected
+        bench.library.set_ref(body.ref, body.digest, expected=expected, force=body.force)
+        yield from bench.reached(body.digest)
+    bench.library.source.settle()
+    yield Step(lambda machine: machine.send_ack(stream, digest=body.digest))
+
+
+def _have(peer: LocalPeer, stream: int, body: Have) -> Iterator[Step]:
+    if body.offered:
+        offered = body.offered
+        for start in range(0, len(offered), LISTED_PER_STEP):
+            walk = peer.lacking_steps(offered[start : start + LISTED_PER_STEP])
+            wanted: list[bytes] = []
+            while True:
+                try:
+                    next(walk)
+                except StopIteration as end:
+                    wanted = end.value
+                    break
+                yield REST
+            is_final = start + LISTED_PER_STEP >= len(offered)
+            if wanted or is_final:
+                yield _want_step(stream, wanted, [], is_final=is_final)
+            else:
+                yield REST
+        return
+    for place, head in enumerate(body.wanted):
+        batch: list[Listed] = []
+        for row in peer.listing_steps(head, [*body.known, *body.wanted[:place]]):
+            if row is None:
+                yield REST
+                continue
+            batch.append(row)
+            if len(batch) == LISTED_PER_STEP:
+                yield _want_step(
+                    stream, [row.digest for row in batch], [row.size_bytes for row in batch], is_final=False
+                )
+                batch = []
+        if batch:
+            yield _want_step(stream, [row.digest for row in batch], [row.size_bytes for row in batch], is_final=False)
+    yield _want_step(stream, [], [], is_final=True)
+
+
+def _want_step(stream: int, digests: list[bytes], sizes: list[int], *, is_final: bool) -> Step:
+    return Step(lambda machine: machine.send_want(stream, digests, sizes=sizes, is_final=is_final))
+
+
+def _objects(library: ContextLibrary, stream: int, body: ObjectsGet) -> Iterator[Step]:
+    batch: list[tuple[bytes, bytes]] = []
+    size_bytes = 0
+    for digest, data in library.objects(body.digests):
+        batch.append((digest, data))
+        size_bytes += len(data)
+        if size_bytes >= OBJECT_BYTES_PER_STEP:
+            yield _objects_step(stream, batch, is_final=False)
+            batch, size_bytes = [], 0
+    yield _objects_step(stream, batch, is_final=True)
+
+
+def _objects_step(stream: int, batch: list[tuple[bytes, bytes]], *, is_final: bool) -> Step:
+    return Step(lambda machine: machine.send_objects(stream, batch, is_final=is_final), objects=len(batch))
+
+
+def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
+    if body.context is None:
+        raise UsageError("context: a proof is about a context")
+    get = library.source.get
+    if body.kind == "inclusion":
+        if body.atom is None:
+            raise UsageError("atom: a proof of inclusion is about an atom")
+        proof = prove_inclusion(body.context, body.atom, get)
+    else:
+        proof = prove_consistency(body.context, body.size, body.size_later, get)
+    yield Step(lambda machine: machine.send_proof(stream, proof))
+
+
+def refs_per_frame(limits: Limits) -> int:
+    """How many refs a frame holds in any case, twice: those that moved, and names of those that ended."""
+    return min(REFS_PER_FRAME_MAX, limits.frame_bytes // (2 * (REF_NAME_BYTES_MAX + _REF_OVERHEAD)))
+
+
+def _refs(bench: Bench, stream: int, body: RefsRequest, limits: Limits) -> Iterator[Step]:
+    library = bench.library
+    update = body.update
+    if update is not None:
+        expected = ANY if update.expected_any else update.expected
+        library.set_ref(update.name, update.target, expected=expected, force=update.force)
+        yield REST
+        yield from bench.reached(update.target)
+    found = [
+        (name, target) for name, target in library.refs().items() if name.startswith(body.prefix) and name > body.after
+    ]
+    page = found[: min(body.limit, refs_per_frame(limits))]
+    yield Step(lambda machine: machine.send_refs(stream, page, has_more=len(found) > len(page)))
+
+
+def _grant_step(grant: Callable[[int, int], object], frames: int, size_bytes: int) -> Step:
+    return Step(lambda _: grant(frames, size_bytes))
+
+
+class Keeping:
+    """An upload: objects that came, until the store has them. The loop adds, the worker takes."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self.waiting: deque[tuple[bytes, int, int]] = deque()
+        self.is_ended = False
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting) or self.is_ended
+
+    def steps(self, bench: Bench, stream: int, grant: Callable[[int, int], object]) -> Iterator[Step]:
+        """Each step says how much more may come; the last one, which is synced to the disk, acknowledges."""
+        count = 0
+        source = None
+        try:
+            while True:
+                bench.renew()
+                source = bench.library.source
+                frames = size_bytes = 0
+                while self.waiting:
+                    data, more_frames, more_bytes = self.waiting.popleft()
+                    if not is_of_contexts(data):
+                        raise UsageError(
+                            "parts: an object that is none of contexts"
+                        )  # no collection would clear it away
+                    if bench.unreferenced is not None:
+                        bench.unreferenced.take(self._share, data, source.has)
+                    source.take(data)
+                    count += 1
+                    frames += more_frames
+                    size_bytes += more_bytes
+                    if size_bytes >= OBJECT_BYTES_PER_STEP:
+                        break
+                if self.is_ended and not self.waiting:
+                    break
+                yield _grant_step(grant, frames, size_bytes)
+        finally:
+            if source is not None:
+                source.settle()  # also of an upload that was cut off: what came is kept
+        yield Step(lambda machine: machine.send_ack(stream, objects=count))
+
+
+def changes(before: dict[str, bytes], now: dict[str, bytes], prefix: str) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The refs below ``prefix`` that stand elsewhere now, and the names of those that ended."""
+    moved = [(name, target) for name, target in now.items() if name.startswith(prefix) and before.get(name) != target]
+    gone = [name for name in before if name.startswith(prefix) and name not in now]
+    return moved, gone
