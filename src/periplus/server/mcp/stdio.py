@@ -99,5 +99,5 @@ def _load() -> None:
     """What the first call will want. Who needs what cannot be had says so."""
     with suppress(ImportError):
         import periplus.project
-        import periplus.server.mcp.read_tools  # noqa: F401 - they are to be there when the first call comes
+        import periplus.server.mcp.read_tools
         import periplus.server.mcp.sdk_connection  # noqa: F401
