@@ -13,7 +13,7 @@ from periplus.base.errors import UsageError
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.retrieval.search import Filters
-from periplus.memory.text.word_vectors import TENSORS, TOKENIZER, open_meaning
+from periplus.memory.text.word_vectors import PACKAGES, TENSORS, TOKENIZER, open_meaning
 from periplus.project import Project
 
 np = pytest.importorskip("numpy")
@@ -199,6 +199,34 @@ def test_without_the_extra_it_is_off_and_doctor_says_what_to_install(place, mode
         assert texts(project, "green hull")
         (told,) = [one for one in project.examine().problems if "by its meaning" in one.what]
         assert "pip install 'periplus[embeddings]'" in told.mend
+
+
+def test_a_package_that_carries_a_model_is_named_by_its_name(tmp_path, monkeypatch):
+    """Its files are read; its code, which here ends the process, is not run."""
+    (tensors, tokens), folder = PACKAGES["wordllama"], tmp_path / "site" / "wordllama"
+    plain = make_model(tmp_path / "plain")
+    for source, name in ((TENSORS, tensors), (TOKENIZER, tokens)):
+        (folder / name).parent.mkdir(parents=True)
+        os.rename(os.path.join(plain, source), folder / name)
+    (folder / "__init__.py").write_text("import os; os._exit(98)")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert open_meaning("wordllama").vectors_of(["hull of bread"]).any()
+    (folder / tokens).unlink()
+    with pytest.raises(UsageError, match="holds no model of word vectors: there is no l2_supercat"):
+        open_meaning("wordllama")
+
+
+def test_a_package_that_is_not_installed_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(UsageError, match="embeddings need wordllama, which is not installed"):
+        open_meaning("wordllama")
+
+
+def test_the_model_of_the_extra_finds_by_its_meaning(place):
+    pytest.importorskip("wordllama")
+    with Project(place, ADA, embeddings="wordllama") as project:
+        assert texts(project, "a feline takes a nap")[0] == "The cat sleeps"
+        assert texts(project, "baking bread")[0] == "We knead the dough with flour"
 
 
 def test_the_command_takes_the_users_folder_and_opens_no_socket(place, model):

@@ -1,8 +1,9 @@
 """What a memory means, by a model of static word vectors on this machine: an extra, weighed so that it lowers no measure.
 
 A model is a folder that its user names: ``model.safetensors`` with a tensor ``embeddings`` (a row for each token, and perhaps ``weights``
-and ``mapping``), and ``tokenizer.json``; what model2vec writes. A text's vector is the mean of its tokens'. Nothing here can fetch
-anything: files are read with ``tokenizers`` and ``safetensors``, which the extra ``embeddings`` installs, and no name of a model is known.
+and ``mapping``), and ``tokenizer.json``; what model2vec writes. Or it is the name of an installed package that carries such files (``PACKAGES``).
+A text's vector is the mean of its tokens'. Nothing here can fetch anything: files are read with ``tokenizers`` and ``safetensors``,
+which the extra ``embeddings`` installs; of a package only the files are read, no code of it runs.
 
 Only memories have vectors; sessions and commits are long, and say a thing in many words. The vectors lie in the index, are made when
 they are first asked for, go with the document that they are of, and are all made anew for another model. Words decide: what
@@ -29,6 +30,8 @@ NEAR_FROM: Final = 0.5  # spreads above the mean of all: less is chance
 NEAR_OVER: Final = 2.0  # so many spreads further it is as near as can be
 TENSORS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
+# The files in a package that carries a model, by the package's name.
+PACKAGES: Final = {"wordllama": ("weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json")}
 _SAMPLE_BYTES: Final = 1 << 16
 _MODEL_BYTES_MAX: Final = 4 << 30
 _TOKENIZER_BYTES_MAX: Final = 256 << 20
@@ -45,27 +48,26 @@ _WITHOUT: Final = (
 )
 
 
-def open_meaning(folder: str) -> Meaning:
-    """The model in ``folder``. Raises UsageError where there is none, or where the extra is not installed."""
+def open_meaning(name: str) -> Meaning:
+    """Open the model in the folder ``name``, or in the package of that name. Raises UsageError where there is none, or where
+    the extra is not installed.
+    """
     try:
         import numpy as np
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise UsageError(
-            f"embeddings need {error.name}, which is not installed", safe="Words find what they find without.",
-            mend="pip install 'periplus[embeddings]', or unset PERIPLUS_EMBEDDINGS.",
-        ) from error  # fmt: skip
-    tensors, tokens = (os.path.join(folder, name) for name in (TENSORS, TOKENIZER))
+        raise _not_installed(error.name or "a package") from error
+    tensors, tokens = _files_of(name)
     digest = _digest(tensors, tokens)
     try:
         held = load_file(tensors)
         tokenizer = Tokenizer.from_file(tokens)
     except Exception as error:  # libraries of others, and a file of anybody's making
-        raise _no_model(folder, str(error)) from error
+        raise _no_model(name, str(error)) from error
     vectors = held.get("embeddings", held.get("embedding.weight"))
     if vectors is None or vectors.ndim != 2 or not vectors.size:
-        raise _no_model(folder, "there is no tensor 'embeddings' with rows")
+        raise _no_model(name, "there is no tensor 'embeddings' with rows")
     return Meaning(np, digest, vectors.astype(np.float32), held.get("mapping"), held.get("weights"), tokenizer)
 
 
@@ -180,6 +182,19 @@ class Meaning:
         db.execute("COMMIT")
 
 
+def _files_of(name: str) -> tuple[str, str]:
+    """The paths of the tensors and of the tokenizer. Raises UsageError for a package that is not installed."""
+    if name not in PACKAGES:
+        return os.path.join(name, TENSORS), os.path.join(name, TOKENIZER)
+    from importlib.util import find_spec
+
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise _not_installed(name)
+    tensors, tokens = (os.path.join(os.path.dirname(spec.origin), part) for part in PACKAGES[name])
+    return tensors, tokens
+
+
 def _connect(path: str) -> sqlite3.Connection:
     """A connection to the index. Raises sqlite3.OperationalError, also where its log could not be mapped into memory."""
     if not is_room_for_maps(os.path.dirname(path)):
@@ -212,10 +227,17 @@ def _digest(tensors: str, tokens: str) -> str:
     return sum_.hexdigest()[:32]
 
 
-def _no_model(folder: str, wrong: str) -> UsageError:
+def _not_installed(package: str) -> UsageError:
     return UsageError(
-        f"{folder} holds no model of word vectors: {wrong}", safe="Words find what they find without.",
-        mend=f"Name a folder with {TENSORS} and {TOKENIZER} in PERIPLUS_EMBEDDINGS, or unset it.",
+        f"embeddings need {package}, which is not installed", safe="Words find what they find without.",
+        mend="pip install 'periplus[embeddings]', or unset PERIPLUS_EMBEDDINGS.",
+    )  # fmt: skip
+
+
+def _no_model(name: str, wrong: str) -> UsageError:
+    return UsageError(
+        f"{name} holds no model of word vectors: {wrong}", safe="Words find what they find without.",
+        mend=f"Name a folder with {TENSORS} and {TOKENIZER} in PERIPLUS_EMBEDDINGS, or {' or '.join(PACKAGES)}, or unset it.",
     )  # fmt: skip
 
 
