@@ -32,6 +32,7 @@ from periplus.cli.memory.relevance_schemas import KNOWING_SCHEMAS
 from periplus.cli.memory.review_schemas import REVIEW_SCHEMAS
 from periplus.cli.reference_pages.entities import entity_reference
 from periplus.cli.reference_pages.events import event_reference, event_schema_text
+from periplus.cli.reference_pages.packages import package_reference
 from periplus.cli.reference_pages.python_api import python_reference
 from periplus.cli.trail.schemas import TRAIL_SCHEMAS
 from periplus.cli.work.schemas import WORK_SCHEMAS
@@ -229,7 +230,7 @@ def write_reference(folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     files = {
         "cli.md": cli_reference(), "json.md": json_reference(), "entities.md": entity_reference(), "python.md": python_reference(),
-        "events.md": event_reference(), "events.schema.json": event_schema_text(),
+        "events.md": event_reference(), "events.schema.json": event_schema_text(), "packages.md": package_reference(),
     }  # fmt: skip
     for name, text in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
