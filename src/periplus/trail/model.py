@@ -1,4 +1,4 @@
-"""The values of a trail: what a step and a header hold, without any byte of their encoding."""
+"""Values of a trail: what a step and a header hold, without any byte of their encoding."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Withheld(NamedTuple):
 class Signed(int):
     """A signed number among the operands of a step whose opcode this version does not know.
 
-    The table says which numbers are signed; where there is no row, the number itself has to remember.
+    The table says which numbers are signed; without a row, the number itself must say so.
     """
 
     __slots__ = ()
@@ -67,7 +67,9 @@ OperandValue: TypeAlias = str | TextObject | Withheld | Digest | int | None
 
 
 class Header(NamedTuple):
-    """Who ran and where. ``started_ms`` since 1970-01-01 UTC is no part of the trail's identity."""
+    """The run: agent, tool, model, host, base, parents. ``started_ms`` (since 1970-01-01 UTC) is no part of the trail's
+    identity.
+    """
 
     agent: Text
     trail_id: Text
@@ -83,10 +85,10 @@ class Header(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step. ``operands`` stand as in the opcode's row, None for an absent one.
+    """One step. ``operands`` follow the row of the opcode, with None for an absent one.
 
-    ``delta_ms`` counts from the beginning of the previous step (the first: from ``Header.started_ms``), ``source`` is
-    the number of the record that the step came from.
+    ``delta_ms`` counts from the beginning of the previous step (for the first step, from ``Header.started_ms``),
+    ``source`` is the number of the imported record that the step came from.
     """
 
     code: int

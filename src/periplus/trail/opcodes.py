@@ -1,13 +1,13 @@
-"""The one table of a trail's opcodes: encoder, decoder, verifier, listing and documentation all read it.
+"""The table of a trail's opcodes: encoder, decoder, verifier, listing and documentation all read it.
 
-A row also says how version 1 (Trail-FLUX) carries the step, where it can: ``s`` is the key of a string in two slots
-of 16 bits, ``n`` a number in one; behind each stand the keys by which a worklog gives the operand, in the order in
-which they are looked for. The entries of that column stand for the first operands of the row, in their order.
+A row also says how version 1 (Trail-FLUX) stores the step, if it can: ``s`` is the key of a string in two slots of 16
+bits, ``n`` a number in one slot; behind each are the keys by which a worklog gives the operand, in the order in which
+they are looked for. The entries of that column belong to the first operands of the row, in their order.
 
-The kind of an operand says how it is carried: ``str``, ``path``, ``json`` and ``bytes`` as an entry of the string
-table (text, or a text object when large), ``digest`` as a digest entry, ``uint`` and ``int`` as a number. ``json``
-is carried as its text and is not parsed here. A0 and A1 are steps of a worklog and of version 1 alone: in version 2
-they are the header and the footer of a trail, so they are rows of their own. C2 to CF are kept for later.
+The kind of an operand determines its encoding: ``str``, ``path``, ``json`` and ``bytes`` are an entry of the string
+table (text, or a text object when large), ``digest`` is a digest entry, ``uint`` and ``int`` are numbers. ``json`` is
+stored as its text and is not parsed here. A0 and A1 are steps only in a worklog and in version 1: in version 2 they are
+the header and the footer of a trail, so they have rows of their own. C2 to CF are reserved.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Operand(NamedTuple):
 
 
 class FluxOperand(NamedTuple):
-    """An operand in version 1; ``keys`` of a worklog, the first that is found wins."""
+    """An operand in version 1; the first of the worklog ``keys`` that is present wins."""
 
     kind: FluxKind
     keys: tuple[str, ...]
@@ -56,7 +56,7 @@ class FluxOperand(NamedTuple):
 
 
 class Opcode(NamedTuple):
-    """``flux`` is None where version 1 has no such opcode."""
+    """A row of the table; ``flux`` is None if version 1 has no such opcode."""
 
     code: int
     name: str
@@ -66,18 +66,18 @@ class Opcode(NamedTuple):
 
     @property
     def flux_slots(self) -> int:
-        """How many slots of 16 bits a step has in version 1."""
+        """The number of 16-bit slots that a step has in version 1."""
         return sum(operand.slots for operand in self.flux or ())
 
     def keys(self, place: int) -> tuple[str, ...]:
-        """The keys by which a worklog gives operand ``place``: those of version 1, then its own name."""
+        """Return the worklog keys of operand ``place``: those of version 1, then its own name."""
         name = self.operands[place].name
         keys = self.flux[place].keys if self.flux is not None and place < len(self.flux) else ()
         return keys if name in keys else (*keys, name)
 
 
 def _row(code: int, name: str, operands: str, meaning: str, flux: str | None = None) -> Opcode:
-    """One row; ``operands`` is ``"name:kind name:kind?"``, ``flux`` is ``"kind:key/key kind:key"``."""
+    """Make a row; ``operands`` is ``"name:kind name:kind?"``, ``flux`` is ``"kind:key/key kind:key"``."""
     parsed = []
     for word in operands.split():
         label, _, kind = word.partition(":")
@@ -155,7 +155,7 @@ OPCODES: Final[tuple[Opcode, ...]] = (
     _row(0xC1, "CHECKPOINT", "state:digest", "the files stood at this git tree or commit"),
 )
 
-# Of version 1 and of worklogs: in the bytes of version 1 both have a layout of their own.
+# Only in version 1 and in worklogs; version 1 gives both a layout of their own.
 TRAIL_BEGIN: Final = _row(
     0xA0, "TRAIL_BEGIN", "agent:str trail_id:str ts:uint?", "the trail begins", "s:agent s:trail_id n:ts/timestamp"
 )
@@ -170,13 +170,13 @@ WORKLOG_BY_NAME: Final[dict[str, Opcode]] = {**BY_NAME, TRAIL_BEGIN.name: TRAIL_
 
 
 def opcode_name(code: int) -> str:
-    """The name of ``code``; ``OP_C7`` for a code that this version does not know."""
+    """Return the name of ``code``; ``OP_C7`` for a code that this version does not know."""
     known = BY_CODE.get(code) or FLUX_BY_CODE.get(code)
     return known.name if known is not None else f"OP_{code:02X}"
 
 
 def opcode_table() -> str:
-    """The table as Markdown, for the reference of the format."""
+    """Return the table as Markdown, for the reference of the format."""
     lines = ["| code | name | operands | meaning |", "|---|---|---|---|"]
     for opcode in OPCODES:
         operands = ", ".join(f"{operand.name} {operand.kind}{'?' * operand.optional}" for operand in opcode.operands)
@@ -185,7 +185,7 @@ def opcode_table() -> str:
 
 
 def flux_table() -> str:
-    """The table of version 1 as Markdown: what each step carries in its slots, and what a worklog calls it."""
+    """Return the table of version 1 as Markdown: the slots of each step, and its worklog keys."""
     lines = ["| code | name | slots | operands: kind and keys of a worklog |", "|---|---|---|---|"]
     for code, opcode in sorted(FLUX_BY_CODE.items()):
         operands = ", ".join(

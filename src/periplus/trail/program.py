@@ -1,8 +1,8 @@
-"""A program: the steps of a run as values, with TRAIL_BEGIN and TRAIL_END among them, apart from any file.
+"""Programs: the steps of a run as values, with TRAIL_BEGIN and TRAIL_END among them, independent of any file format.
 
-A worklog is compiled to one, version 1 is read into one and written from one, and version 2 is made of one. A step's
-operands stand as in the row of its opcode. Two things are told from version 2's own steps: times are absolute, and the
-content of a FILE_WRITE may be the text itself, of which version 2 carries the digest.
+A worklog is compiled to a program, version 1 is read into one and written from one, and version 2 is made from one. The
+operands of a step follow the row of its opcode. A program differs from version 2 in two ways: times are absolute, and
+the content of a FILE_WRITE may be the text itself, of which version 2 stores the digest.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _NOT_ACTIONS: Final = frozenset({TRAIL_BEGIN.code, TRAIL_END.code, _NOP})
 
 
 class Instruction(NamedTuple):
-    """One step of a program. ``at_ms`` is when it began, since 1970-01-01 UTC; None where nothing says it.
+    """One step of a program. It began at ``at_ms``, since 1970-01-01 UTC; None if unknown.
 
-    TRAIL_BEGIN has the operands agent and trail id, and its ``at_ms`` is the beginning of the trail; TRAIL_END has
-    the status.
+    TRAIL_BEGIN has the operands agent and trail id, and its ``at_ms`` is the beginning of the trail; TRAIL_END has the
+    status.
     """
 
     code: int
@@ -59,10 +59,10 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """Steps in their order. ``header`` has what version 2 says of a run beside agent, trail id and beginning;
-    ``sections`` those of a version 2 file that a program does not look into. Of version 1 are ``agent_byte``, where it is
-    not the first byte of SHA-256(agent), ``status_byte``, where it is none of the four statuses, and ``lists_empty``, false
-    where agent or trail id is empty and the table of strings does not have it.
+    """Steps in their order. ``header`` holds the header of version 2 beside agent, trail id and beginning; ``sections``
+    holds uninterpreted sections of a version 2 file. Three values belong to version 1: ``agent_byte``, if it is not the
+    first byte of SHA-256(agent); ``status_byte``, if it is none of the four statuses; and ``lists_empty``, false if
+    agent or trail id is empty and the string table lacks the empty text.
     """
 
     __slots__ = ("agent_byte", "header", "lists_empty", "sections", "status_byte", "steps")
@@ -95,10 +95,10 @@ class Program:
         at_ms: int | None = None,
         duration_ms: int | None = None,
     ) -> Program:
-        """Add a step by its opcode's name or code, and give the program, for the next call.
+        """Add a step by the name or code of its opcode, and return the program for chaining.
 
-        Raises UsageError for an opcode that is not in the table and for operands too many; their kinds are checked
-        where the program is written.
+        Raises UsageError for an opcode that is not in the table and for too many operands; their kinds are checked when
+        the program is written.
         """
         known = WORKLOG_BY_NAME.get(opcode_name(op) if isinstance(op, int) else op)
         if known is None:
@@ -111,14 +111,14 @@ class Program:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it begins with TRAIL_BEGIN and ends with TRAIL_END, and has neither anywhere else."""
+        """True if it begins with TRAIL_BEGIN and ends with TRAIL_END, and has neither anywhere else."""
         codes = [step.code for step in self.steps]
         if len(codes) < 2 or codes[0] != TRAIL_BEGIN.code or codes[-1] != TRAIL_END.code:
             return False
         return not {TRAIL_BEGIN.code, TRAIL_END.code}.intersection(codes[1:-1])
 
     def require_valid(self) -> None:
-        """Raises UsageError where the program is not valid."""
+        """Raise UsageError if the program is not valid."""
         if not self.is_valid:
             wrong = "a program begins with TRAIL_BEGIN, ends with TRAIL_END and has neither in between"
             mend = "Add the step that is missing, or take out the other."
@@ -142,15 +142,15 @@ class Program:
         return _status(self.steps[-1])
 
     def action_steps(self) -> Iterator[Instruction]:
-        """The steps without TRAIL_BEGIN, TRAIL_END and NOP."""
+        """Yield the steps without TRAIL_BEGIN, TRAIL_END and NOP."""
         return (step for step in self.steps if step.code not in _NOT_ACTIONS)
 
     def concatenate(self, other: Program) -> Program:
-        """The steps of this program and then those of ``other``, as version 1 does it: without the end of the first
-        and the beginning of the second, so that of the second's agent, id and time nothing is left, nor of the first's
-        status.
+        """Return the steps of this program followed by those of ``other``, in version 1's way: the end of the first and
+        the beginning of the second are dropped, and with them the status of the first and agent, id and time of the
+        second.
 
-        Raises UsageError where either is not valid. Version 2 keeps the parts whole: see ``periplus trail concat``.
+        Raises UsageError if either is not valid. Version 2 keeps the parts whole: see ``periplus trail concat``.
         """
         self.require_valid()
         other.require_valid()
@@ -163,7 +163,7 @@ class Program:
         )
 
     def fingerprint(self) -> bytes:
-        """SHA-256 over everything that the program says, every text included."""
+        """Return the SHA-256 over the whole content of the program, texts included."""
         hasher = hashlib.sha256(_FINGERPRINT)
         out = bytearray()
         _append(out, self.agent_byte)
@@ -197,8 +197,8 @@ def trail_of_program(
     put_text: Callable[[bytes], bytes] | None = None,
     put_content: Callable[[bytes], bytes] | None = None,
 ) -> bytes:
-    """The bytes of a trail of version 2. ``put_text`` keeps a text over 4,096 bytes and gives its SHA-256, and
-    ``put_content`` the content of a written file; without the latter there is the digest only.
+    """Return the bytes of a trail of version 2. ``put_text`` stores a text over 4,096 bytes and returns its SHA-256;
+    ``put_content`` stores the content of a written file. Without the latter only the digest is kept.
 
     Raises UsageError, naming the step, for what the table or the format does not allow.
     """
@@ -235,7 +235,7 @@ def trail_of_program(
 
 
 def program_of_trail(reader: TrailReader) -> Program:
-    """The program of a trail of version 2; ``trail_of_program`` with the trail's secret gives its bytes again."""
+    """Return the program of a trail of version 2; ``trail_of_program`` with the trail's secret gives its bytes again."""
     header = reader.header
     at_ms = header.started_ms
     steps = [Instruction(TRAIL_BEGIN.code, (header.agent, header.trail_id), at_ms=at_ms)]
@@ -283,7 +283,7 @@ def _status(step: Instruction) -> Status:
 
 
 def _append(out: bytearray, value: object) -> None:
-    """One value behind the mark of its type, so that no two programs have the same bytes."""
+    """Append one value behind the mark of its type, so that no two programs give the same bytes."""
     if value is None:
         out += b"0"
     elif isinstance(value, str):

@@ -1,7 +1,7 @@
-"""A shell command's words, as far as they can be told without running a shell.
+"""Split a shell command into commands and words, as far as this is possible without a shell.
 
-The text is split where a shell would split it, nothing more: no expansion, no aliases. Here-documents are taken out
-first, so that what stands in one is never read as a command. All of it takes time linear in the text.
+The text is split where a shell would split it: no expansion, no aliases. Here-documents are taken out first, so that
+their lines are never read as commands. All functions take time linear in the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS_MAX: Final = 2000
 _HEREDOC: Final = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]{1,64})'|\"([^\"\n]{1,64})\"|\\?([\w.+-]{1,64}))")
 _HEREDOCS_MAX: Final = 16
 _PARENTHESES_MAX: Final = 32
-HELD: Final = "\x00"  # stands around the number of a here-document, for no command holds a NUL
+HELD: Final = "\x00"  # encloses the number of a here-document; no command holds a NUL
 _TOKEN: Final = re.compile(
     r"(?P<redirect>\d*(?:>>?|<)&\d?-?|&>>?|\d*>>?\|?|\d*<)"
     r"|(?P<end>&&|\|\|?|;;?|&|\n|\(|\))"
@@ -44,9 +44,11 @@ _ESCAPED: Final = re.compile(r"\\([\"\\$`\n])")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-_TURNING: Final = frozenset({"!", "if", "elif", "while", "until"})  # behind these a failure is no failure of the whole
+_TURNING: Final = frozenset(
+    {"!", "if", "elif", "while", "until"}
+)  # a failure behind these words is no failure of the whole
 _CLOSING: Final = frozenset({"fi", "}", "esac"})
-# Programs that do not fail where the file or folder that they are given is there.
+# Programs that do not fail if the given file or folder exists.
 SURE: Final = frozenset({
     "cd", "pushd", "popd", "set", "export", "pwd", "source", ".", "unset", "alias", "trap", "shopt", "ulimit", "echo",
     "printf", "true", ":", "exit", "head", "tail", "wc", "sort", "uniq", "tee", "sleep", "date", "clear", "fi", "done",
@@ -61,10 +63,11 @@ _GIVING_UP: Final = frozenset({"exit", "false", "return"})
 
 
 class Segment(NamedTuple):
-    """One simple command: its words without quotes, its text, whether it reads what the one before wrote, and whether it
-    is hidden: it may have failed where the whole ended well, as in ``pytest | tail`` and ``pytest; date``. One that is
-    optional may not have been run where the whole ended well: ``make || pytest``, ``if …; then pytest; fi``, ``exit 0; pytest``. ``shells`` are the
-    parentheses around it, each by where it stands in the text.
+    """One simple command: its words without quotes, its text, and whether a pipe feeds it.
+
+    ``is_hidden``: it may have failed although the whole ended well, as in ``pytest | tail`` and ``pytest; date``.
+    ``is_optional``: it may not have run although the whole ended well, as in ``make || pytest``, ``if …; then pytest;
+    fi`` and ``exit 0; pytest``. ``shells`` are the enclosing parentheses, each by its offset in the text.
     """
 
     words: list[str]
@@ -78,7 +81,7 @@ class Segment(NamedTuple):
 
 
 class _Heredoc(NamedTuple):
-    """Where its ``<<`` and word stand, and from where to where its body does, with the line that ends it."""
+    """The offsets of ``<<`` with its word, and of the body with the line that ends it."""
 
     start: int
     end: int
@@ -88,7 +91,7 @@ class _Heredoc(NamedTuple):
 
 
 def _heredocs(command: str) -> list[_Heredoc]:
-    """Those that a text has. What only looks like one, as ``$((1<<2))`` does, has no line that ends it."""
+    """Return the here-documents of a text. A look-alike such as ``$((1<<2))`` has no line that ends it."""
     found: list[_Heredoc] = []
     at = missed = 0
     while len(found) < _HEREDOCS_MAX and missed < _HEREDOCS_MAX:
@@ -97,7 +100,7 @@ def _heredocs(command: str) -> list[_Heredoc]:
         if match is None or line_end < 0:
             break
         body = line_end + 1
-        while match is not None and len(found) < _HEREDOCS_MAX:  # more than one may begin on a line
+        while match is not None and len(found) < _HEREDOCS_MAX:  # several may begin on one line
             word = next(filter(None, match.groups()))
             last = re.compile(rf"^[ \t]*{re.escape(word)}[ \t]*\r?$", re.MULTILINE).search(command, body)
             if last is None:
@@ -111,7 +114,7 @@ def _heredocs(command: str) -> list[_Heredoc]:
 
 
 def without_heredocs(command: str) -> tuple[str, list[str]]:
-    """The text with a mark in place of each here-document, and their bodies."""
+    """Return the text with a mark in place of each here-document, and their bodies."""
     out: list[str] = []
     found = _heredocs(command)
     pieces = [(one.start, one.end, f"{HELD}{number}{HELD}") for number, one in enumerate(found)]
@@ -124,7 +127,9 @@ def without_heredocs(command: str) -> tuple[str, list[str]]:
 
 
 def blanked_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The text with blanks in the place of the bodies of here-documents, and of each where its ``<<`` stands, and its body."""
+    """Return the text with blanks in place of the bodies of here-documents, and the offset of ``<<`` and the span of
+    each body.
+    """
     out: list[str] = []
     at = 0
     found = _heredocs(command)
@@ -136,9 +141,9 @@ def blanked_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
 
 
 def split_segments(text: str) -> list[Segment]:
-    """The simple commands of a text without here-documents, those in parentheses included."""
+    """Return the simple commands of a text without here-documents, those in parentheses included."""
     segments: list[Segment] = []
-    enders: list[set[str]] = []  # what stands between each and the next
+    enders: list[set[str]] = []  # separators between each segment and the next
     words: list[str] = []
     places: list[tuple[int, int]] = []
     shells: tuple[int, ...] = ()
@@ -176,7 +181,7 @@ def split_segments(text: str) -> list[Segment]:
             if count >= _WORDS_MAX:
                 break
         elif kind == "stray" and match.group() in _QUOTES:
-            break  # a text that is not closed: all behind it belongs to it
+            break  # an unclosed text extends to the end
     if words:
         segments.append(_segment(text[start:end], words, places, stop, shells, is_piped=is_piped))
         enders.append(set())
@@ -190,14 +195,14 @@ def _segment(
 
 
 def _around(shells: tuple[int, ...], match: re.Match[str]) -> tuple[int, ...]:
-    """The parentheses that stand around what is behind ``match``; those of a ``case`` open nothing."""
+    """Return the parentheses open behind ``match``; those of a ``case`` open nothing."""
     if match.group() == "(":
         return (*shells, match.start()) if len(shells) < _PARENTHESES_MAX else shells
     return shells[:-1] if match.group() == ")" else shells
 
 
 def redirect_goals(text: str) -> list[tuple[int, int]]:
-    """Where in a text without here-documents the words stand that its redirections name: ``a`` of ``make > a``."""
+    """Return the spans of the words that redirections name, in a text without here-documents: ``a`` of ``make > a``."""
     goals: list[tuple[int, int]] = []
     is_goal = False
     for match in _TOKEN.finditer(text):
@@ -216,13 +221,13 @@ def redirect_goals(text: str) -> list[tuple[int, int]]:
 
 
 def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segment]:
-    """The segments, of which each knows whether what stands behind it decides how the whole ends."""
+    """Mark the segments whose outcome a later segment hides."""
     options = {word for segment in segments if segment.words[0] == "set" for word in segment.words[1:]}
     pipes_fail = "pipefail" in options
     stops = "errexit" in options or any(re.fullmatch(r"-[a-z]*e[a-z]*", word) for word in options)
     optional = _optional(segments, enders)
     marked: list[Segment] = []
-    is_overruled = False  # by a command of a list behind it
+    is_overruled = False  # by a later command of a list
     following: list[str] = []
     for segment, ender, is_optional in zip(reversed(segments), reversed(enders), reversed(optional), strict=True):
         if "||" in ender:
@@ -238,9 +243,11 @@ def _with_hidden(segments: list[Segment], enders: list[set[str]]) -> list[Segmen
 
 
 def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
-    """Of each whether it is run only where another failed, or where a condition holds, or the shell was not left before."""
+    """Return for each segment whether it runs only after a failure, under a condition, or unless the shell exited
+    before.
+    """
     marks: list[bool] = []
-    left: set[tuple[int, ...]] = set()  # the parentheses around each place at which the shell may have been left
+    left: set[tuple[int, ...]] = set()  # parentheses around each place at which the shell may have exited
     depth = 0
     is_condition = is_after_or = False
     for segment, ender in zip(segments, enders, strict=True):
@@ -264,7 +271,7 @@ def _optional(segments: list[Segment], enders: list[set[str]]) -> list[bool]:
 
 
 def _may_leave(words: list[str], *, is_after_failure: bool) -> bool:
-    """Whether a part may end the shell, and that well: ``exit`` says how what stands before it ended."""
+    """Return whether a segment may end the shell with success: ``exit`` keeps the status of the command before it."""
     at = next((at for at, word in enumerate(words) if word not in _LEADING), len(words))
     name, value = "".join(words[at : at + 1]), "".join(words[at + 1 : at + 2])
     if name == "exit":
@@ -273,13 +280,13 @@ def _may_leave(words: list[str], *, is_after_failure: bool) -> bool:
 
 
 def segments_of(words: list[str]) -> list[Segment] | None:
-    """The commands within ``bash -c '…'`` and its like; None for another program."""
+    """Return the commands within ``bash -c '…'`` and the like; None for another program."""
     at = place_of_text(words)
     return split_segments(words[at]) if at else None
 
 
 def place_of_text(words: list[str]) -> int:
-    """Which of the words of ``bash -c '…'`` and its like is the text that it runs; 0 for another program."""
+    """Return the index of the word of ``bash -c '…'`` and the like that is the text to run; 0 for another program."""
     if not words or words[0].rsplit("/", 1)[-1] not in _SHELLS:
         return 0
     for at, word in enumerate(words[1:5], 1):
@@ -291,7 +298,7 @@ def place_of_text(words: list[str]) -> int:
 
 
 def flattened(segments: list[Segment], depth: int = _SHELLS_DEPTH_MAX) -> list[Segment]:
-    """The commands, with those that a shell is given to run in the place of the shell."""
+    """Return the commands, with a shell replaced by the commands that it is given."""
     flat: list[Segment] = []
     for segment in segments:
         words = program_of(segment.words)
@@ -310,7 +317,7 @@ def flattened(segments: list[Segment], depth: int = _SHELLS_DEPTH_MAX) -> list[S
 
 
 def program_of(words: list[str]) -> list[str]:
-    """The words from the program on: without assignments and without what only starts another program."""
+    """Return the words from the program on, without assignments and without wrappers that start another program."""
     rest = words
     while True:
         begin = next((at for at, word in enumerate(rest) if not _ASSIGNMENT.match(word)), len(rest))

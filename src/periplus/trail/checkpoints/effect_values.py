@@ -1,4 +1,4 @@
-"""What judging the effects of a trail takes and gives; see ``trail.effects``."""
+"""Values of ``trail.checkpoints.effects``: the sources of files, and the verdicts."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ EffectVerdict: TypeAlias = Literal["right", "wrong", "not judged", "outside", "s
 
 
 class EffectSources(Protocol):
-    """Where files come from. Nothing that they give is believed before it was hashed."""
+    """The source of files. Its answers are hashed before they are believed."""
 
     def entries(self, state: Digest) -> dict[str, TreeEntry] | None:
-        """The files of a git tree or commit, without the store's own folder; None where it is not at hand."""
+        """Return the files of a git tree or commit, without the folder of the store; None if it is not available."""
         ...
 
     def blob(self, name: bytes) -> bytes | None:
-        """The content of a git blob."""
+        """Return the content of a git blob."""
         ...
 
     def object(self, digest: bytes) -> bytes | None:
-        """The object with this SHA-256."""
+        """Return the object with this SHA-256."""
         ...
 
     def expect(self, blobs: Iterable[bytes]) -> None:
-        """These blobs will be asked for."""
+        """Announce that these blobs will be asked for."""
         ...
 
 
 class StepEffect(NamedTuple):
-    """What was found out about a step: file steps, checkpoints, and commands that may be why others were not judged."""
+    """The verdict on a step: a file step, a checkpoint, or a command because of which other steps were not judged."""
 
     at: int
     op: str
@@ -43,7 +43,7 @@ class StepEffect(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """``missing`` says what the trail or the repository lacks for more to be judged."""
+    """``missing`` lists what the trail or the repository lacks for more steps to be judged."""
 
     verdict: Literal["verified", "wrong", "not shown"]
     summary: str

@@ -1,18 +1,19 @@
-"""Do the steps of a trail give the files that its checkpoints name? Pure: files and contents come from ``EffectSources``.
+"""Check whether the steps of a trail give the files that its checkpoints name. Files and contents come from
+``EffectSources``.
 
 Theory of operation
 -------------------
-A tree of files, in memory, begins as the trail's base. Each file step changes it by what the trail says; no command runs,
-nothing is written, and no path can lead out of it: a link is followed within the tree or not at all. At a CHECKPOINT the
-tree must have the id that the step names. Where it has not, the files behind that id (from the repository, or from what the
-recorder kept) say which file differs, and the last step that touched it is the wrong one.
+A tree of files in memory starts as the trail's base. Each file step changes it as the trail says; no command runs, nothing
+is written, and no path leads out of the tree: a link is followed within the tree or not at all. At a CHECKPOINT the tree
+must have the id that the step names. If it has not, the files behind that id (from the repository, or kept by the recorder)
+tell which file differs, and the last step that touched this file is reported as wrong.
 
-A commit is such a checkpoint where it has the very files; in a git history, where nothing stands between two commits but what the
-second changed, each is one.
+A commit is such a checkpoint if it has exactly these files. In a git history every commit is one, because the steps
+between two commits are the changes of the second.
 
-A command may have changed any file, so from it to the next checkpoint only what was wholly written since is *sure*.
-What differs and is not sure is not judged, and never counted as right; the tree goes on from what the checkpoint says, so that
-every stretch between two checkpoints is judged for itself.
+A command may have changed any file, so between a command and the next checkpoint only files that were written in full
+since are *sure*. A difference in a file that is not sure is reported as not judged, never as right. After each
+checkpoint the tree continues from the checkpoint's files, so every stretch between two checkpoints is judged by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from periplus.trail.model import Digest, DigestAlgorithm, OperandValue, Step, Te
 from periplus.trail.opcodes import BY_NAME, opcode_name
 from periplus.trail.recording.live_step import NOTE_AFTER, NOTE_MASKED
 
-NOTE_EVERY: Final = "every occurrence"  # of an edit that replaced all of them
+NOTE_EVERY: Final = "every occurrence"  # the note of an edit that replaced all occurrences
 _HELD_BYTES_MAX: Final = 512 << 20
 _NAMED_MAX: Final = 3
 _HOPS_MAX: Final = 40
@@ -59,7 +60,7 @@ _WRITE, _EDIT, _DELETE, _MOVE, _CHECKPOINT = (
 )
 _COMMIT: Final = BY_NAME["GIT_COMMIT"].code
 _HISTORY: Final = (
-    "git"  # the tool of a trail that is a git history: between two of its commits stand their files, and nothing else
+    "git"  # tool name of a trail imported from git history: its file steps are exactly the changes of its commits
 )
 _FILE_STEPS: Final = frozenset({_WRITE, _EDIT, _DELETE, _MOVE})
 _HARMLESS: Final = frozenset(
@@ -74,7 +75,7 @@ _NOT_TAKEN: Final = frozenset({"failed", "denied", "cancelled"})
 
 
 def judge_effects(reader: TrailReader, sources: EffectSources, root: str = "") -> Effects:
-    """Judge the file steps of a trail. ``root`` is the folder that absolute paths of an imported trail are seen from."""
+    """Judge the file steps of a trail. Absolute paths of an imported trail are taken as relative to ``root``."""
     judge = _Judge(reader, sources, root)
     for index, step in enumerate(reader.steps()):
         judge.take(index, step)
@@ -82,7 +83,7 @@ def judge_effects(reader: TrailReader, sources: EffectSources, root: str = "") -
 
 
 class _File(NamedTuple):
-    """A file of the tree; ``blob`` is None where its content is not known, but perhaps its SHA-256."""
+    """A file of the tree; ``blob`` is None if its content is unknown, though its SHA-256 may be known."""
 
     mode: str
     blob: bytes | None
@@ -94,11 +95,11 @@ class _CannotTellError(Exception):
 
 
 class _WrongError(Exception):
-    """The step cannot have been, or not with what it says."""
+    """The step contradicts the files before it."""
 
 
 class _OutsideError(Exception):
-    """The step is about a file that the tree does not have."""
+    """The step concerns a file outside the tree."""
 
 
 class _Judge:
@@ -110,18 +111,18 @@ class _Judge:
         self._missing: dict[str, None] = {}
         self._files: dict[str, _File] = {}
         self._folders: dict[str, int] = {}
-        self._synced: dict[str, TreeEntry] = {}  # as the base or the last checkpoint has it
+        self._synced: dict[str, TreeEntry] = {}  # files of the base or of the last checkpoint
         self._base: dict[str, TreeEntry] = {}
         self._data: dict[bytes, bytes] = {}
         self._data_bytes = 0
-        self._kept: dict[bytes, bytes] = {}  # by blob, the object that holds it
+        self._kept: dict[bytes, bytes] = {}  # blob id to the SHA-256 of the object that holds it
         self._ignored: Standing | None = None
         self._is_known = False
         self._pending: list[tuple[int, tuple[str, ...]]] = []
         self._touched: dict[str, int] = {}
         self._blamed: set[str] = set()
         self._unknown: set[str] = set()
-        self._confirmed: set[int] = set()  # edits that gave the very bytes that they say
+        self._confirmed: set[int] = set()  # edits whose result has exactly the recorded bytes
         self._opaque: int | None = None
         self._sure: set[str] = set()
         self._checkpoints = 0
@@ -132,7 +133,7 @@ class _Judge:
         base = reader.header.base
         self._is_history = reader.header.tool == _HISTORY
         if base is None and self._is_history:
-            self._sync({})  # its first commit has no parent: it began with no files
+            self._sync({})  # the first commit has no parent, so the tree starts empty
             return
         if not isinstance(base, Digest) or base.algorithm == "sha256":
             self._missing["the trail does not say which commit its run began from"] = None
@@ -217,7 +218,7 @@ class _Judge:
         except _CannotTellError as error:
             self._say(index, "not judged", str(error))
             if self._is_known and not paths:
-                self._command(index)  # nobody knows which file it changed
+                self._command(index)  # the file that it changed is unknown
             for path in paths:
                 self._forget(path)
         except _WrongError as error:
@@ -309,7 +310,7 @@ class _Judge:
                 self._forget_place(place)
 
     def _below(self, path: str) -> list[str]:
-        """The file ``path``, or those in the folder of that name."""
+        """Return the file ``path``, or the files in the folder of that name."""
         if path in self._files:
             return [path]
         found = [one for one in self._files if one.startswith(path + "/")] if self._folders.get(path) else []
@@ -356,7 +357,7 @@ class _Judge:
         self._compare(index, entries)
 
     def _commit(self, index: int, step: Step) -> None:
-        """A commit has the files that stand where it is made; where an agent made it, perhaps not all of them."""
+        """Compare with a commit. The commit of an agent need not contain all files of the tree."""
         state = step.operands[2]
         assert isinstance(state, Digest)
         entries = self._sources.entries(state)
@@ -380,7 +381,9 @@ class _Judge:
             self._command(index)
 
     def _take_over(self, index: int, step: Step) -> None:
-        """The files stand as in a commit by no step. What a merge settled before it is judged by it, and nothing else is."""
+        """Take over the files of a checkout or merge, which no step wrote. Only what a merge settled before it is
+        judged by it.
+        """
         self._ops[index] = opcode_name(step.code)
         state = step.operands[0]
         entries = self._entries(state, None) if isinstance(state, Digest) and state.algorithm != "sha256" else None
@@ -407,7 +410,7 @@ class _Judge:
         return f"the run began on files that the base has not: {_some(differing)}"
 
     def _compare(self, index: int, entries: Mapping[str, TreeEntry]) -> None:
-        """Find the files that differ, and the steps that are to blame."""
+        """Find the files that differ, and the steps that caused it."""
         wrong: list[str] = []
         unknown: list[str] = []
         for path in sorted({*entries, *self._files}):
@@ -422,7 +425,7 @@ class _Judge:
                 unknown.append(path)
             else:
                 wrong.append(path)
-        if self._blamed:  # a step that is wrong in itself may be why these are
+        if self._blamed:  # these may follow from a step that is wrong by itself
             unknown, wrong = [*unknown, *wrong], []
         bad = set(wrong)
         doubtful = {*unknown, *self._blamed}
@@ -470,7 +473,7 @@ class _Judge:
         self._say(index, "not judged", why)
 
     def _judge_blindly(self, index: int) -> None:
-        """The tree differs, and nothing says what is in it."""
+        """Handle a tree that differs while its files are not available."""
         if self._is_known and self._opaque is None and all(file.blob is not None for file in self._files.values()):
             self._say(
                 index, "wrong", "the steps give another tree, and the files of this one are not at hand to say where"
@@ -498,7 +501,7 @@ class _Judge:
         self._pending.clear()
 
     def _leave_out(self, path: str) -> None:
-        """``path`` is a file that git does not keep: the steps that wrote it are no part of the tree."""
+        """Drop ``path``, which git ignores: the steps that wrote it are no part of the tree."""
         for at, paths in self._pending:
             if path in paths:
                 self._say(at, "outside", f"git leaves {path} out")
@@ -510,17 +513,17 @@ class _Judge:
         try:
             return None if data is None else decode_standing(data)
         except FormatError:
-            return None  # a result of some other kind
+            return None  # a result of another kind
 
     def _entries(self, state: Digest, standing: Standing | None) -> dict[str, TreeEntry] | None:
-        """The files behind a tree; what the recorder kept of them has to give that very tree."""
+        """Return the files behind a tree; the files kept by the recorder must have the id of that tree."""
         if standing is not None:
             entries = standing.entries(self._base)
             try:
                 if tree_id(entries, state.algorithm) == state.value:
                     return entries
             except UsageError:
-                pass  # no such tree can be
+                pass  # such a tree cannot exist
         return self._sources.entries(state)
 
     def _computed(self, algorithm: DigestAlgorithm) -> bytes | None:
@@ -539,7 +542,7 @@ class _Judge:
         return data is not None and hashlib.sha256(data).digest() == file.sha256
 
     def _refutes(self, file: _File, entry: TreeEntry | None) -> bool:
-        """Whether a file that is known by its SHA-256 alone is surely another than ``entry``."""
+        """Return whether a file known only by its SHA-256 certainly differs from ``entry``."""
         if file.sha256 is None:
             return False
         data = self._blob(entry.blob) if entry is not None else None
@@ -575,7 +578,7 @@ class _Judge:
             self._folders[path] = self._folders.get(path, 0) + change
 
     def _forget(self, path: str) -> None:
-        """From here on nobody knows what ``path`` holds."""
+        """Mark the content of ``path`` as unknown."""
         held = self._files.get(path)
         if held is not None:
             self._files[path] = _File(held.mode, None)
@@ -583,7 +586,7 @@ class _Judge:
         self._unknown.add(path)
 
     def _forget_place(self, path: str) -> None:
-        """What came to ``path`` is no surer than it was where it came from."""
+        """Mark a moved file as not sure if it was not sure at its old place."""
         self._sure.discard(path)
         self._unknown.add(path)
 
@@ -609,7 +612,9 @@ class _Judge:
         return path not in self._unknown and (self._opaque is None or path in self._sure)
 
     def _doubt(self, path: str, why: str) -> Exception:
-        """The error of a step that does not fit: it is wrong where the file is surely what it is taken to be."""
+        """Return the error for a step that does not fit: wrong if the content of the file is sure, otherwise not
+        judged.
+        """
         if self._is_sure(path):
             return _WrongError(why)
         return _CannotTellError(f"{why}; {self._why_unsure()}")
@@ -629,7 +634,7 @@ class _Judge:
         return _WrongError(f"there is no {path}")
 
     def _last(self, path: str) -> str:
-        """Who left the file as it is; called while the step in question has been noted as the last to touch it."""
+        """Return a text that names the step before the current one that touched the file."""
         at = next((index for index, paths in reversed(self._pending) if path in paths), None)
         return "as it stood before" if at is None else f"as step {at} left it"
 
@@ -673,7 +678,7 @@ class _Judge:
     # Paths
 
     def _lexical(self, value: OperandValue) -> str | None:
-        """The path from the top of the tree; None where it is none of the tree."""
+        """Return the path relative to the top of the tree, or None if it is outside."""
         if not isinstance(value, str):
             return None
         if value.startswith("/"):
@@ -686,7 +691,7 @@ class _Judge:
         return None if path.split("/")[0] in (".git", ".periplus") else path
 
     def _path(self, value: OperandValue, *, follows: bool) -> str:
-        """The path of the file that is meant: links on the way are followed, one at its end where ``follows`` says so."""
+        """Resolve the path of a step: links on the way are followed; a link at its end only if ``follows``."""
         if not isinstance(value, str):
             raise _CannotTellError("its path was withheld")
         path = self._lexical(value)
@@ -714,13 +719,13 @@ class _Judge:
 
 
 def _is_of_git(step: Step) -> bool:
-    """Whether it writes what git has, which is an entry of a tree: never through a link, but in its place."""
+    """Return whether the step writes an entry of a git tree, which replaces a link and does not follow it."""
     content = step.operands[1]
     return step.code == _WRITE and isinstance(content, Digest) and content.algorithm != "sha256"
 
 
 def _is_named(step: Step) -> bool:
-    """Whether a commit says which one it made."""
+    """Return whether the step of a commit names the commit."""
     commit = step.operands[2]
     return isinstance(commit, Digest) and commit.algorithm != "sha256"
 

@@ -1,4 +1,4 @@
-"""What the note of a step says of a file in git: kept apart from the operands, so that every reader of trails can list the step."""
+"""Notes of a step about a file in git: kept apart from the operands, so that every reader of trails can list the step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = [
 
 from typing import Final
 
-# Of a FILE_WRITE: what it makes, where that is no plain file. The content of a link is the path that it leads to, that of
-# a submodule its commit. Without one, a file may be run if it could before.
+# Notes of a FILE_WRITE that makes something other than a plain file. The content of a link is its target path, the content
+# of a submodule is its commit. Without a note, a file keeps its executable bit.
 NOTE_LINK: Final = "symbolic link"
 NOTE_SUBMODULE: Final = "submodule"
 NOTE_EXECUTABLE: Final = "executable"
 NOTE_NOT_EXECUTABLE: Final = "no longer executable"
-# Of a CHECKPOINT: the files stand so by no step before it.
+# Notes of a CHECKPOINT whose files no step before it wrote.
 NOTE_CHECKED_OUT: Final = "checked out"
 NOTE_MERGED: Final = "merged"

@@ -1,8 +1,8 @@
-"""How files stood at a checkpoint, as an object that the checkpoint's step names as its result. Pure.
+"""File states at a checkpoint, stored as an object that the step of the checkpoint names as its result.
 
-The step itself names a git tree. The object says how that tree differs from the one that the run began from (``base``),
-so that who checks the run can say which file differs, and has the content of files that no commit holds. ``ignored`` are files
-and folders (with a slash) that git leaves out; None where there were too many to say.
+The step itself names a git tree. The object lists how that tree differs from the tree with which the run began
+(``base``), so that a verifier can tell which file differs, and has the content of files that no commit holds.
+``ignored`` are files and folders (with a slash) that git ignores; None if there were too many.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _MODES: Final = frozenset({FILE, EXECUTABLE, LINK, SUBMODULE})
 
 
 class Standing(NamedTuple):
-    """``changed`` are the files that ``base`` has not, or otherwise; ``contents`` the SHA-256 of those that were kept."""
+    """``changed`` are the files that ``base`` lacks or has otherwise; ``contents`` has the SHA-256 of the files that
+    were kept.
+    """
 
     base: bytes
     tree: bytes
@@ -39,18 +41,18 @@ class Standing(NamedTuple):
     contents: dict[str, bytes]
 
     def entries(self, base: Mapping[str, TreeEntry]) -> dict[str, TreeEntry]:
-        """All files as they stood, where ``base`` holds those of the base."""
+        """Return all files of the checkpoint, given those of the base."""
         gone = set(self.removed)
         return {**{path: entry for path, entry in base.items() if path not in gone}, **self.changed}
 
     def ignores(self, path: str) -> bool:
-        """Whether git leaves ``path`` out."""
+        """Return whether git ignores ``path``."""
         ignored = self.ignored or ()
         return any(path == one or (one.endswith("/") and path.startswith(one)) for one in ignored)
 
 
 def encode_standing(standing: Standing) -> bytes | None:
-    """The object's bytes; None where a path is no UTF-8, or there is too much to say."""
+    """Return the bytes of the object; None if a path is not UTF-8 or there are too many files."""
     if len(standing.changed) + len(standing.removed) > CHANGES_MAX:
         return None
     changed: list[JSONValue] = [
@@ -75,7 +77,7 @@ def encode_standing(standing: Standing) -> bytes | None:
 
 
 def decode_standing(data: bytes) -> Standing:
-    """Raises FormatError for bytes that ``encode_standing`` cannot have given."""
+    """Decode the object. Raises FormatError for bytes that ``encode_standing`` cannot have returned."""
     value = decode_canonical(data)
     try:
         found = cast("dict[str, JSONValue]", value)
@@ -104,15 +106,15 @@ def decode_standing(data: bytes) -> Standing:
 
 
 def written_contents(reader: TrailReader) -> set[bytes]:
-    """The SHA-256 of the contents that steps wrote to files; nobody says that they were kept."""
+    """Return the SHA-256 of the contents that steps wrote to files; they need not have been kept."""
     given = (step.operands[1] for step in reader.steps() if step.code == _WRITE)
     return {one.value for one in given if isinstance(one, Digest) and one.algorithm == "sha256"}
 
 
 def recorded_objects(reader: TrailReader, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """The objects beside its texts that a recorded trail was made with: contents of files, and how they stood.
+    """Return the objects that a recorded trail was made with beside its texts: contents of files, and file states.
 
-    Nothing of a trail that was imported: what it names of contents nobody needs to have kept.
+    The result is empty for an imported trail, because nothing has kept the contents that it names.
     """
     if reader.header.source is not None or reader.header.tool != "periplus":
         return set()
@@ -124,11 +126,11 @@ def recorded_objects(reader: TrailReader, lend: Callable[[bytes], bytes]) -> set
         if step.code == _WRITE and isinstance(step.note, str) and NOTE_NOT_KEPT in step.note.split("; "):
             continue
         if step.code == _WRITE and not isinstance(step.note, str | None):
-            continue  # whether it was kept is withheld
+            continue  # the note that tells whether it was kept is withheld
         found.add(value.value)
         if step.code == _CHECKPOINT:
             try:
                 found.update(decode_standing(lend(value.value)).contents.values())
             except PeriplusError:
-                continue  # it is named above; that it is not there is told by who looks for it
+                continue  # its digest was added above, so its absence is reported elsewhere
     return found

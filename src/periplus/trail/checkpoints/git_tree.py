@@ -1,6 +1,6 @@
-"""Git's names for files and folders, computed as git does and without git: no filter, hook or setting has a say. Pure.
+"""Git ids of files and folders, computed without git: no filter, hook or setting has an influence.
 
-Paths are relative with ``/``, decoded as UTF-8 with ``surrogateescape``, so that any name that git holds comes through.
+Paths are relative with ``/``, decoded as UTF-8 with ``surrogateescape``, so that any name that git holds is kept.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _DEPTH_MAX: Final = 512
 
 
 class TreeEntry(NamedTuple):
-    """A file of a tree: its mode in git's words, and the id of its blob (of a submodule, its commit)."""
+    """A file of a tree: its git mode, and the id of its blob (of a submodule, its commit)."""
 
     mode: str
     blob: bytes
 
 
 def git_algorithm(name: bytes) -> DigestAlgorithm:
-    """Which of git's hashes made ``name``."""
+    """Return the hash algorithm of a git id, by its length."""
     return "git-sha1" if len(name) == 20 else "git-sha256"
 
 
@@ -39,7 +39,7 @@ def blob_id(data: bytes, algorithm: DigestAlgorithm) -> bytes:
 
 
 def tree_id(entries: Mapping[str, TreeEntry], algorithm: DigestAlgorithm) -> bytes:
-    """The id of the tree that holds these files. Raises UsageError where one is a file and a folder at once."""
+    """Return the id of the tree that holds these files. Raises UsageError if a path is a file and a folder at once."""
     folders: dict[bytes, dict[bytes, tuple[bytes, bytes]]] = {b"": {}}
     depths: dict[bytes, int] = {b"": 0}
 
@@ -72,7 +72,7 @@ def tree_id(entries: Mapping[str, TreeEntry], algorithm: DigestAlgorithm) -> byt
 
 
 def folder_id(folder: Mapping[bytes, tuple[bytes, bytes]], algorithm: DigestAlgorithm) -> bytes:
-    """The id of the tree with these names in it, each with its mode and id."""
+    """Return the id of the tree with these names, each with its mode and id."""
     return _hashed(b"tree", _encoded(folder), algorithm)
 
 

@@ -1,4 +1,4 @@
-"""Putting a trail together again from its columns, which ``trail.rest_taking`` lists. They may be hostile."""
+"""Rebuild a trail from its columns, which ``trail.columns.column_writer`` lists. The columns may be hostile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from periplus.trail.model import DIGEST_SIZES
 
 
 class Restored:
-    """The sections of a trail from its columns, which may be hostile: nothing grows beyond ``length``."""
+    """The sections of a trail, rebuilt from columns that may be hostile: nothing grows beyond ``length``."""
 
     def __init__(self, columns: bytes, raw: bytes, length: int) -> None:
         self._columns = columns
@@ -50,7 +50,7 @@ class Restored:
         self.receipts = b""
 
     def read(self) -> None:
-        """Read all. Raises FormatError, IndexError; what was read until then is kept."""
+        """Read everything. Raises FormatError or IndexError; what was read before stays available."""
         self._secret = self._take(layout.SECRET_BYTES)
         self._flags, self._status = self._byte(), self._byte()
         if self._flags & ~FLAGS_ALL:
@@ -75,7 +75,7 @@ class Restored:
             raise FormatError("bytes after the last string", offset=0)
 
     def sections(self) -> dict[int, bytes | bytearray]:
-        """What was read; zeros for receipts that are to be computed."""
+        """Return the sections read so far, with zeros for receipts that are to be computed."""
         found: dict[int, bytes | bytearray] = {
             layout.TAG_HEADER: self._header,
             layout.TAG_STRINGS: self._strings,
@@ -98,7 +98,7 @@ class Restored:
         return value
 
     def _take(self, count: int) -> bytes:
-        """The next bytes of what was not packed."""
+        """Return the next bytes of the unpacked part."""
         found = self._raw[self._raw_at : self._raw_at + count]
         if len(found) != count:
             raise FormatError("digests cut off", offset=0)
@@ -247,7 +247,7 @@ class Restored:
 
 
 class _Shape(NamedTuple):
-    """What steps of one kind have in common, and how much each of them takes out of the columns."""
+    """The common part of steps of one kind, and the number of values that each takes from the columns."""
 
     opcode: int
     meta: int
@@ -259,5 +259,5 @@ class _Shape(NamedTuple):
 
 
 def _is_use(wire: int) -> bool:
-    """Whether a string is used."""
+    """Return whether the wire type refers to a string."""
     return wire == OLD or NEW <= wire < NEW + KINDS

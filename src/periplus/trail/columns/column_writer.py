@@ -1,15 +1,15 @@
-"""Taking a trail apart: its columns, as ``trail.rest`` keeps them, and what of it cannot be packed.
+"""Take a trail apart into the columns of ``trail.columns.packed_trail``, and into the bytes that cannot be packed.
 
 Columns, in this order (numbers are varints):
 
 * flags u8 · status u8 · number of steps
-* the shape of each step, counted from 0 in the order in which they come; a new one is followed by its description: opcode
+* the shape of each step, counted from 0 in order of appearance; a new one is followed by its description: opcode
   u8, meta u8, number of operands u8, how each operand is used, how error, result and note are (u8 each)
-* of strings used before, how many strings ago each was new; the numbers of operands and exit codes; the sizes of results
-* when the run began; of each step the difference of its time, halved where none is negative; the durations
+* for strings used before, how many strings ago each was new; the numbers of operands and exit codes; the sizes of results
+* the time at which the run began; the time difference of each step, halved if none is negative; the durations
 * the differences of sources; the header; the lengths of text objects; the texts, an FF behind each
 
-Not packed: the secret, the receipts where they are kept, a signature, digests in the order of the strings.
+Not packed: the secret, the receipts if they are kept, a signature, digests in the order of the strings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from periplus.trail.format import layout
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import DIGEST_SIZES
 
-_HASHED_STEPS_MAX: Final = 1024  # of a trail with more, the receipts are kept: they are nothing beside the rest
+_HASHED_STEPS_MAX: Final = 1024  # a longer trail keeps its receipts, which are small beside the rest
 
 HAS_SOURCES: Final = 1
 HAS_SIGNATURE: Final = 2
@@ -47,12 +47,12 @@ HAS_RECEIPTS: Final = 4
 GOES_BACK: Final = 8  # some step began before the one in front of it: differences are zigzag
 FLAGS_ALL: Final = 15
 
-# How a step uses a string: one used before, or a new one of this kind. Wires 0, 2 and 3 of operands stand for themselves.
+# Use of a string by a step: one used before, or a new one of this kind. Wire types 0, 2 and 3 of operands are kept.
 OLD: Final = 1
 NEW: Final = 4
 TEXT: Final = 0
 TEXT_OBJECT: Final = 1
-DIGEST: Final = 2  # and above it, less one, the algorithm's code
+DIGEST: Final = 2  # DIGEST + algorithm code − 1
 KINDS: Final = 5
 TAIL_FLAGS: Final = (layout.HAS_ERROR, layout.HAS_RESULT, layout.HAS_NOTE)
 TEXT_END: Final = 0xFF  # no byte of UTF-8
@@ -60,12 +60,12 @@ TEXT_END: Final = 0xFF  # no byte of UTF-8
 
 class _Entry(NamedTuple):
     kind: int
-    content: bytes  # of a text its bytes, of a digest its bytes, of a text object the length as a varint
+    content: bytes  # bytes of a text or digest; for a text object the length as a varint
     sha256: bytes = b""  # of a text object
 
 
 class Taken:
-    """A trail's columns. What is odd in it comes out in ``pack``, for what it gives is compared."""
+    """The columns of a trail. Irregular trails need no check here, because ``pack`` compares its result."""
 
     def __init__(self, data: bytes) -> None:
         self._reader = TrailReader(data)
@@ -78,7 +78,7 @@ class Taken:
         return self._reader.section(tag) or b""
 
     def columns(self) -> tuple[bytes, bytes]:
-        """What is to be packed, and what cannot be."""
+        """Return the bytes to pack, and the bytes that cannot be packed."""
         strings = self.section(layout.TAG_STRINGS)
         secret = self._read_entries(strings)
         flags = 0
@@ -115,7 +115,7 @@ class Taken:
         return b"".join((begin, *programs, times, sources or b"", head, lengths, texts)), bytes(raw)
 
     def _read_entries(self, data: bytes) -> bytes:
-        """The secret; the entries are kept."""
+        """Read the entries; return the secret."""
         end = len(data)
         secret = data[1 : 1 + layout.SECRET_BYTES]
         count, at = read_uint(data, 1 + layout.SECRET_BYTES, end)
@@ -139,7 +139,7 @@ class Taken:
         return secret
 
     def _use(self, ref: int, old: bytearray) -> int:
-        """How the string is used; the distance of one that was used before goes to ``old``."""
+        """Return how the string is used; for one that was used before, append its distance to ``old``."""
         if ref == self._next:
             self._next = ref + 1
             return NEW + self._entries[ref].kind
@@ -147,7 +147,9 @@ class Taken:
         return OLD
 
     def _steps(self, data: bytes, start: int, count: int) -> tuple[bytes, bytes, bytes, bytes]:
-        """Which shape each step has, a new one described where it comes; uses of old strings; numbers; results' sizes."""
+        """Return the shapes of the steps, each described at its first use; the uses of old strings; numbers; sizes of
+        results.
+        """
         end = len(data)
         at = start
         shapes: dict[bytes, int] = {}
@@ -189,7 +191,7 @@ class Taken:
         return bytes(shape_of), bytes(old), bytes(numbers), bytes(sizes)
 
     def _times(self, count: int) -> tuple[bool, bytes]:
-        """Whether the time goes back; when the run began, the differences, the durations."""
+        """Return whether the time ever goes back, and the column of start time, differences and durations."""
         data = self.section(layout.TAG_TIMES)
         end = len(data)
         started, at = read_uint(data, 0, end)
@@ -208,7 +210,9 @@ class Taken:
         return goes_back, bytes(out + durations)
 
     def _header(self, data: bytes) -> bytes:
-        """The header, in which 0 … 4 stands for a new string of that kind, else it is the distance + 4."""
+        """Return the header, in which 0 … 4 stands for a new string of that kind, and a larger number is the distance +
+        4.
+        """
         end = len(data)
         version, at = read_uint(data, 0, end)
         out = bytearray(uint_bytes(version))

@@ -1,13 +1,13 @@
-"""A trail as it lies in the object store: its numbers in columns, without what can be computed, packed as one.
+"""The form of a trail in the object store: its numbers in columns, without what can be computed, packed together.
 
-``pack`` takes the bytes of a trail file apart and ``unpack`` gives just these bytes again; nothing but the store sees
-the form between. What is left out is computed: the receipts (of trails that are not too long to hash at every reading),
-the digest of the container, lengths of sections, steps and texts, and the indices of strings that are used for the
-first time. ``pack`` puts together what it took apart and compares, and says None where that is not the trail, for whatever reason:
-the store then keeps the file in another form. So nothing here has to be right for the trail to be safe.
+``pack`` takes the bytes of a trail file apart and ``unpack`` returns exactly these bytes; only the store sees the
+packed form. Computed values are left out: the receipts (of trails short enough to be hashed at every reading), the
+digest of the container, lengths of sections, steps and texts, and the indices of strings at their first use. ``pack``
+unpacks its own result, compares, and returns None if they differ for any reason; the store then keeps the file in
+another form. So a fault in this module cannot harm a trail.
 
-Rules kept here: an announced size is checked before memory is taken; whatever the bytes, ``unpack`` gives a trail file or
-raises FormatError; a byte that was changed is found, by the checksum where it changes nothing else.
+Rules: an announced size is checked before memory is allocated; for any bytes, ``unpack`` returns a trail file or raises
+FormatError; a changed byte is detected, by the checksum if by nothing else.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from periplus.trail.columns.column_writer import Taken
 from periplus.trail.format import layout
 from periplus.trail.format.reader import TrailReader
 
-RESTED_BYTES_MAX: Final = 8 << 20  # of a trail: a longer one is kept as other objects are
-_PRIMED_BYTES_MAX: Final = 128 << 10  # of columns: for longer ones what is known before no longer counts, and time does
+RESTED_BYTES_MAX: Final = 8 << 20  # longer trails are kept like other objects
+_PRIMED_BYTES_MAX: Final = 128 << 10  # longer columns gain nothing from the preset dictionary, and cost more time
 
 _PRIMED: Final = 1
 _ALONE: Final = 2
-_MENDED_BYTES_MAX: Final = 64 << 10  # of a file: a longer one is unpacked too often, each time too long
+_MENDED_BYTES_MAX: Final = 64 << 10  # longer files would take too many attempts, each of them too slow
 _HEAD_BYTES: Final = 3  # form u8, checksum u16
 
 
 def pack(data: bytes) -> bytes | None:
-    """The trail in ``data`` as it is to lie in the store; None for what is no trail, or does better in another form."""
+    """Return the trail in ``data`` in the form for the store; None for bytes that are no trail or pack better in
+    another form.
+    """
     if kind_of(data) != KIND_TRAIL or len(data) > RESTED_BYTES_MAX:
         return None
     try:
@@ -51,14 +53,14 @@ def pack(data: bytes) -> bytes | None:
         restored.read()
         sections = restored.sections()
         if not restored.receipts:
-            sections[layout.TAG_RECEIPTS] = taken.section(layout.TAG_RECEIPTS)  # they are what is computed: it was seen
+            sections[layout.TAG_RECEIPTS] = taken.section(layout.TAG_RECEIPTS)  # known to equal the computed ones
         return packed if container.pack(KIND_TRAIL, sections) == data else None
     except (FormatError, NewerFormatError, IndexError):
-        return None  # not as trails of this version are: it is kept as it is
+        return None  # not a trail of this version: the store keeps it unchanged
 
 
 def unpack(packed: bytes) -> bytes:
-    """The bytes of the trail that ``pack`` made ``packed`` of. Raises FormatError where it is not that."""
+    """Return the bytes of the trail that ``pack`` packed. Raises FormatError for any other bytes."""
     columns, raw, length = _unpacked(packed)
     restored = Restored(columns, raw, length)
     try:
@@ -78,7 +80,9 @@ def unpack(packed: bytes) -> bytes:
 
 
 def remains(packed: bytes) -> bytes:
-    """What a damaged file still gives: a trail file with the strings that are left, or as much of its steps; or nothing."""
+    """Return what a damaged file still yields: a trail file with the strings that are left, or with fewer steps; or
+    nothing.
+    """
     try:
         columns, raw, length = _unpacked(packed, is_lenient=True)
     except FormatError:
@@ -87,14 +91,16 @@ def remains(packed: bytes) -> bytes:
     try:
         restored.read()
     except (FormatError, IndexError):
-        pass  # what came before it is what was asked for
+        pass  # keep what was read before the fault
     return container.pack(KIND_TRAIL, restored.sections()) if restored.kinds else b""
 
 
 def mended(packed: bytes) -> Iterator[bytes]:
-    """The trails that a damaged file may have held if one byte of it was changed: whoever knows the digest knows which.
+    """Yield the trails that a damaged file may have held if one byte of it was changed; the digest tells which one is
+    right.
 
-    In each place the checksum allows one value at most, and hardly any in most: of a file of n bytes some n / 257 are tried.
+    At each place the checksum allows at most one value, and at most places none: for a file of n bytes some n / 257 are
+    tried.
     """
     if not _HEAD_BYTES < len(packed) <= _MENDED_BYTES_MAX:
         return
@@ -106,7 +112,7 @@ def mended(packed: bytes) -> Iterator[bytes]:
 
 
 def _with_one_byte_changed(packed: bytes) -> Iterator[bytes]:
-    """Files whose checksum holds and that differ from ``packed`` in one byte."""
+    """Yield the files with a valid checksum that differ from ``packed`` in one byte."""
     body = packed[_HEAD_BYTES:]
     for form in (_PRIMED, _ALONE):
         seal = crc_hqx(body, form ^ len(body) & 0xFFFF).to_bytes(2, "big")
@@ -120,7 +126,7 @@ def _with_one_byte_changed(packed: bytes) -> Iterator[bytes]:
         change = change_of.get(differs)
         if change is not None:
             yield packed[:at] + bytes((packed[at] ^ change,)) + packed[at + 1 :]
-        high = high_of[differs & 0xFF]  # what the checksum's difference was one byte before
+        high = high_of[differs & 0xFF]  # difference of the checksum one byte earlier
         differs = high << 8 | (differs ^ table[high]) >> 8
 
 
@@ -138,7 +144,7 @@ def _packed(columns: bytes, raw: bytes, length: int) -> bytes:
 
 
 def _unpacked(packed: bytes, *, is_lenient: bool = False) -> tuple[bytes, bytes, int]:
-    """Columns, what was not packed, and the length of the trail."""
+    """Return the columns, the unpacked bytes, and the length of the trail."""
     end = len(packed)
     if end < _HEAD_BYTES:
         raise FormatError("cut off", offset=end)

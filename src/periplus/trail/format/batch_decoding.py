@@ -1,14 +1,14 @@
-"""What the plain form does with the steps of a trail, without a line of Python for each of them.
+"""Batch decoding of a trail's steps in plain Python, without interpreted code for each step.
 
-The steps section is a row of numbers: opcodes have their highest bit set, so that an opcode and the length behind it
-read as one number, and all that follows are numbers anyhow. One iterator gives them. Three of them, opcode with
-length, meta and count, are the look of the next step, and for each look there is one maker: a ``zip`` whose parts take
-from that same iterator what a step of this look has, in the order in which it stands there. So the loop is in ``map``
-and ``zip``, and each step is made when it is reached. What a step becomes depends on the parts: a ``Step``, the input of
-its leaf, or only the answer whether it is sound.
+The steps section is a sequence of numbers: an opcode has its highest bit set, so an opcode and the length behind it
+read as one number, and everything that follows is a number. One iterator yields all of them. The first three numbers of
+a step (opcode with length, meta, count) are its *look*. For each look there is one maker: a ``zip`` whose parts take
+the numbers of such a step from that same iterator, in their order. So the loop runs inside ``map`` and ``zip``, and
+each step is made when it is reached. The parts decide what a step becomes: a ``Step``, the input of its leaf, or the
+answer whether it is sound.
 
-Whatever is odd, an opcode of a newer version too, is left to the loops of ``steps`` and ``identity``: they alone decide
-what a fault is and where it stands.
+Anything irregular, including an opcode of a newer version, is left to the loops of ``steps_section`` and ``identity``: they
+alone decide what a fault is and at which offset it lies.
 """
 
 from __future__ import annotations
@@ -42,25 +42,23 @@ if TYPE_CHECKING:
 
 _CACHED_MAX: Final = 4096
 _COMMITTED_MAX: Final = 1 << 16
-_LOOKS_MAX: Final = 512  # a trail that is no attack has a few dozen
-_AHEAD: Final = 64  # entries that are made together when the first of them is used
-_SUMMED: Final = 1024  # steps that are judged together
-_ENTRIES_MAX: Final = 1 << 16  # of a trail that is judged in bulk: each takes some 150 bytes while that lasts
-_SIZES: Final = bytes(
-    [1, *(-(-bits // 7) for bits in range(1, 50))]
-)  # by bits; numbers of more are odd, if not too large
+_LOOKS_MAX: Final = 512  # an ordinary trail has a few dozen
+_AHEAD: Final = 64  # entries that are decoded together when the first of them is used
+_SUMMED: Final = 1024  # steps that are checked together
+_ENTRIES_MAX: Final = 1 << 16  # entries of a trail that is checked in batches: each takes some 150 bytes meanwhile
+_SIZES: Final = bytes([1, *(-(-bits // 7) for bits in range(1, 50))])  # by bit length; larger numbers are irregular
 _BOUNDS: Final = (0, 1 << 7, 1 << 14, 1 << 21)
 _OPERAND_BOUNDS: Final = tuple(bound >> 2 for bound in _BOUNDS)
-_END: Final = (-1, -1, -1)  # in place of a look, behind the last step
+_END: Final = (-1, -1, -1)  # stands for a look behind the last step
 _Look: TypeAlias = tuple[int, int, int]  # opcode and length, meta, count
 
 
 class BatchDecodingError(Exception):
-    """Something that is left to the loops in ``steps`` and ``identity``; nobody else sees it."""
+    """The steps need the loops in ``steps_section`` and ``identity``; caught inside ``trail``."""
 
 
 class _Makers(dict[_Look, Iterator[Any]]):
-    """For each look, the iterator that takes the next step of that look from the numbers."""
+    """Map each look to the iterator that takes the next step of that look from the numbers."""
 
     def __init__(self, numbers: Iterator[int]) -> None:
         super().__init__()
@@ -73,7 +71,7 @@ class _Makers(dict[_Look, Iterator[Any]]):
         return maker
 
     def made(self) -> Iterator[Any]:
-        """All steps, each when it is reached."""
+        """Return an iterator over all steps, each made when it is reached."""
         numbers = self.numbers
         return map(next, map(self.__getitem__, zip(numbers, numbers, numbers, strict=False)))
 
@@ -91,7 +89,7 @@ def made_steps(
     sources: tuple[int, int] | None,
     strings: StringTable,
 ) -> Iterator[Step]:
-    """The steps of checked sections; all of opcodes that this version knows."""
+    """Return the steps of checked sections; every opcode must be known to this version."""
     _, start = read_uint(data, *steps)
     _, clock = read_uint(data, *times)
     beside = chain.from_iterable(_times(data, clock, times[1]))
@@ -100,7 +98,7 @@ def made_steps(
 
 
 def _times(data: bytes, start: int, end: int) -> Iterator[list[int | None]]:
-    """Of each step the ms since the one before it and its duration, one behind the other."""
+    """Yield, step by step, the ms since the step before and the duration, one behind the other."""
     spare: list[int] = []
     for piece in pieces(data, start, end):
         numbers = spare + numbers_of(piece)
@@ -151,17 +149,17 @@ class _StepMakers(_Makers):
 
 
 def _as_operands(refs: Iterator[int]) -> Iterator[int]:
-    """The refs as they would stand where operands do."""
+    """Return refs in the encoding of operands."""
     return map(layout.WIRE_ENTRY.__add__, map((4).__mul__, refs))
 
 
 class _Values(dict[int, OperandValue]):
-    """What an operand says, by the number that stands there; of those that were looked for of late."""
+    """A cache of recent operand values, by the encoded number."""
 
     def __init__(self, strings: StringTable) -> None:
         super().__init__()
         self._strings = strings
-        self._used = 0  # entries that were looked for, with those behind them
+        self._used = 0  # entries decoded so far, those ahead of use included
 
     def __missing__(self, operand: int) -> OperandValue:
         wire = operand & 3
@@ -177,7 +175,7 @@ class _Values(dict[int, OperandValue]):
         if index < self._used:
             value = self[operand] = self._strings.value(index)
             return value
-        # Entries stand in the order of their first use: those behind it will be looked for next.
+        # Entries are ordered by first use, so the following ones will be needed next.
         values = self._strings.values(index, index + _AHEAD)
         self._used = index + len(values)
         self.update(zip(range(operand, operand + 4 * len(values), 4), values, strict=True))
@@ -188,8 +186,8 @@ class _Values(dict[int, OperandValue]):
 
 
 def entries_of_sound_steps(data: bytes, start: int, end: int, count: int, forms: bytes) -> int | None:
-    """How many of the entries, which have these ``forms``, the ``count`` steps at ``start … end`` use; None where
-    anything about them is odd.
+    """Return the number of entries, of these ``forms``, that the ``count`` steps at ``start … end`` use; None if
+    anything about them is irregular.
     """
     if len(forms) > _ENTRIES_MAX or (start < end and data[end - 1] > 127):
         return None
@@ -205,19 +203,19 @@ def entries_of_sound_steps(data: bytes, start: int, end: int, count: int, forms:
         return None
     used = len(judges.places)
     in_order = list(judges.places) == list(range(layout.WIRE_ENTRY, 4 * used, 4))
-    return used if in_order and seen == count + 1 else None  # with the end, which stands where a step would
+    return used if in_order and seen == count + 1 else None  # the end marker counts as a step
 
 
 class _Judges(_Makers):
-    """Takes of each step the bytes that it holds, those that it says it has subtracted: 0 together.
+    """Yield, for each step, its real length and, subtracted, its stated length: 0 together if they agree.
 
-    An entry that is referred to gets its place when it first is: that it is the one which the table gives it, and that the
-    operand had the wire of an entry, is asked once, in the end.
+    An entry gets its place in the string table when it is first referred to. At the end one check tells whether the
+    places agree with the table and whether each operand had the wire type of an entry.
     """
 
     def __init__(self, numbers: Iterator[int], forms: bytes) -> None:
         super().__init__(numbers)
-        self.places: defaultdict[int, int] = defaultdict(count_from().__next__)  # by the operand
+        self.places: defaultdict[int, int] = defaultdict(count_from().__next__)  # by encoded operand
         places = map(self.places.__getitem__, numbers)
         self._texts = map(_ref_sizes(forms, _TEXTS, _OPERAND_BOUNDS).__getitem__, places)
         self._digests = map(_ref_sizes(forms, _DIGESTS, _OPERAND_BOUNDS).__getitem__, places)
@@ -262,9 +260,10 @@ class _Judges(_Makers):
 
 
 def _ref_sizes(forms: bytes, wanted: list[bytes], bounds: tuple[int, ...]) -> bytes:
-    """Of each entry how many bytes a ref to it has, and more than any step has where its form is none of the wanted.
+    """Return the number of bytes that a ref to each entry takes, or a number above any step's size if the form of the
+    entry is not wanted.
 
-    ``bounds`` are the first entries of which a ref has a byte more.
+    ``bounds`` are the first entries whose refs take one byte more.
     """
     return b"".join(
         [forms[first:last].translate(sizes) for sizes, (first, last) in zip(wanted, pairwise(bounds), strict=True)]
@@ -272,7 +271,7 @@ def _ref_sizes(forms: bytes, wanted: list[bytes], bounds: tuple[int, ...]) -> by
 
 
 def _sizes_by_form(*wanted: int) -> list[bytes]:
-    """For refs of one, two and three bytes, what ``_ref_sizes`` makes of each form."""
+    """Return the ``_ref_sizes`` bytes of each form, for refs of one, two and three bytes."""
     found = [bytearray(b"\xff" * 256) for _ in range(3)]
     for size, sizes in enumerate(found, 1):
         for form in wanted:
@@ -285,7 +284,7 @@ _DIGESTS: Final = _sizes_by_form(layout.FORM_DIGEST, layout.FORM_WITHHELD)
 
 
 class _Sizes(dict[int, int]):
-    """How many bytes an operand that is a number has, if it has the ``wire`` of one."""
+    """The number of bytes of a numeric operand whose wire type is ``wire``."""
 
     def __init__(self, wire: int) -> None:
         super().__init__()
@@ -300,13 +299,14 @@ class _Sizes(dict[int, int]):
         return size
 
 
-# Their leaves
+# Leaves
 
 
 def leaf_inputs(data: bytes, start: int, end: int, commitments: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Of each of the checked steps at ``start … end`` what its leaf hashes behind the prefix, and its outcome as a byte.
+    """Yield, for each of the checked steps at ``start … end``, the leaf input behind its prefix, and the outcome as a
+    byte.
 
-    Raises BatchDecodingError where a step has an opcode below 80, which is none that this version knows.
+    Raises BatchDecodingError for a step with an opcode below 80, which this version does not know.
     """
     return _LeafMakers(flat_numbers(data, start, end), commitments).made()
 
@@ -336,12 +336,12 @@ class _LeafMakers(_Makers):
 
 
 class _Committed(dict[int, bytes]):
-    """What stands in a leaf for an operand, by its number; of those that were looked for of late."""
+    """A cache of the bytes that represent an operand in a leaf, by its number."""
 
     def __init__(self, commitments: bytes) -> None:
         super().__init__()
         self._commitments = commitments
-        self._used = 0  # bytes of the commitments that were looked for, with those behind them
+        self._used = 0  # bytes of commitments read so far, those ahead of use included
 
     def __missing__(self, number: int) -> bytes:
         wire, commitments = number & 3, self._commitments
@@ -359,12 +359,12 @@ class _Committed(dict[int, bytes]):
         return ahead[0]
 
 
-# What runs beside them
+# Times and sources
 
 
 def are_sound_times(data: bytes, start: int, end: int, started_ms: int, count: int) -> bool:
-    """Whether the times at ``start … end`` are those of ``count`` steps, none of them outside its bounds; False where
-    that cannot be told without looking at each.
+    """Return whether the times at ``start … end`` belong to ``count`` steps and are within their bounds; False also if
+    that cannot be decided without a look at each.
     """
     if start < end and data[end - 1] > 127:
         return False
@@ -380,7 +380,7 @@ def are_sound_times(data: bytes, start: int, end: int, started_ms: int, count: i
 
 
 def are_sound_sources(data: bytes, start: int, end: int, count: int) -> bool:
-    """Whether the sources at ``start … end`` are those of ``count`` steps."""
+    """Return whether the sources at ``start … end`` belong to ``count`` steps."""
     if start < end and data[end - 1] > 127:
         return False
     seen = source = most = 0

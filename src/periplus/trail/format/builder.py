@@ -1,14 +1,14 @@
-"""Writing a trail, one step at a time.
+"""Build a trail file, one step at a time.
 
-The builder keeps the string table and the bytes of the steps, never a step as an object, so that a session of any
-length is written in the memory of its bytes. Three rules make the bytes canonical:
+The builder keeps the string table and the bytes of the steps, never a step as an object, so the memory for a session of
+any length is that of its bytes. Three rules make the bytes canonical:
 
 * an entry gets its place at its first use: first the steps in their order, then the header;
-* what a refused step brought in is forgotten before the next one, for an entry that no step uses would make the file unreadable;
-* numbers have one form: the shortest.
+* the entries that a refused step brought in are removed before the next step, because a reader refuses an entry that no step uses;
+* numbers have one form, the shortest.
 
-``_append`` is the hot loop of every importer: known strings cost one look-up each, and only what is new or odd goes
-through the slower methods below it.
+``_append`` is the hot loop of every importer. A known string costs one look-up; new strings and unusual values take the
+slower methods below it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _META: Final[dict[object, int]] = {outcome: code for code, outcome in enumerate(
 
 
 class _Slot:
-    """One operand's place, ready for the loop: how it is carried, and how an error names it."""
+    """The place of one operand, prepared for the loop: its encoding, and its name in errors."""
 
     __slots__ = ("carried", "is_optional", "where")
 
@@ -70,7 +70,7 @@ class _Slot:
 
 
 class _Shape:
-    """A row of the table, ready for the loop."""
+    """A row of the opcode table, prepared for the loop."""
 
     __slots__ = ("code", "name", "opcode", "required", "slots")
 
@@ -79,7 +79,7 @@ class _Shape:
         self.code: int = opcode.code
         self.name: str = opcode.name
         self.slots: tuple[_Slot, ...] = tuple([_Slot(opcode.name, operand) for operand in opcode.operands])
-        # Operands up to and with the last one that may not be absent.
+        # Number of operands up to the last required one, inclusive.
         self.required: int = max(
             (at + 1 for at, operand in enumerate(opcode.operands) if not operand.optional), default=0
         )
@@ -89,8 +89,8 @@ _SHAPES: Final[dict[str | int, _Shape]] = {key: _Shape(row) for row in OPCODES f
 
 
 class TrailBuilder:
-    """Writes one trail. ``secret`` is its 32-byte trail secret; ``put_text`` stores a text over 4,096 bytes as an
-    object and gives its SHA-256.
+    """Build one trail. ``secret`` is its 32-byte trail secret; ``put_text`` stores a text over 4,096 bytes as an object
+    and returns its SHA-256.
     """
 
     def __init__(self, secret: bytes, put_text: Callable[[bytes], bytes] | None = None) -> None:
@@ -98,23 +98,23 @@ class TrailBuilder:
         self._put_text = put_text
         self._texts: dict[object, int] = {}
         self._digests: dict[object, int] = {}
-        self._wires: list[bytes] = []  # of each entry, the operand that refers to it
+        self._wires: list[bytes] = []  # for each entry, the encoded operand that refers to it
         self._entries = bytearray()
         self._steps = bytearray()
         self._times = bytearray()
-        self._heads: dict[int, bytes] = {}  # what stands before the operands of a step; few differ
+        self._heads: dict[int, bytes] = {}  # cache of the bytes before the operands of a step; few differ
         self._sources = bytearray()
         self._has_sources = False
-        self._new_steps: list[bytes] = []  # not yet behind those before them: see _settle
+        self._new_steps: list[bytes] = []  # steps that _settle has not yet joined to the earlier ones
         self._new_times: list[bytes] = []
         self._new_sources: list[bytes] = []
         self._step_count = 0
         self._first_ms: int | None = None
-        self._first_at = 0  # where in the times the difference to the beginning of the trail belongs
+        self._first_at = 0  # offset in the times at which the difference to the start of the trail is inserted
         self._now_ms = 0
         self._source = 0
         self._mark_step = -1
-        # How many texts, digests, entries and bytes of entries there were before the step at hand.
+        # Sizes of texts, digests, entries and entry bytes before the current step, for _roll_back.
         self._mark: tuple[int, int, int, int] = (0, 0, 0, 0)
         self._finished = False
 
@@ -138,10 +138,11 @@ class TrailBuilder:
     ) -> int:
         """Add a step of opcode ``op`` (name or code) and return its index.
 
-        ``at_ms`` is when it began, in ms since 1970-01-01 UTC (None: when the step before did); ``source`` the number
-        of its record in what it was imported from, from 1. Raises UsageError, naming opcode and operand, for whatever
-        the table or the format does not allow; the trail is then as before. Values are objects here because this is
-        where strangers' values are checked: operands as ``OperandValue``, outcome as ``Outcome``, error and note as ``Text``.
+        ``at_ms`` is the time at which it began, in ms since 1970-01-01 UTC (None: the time of the step before);
+        ``source`` is the number of its record in the imported file, from 1. Raises UsageError, naming opcode and
+        operand, for any value that the table or the format does not allow; the trail is unchanged then. The parameters
+        are typed as objects because values from outside are checked here: operands as ``OperandValue``, outcome as
+        ``Outcome``, error and note as ``Text``.
         """
         shape = _SHAPES.get(op)
         if shape is None:
@@ -164,14 +165,14 @@ class TrailBuilder:
         duration_ms: object = None,
         source: object = None,
     ) -> int:
-        """As ``add``, for a step that a newer version wrote: its operands are carried as they are."""
+        """Add a step of an opcode of a newer version; its operands are stored unchanged. Otherwise like ``add``."""
         return self._append(
             _carrying(code, operands),
             operands, outcome, exit_code, error, result, result_size, note, at_ms, duration_ms, source,
         )  # fmt: skip
 
     def add_step(self, step: Step, at_ms: int) -> int:
-        """As ``add``, or ``add_unknown``, for a step as a reader gives it, which began at ``at_ms``."""
+        """Add a ``Step`` as a reader returns it, known opcode or not; it began at ``at_ms``."""
         code, operands, outcome, exit_code, error, result, result_size, note, _, duration_ms, source = step
         shape = _SHAPES.get(code)
         if shape is None:
@@ -181,9 +182,10 @@ class TrailBuilder:
         )
 
     def finish(self, header: Header, status: Status = "success", secret: bytes | None = None) -> bytes:
-        """The bytes of the trail. ``header.started_ms`` of 0 stands for the time of the first step that has one.
+        """Return the bytes of the trail. ``header.started_ms`` of 0 stands for the time of the first step that has one.
 
-        ``secret`` replaces the one given at the beginning: an importer knows the digest of its source at the end only.
+        ``secret`` replaces the secret given to the constructor: an importer knows the digest of its source only at the
+        end.
         """
         if secret is not None:
             self._secret = _checked_secret(secret)
@@ -193,7 +195,7 @@ class TrailBuilder:
         return self.seal(header, status, started_ms)
 
     def seal(self, header: Header, status: Status, started_ms: int, extra: Mapping[int, bytes] | None = None) -> bytes:
-        """As ``finish``, with the beginning given as it is, and with sections of other tags to carry along."""
+        """Finish like ``finish``, with the start time used as given and with ``extra`` sections of other tags appended."""
         if self._finished:
             raise UsageError("the trail is finished already")
         if status not in STATUSES:
@@ -285,7 +287,9 @@ class TrailBuilder:
         return index
 
     def _operands(self, slots: tuple[_Slot, ...], operands: tuple[object, ...], count: int) -> bytes:
-        """The bytes of the first ``count`` operands. Raises UsageError that names the operand, TypeError for what cannot be hashed."""
+        """Encode the first ``count`` operands. Raises UsageError naming the operand, or TypeError for a value that
+        cannot be hashed.
+        """
         body = b""
         texts, wires = self._texts, self._wires
         for place in range(count):
@@ -302,7 +306,7 @@ class TrailBuilder:
         return body
 
     def _settle(self) -> None:
-        """Put the bytes of the steps since the last time behind those before them."""
+        """Join the bytes of the newest steps to those of the earlier ones."""
         self._steps += b"".join(self._new_steps)
         self._times += b"".join(self._new_times)
         self._sources += b"".join(self._new_sources)
@@ -379,7 +383,7 @@ class TrailBuilder:
         if type(at_ms) is not int or not layout.CLOCK_MS_MIN <= at_ms <= layout.CLOCK_MS_MAX:
             raise _wrong_clock(at_ms, f"{shape.name}: at_ms")
         if self._first_ms is None:
-            return duration  # the difference comes in when the beginning is known: _times_section
+            return duration  # _times_section adds the difference once the start time is known
         return uint_bytes(zigzag(at_ms - self._now_ms)) + duration
 
     def _times_section(self, started_ms: int) -> bytes:
@@ -404,7 +408,7 @@ class TrailBuilder:
     # Entries
 
     def _text(self, value: object, where: str) -> int:
-        """The index of a text among the entries, where it gets a place if it has none."""
+        """Return the index of a text among the entries; add it if it is new."""
         if isinstance(value, str):
             return self._inline_text(value, where)
         if isinstance(value, TextObject):
@@ -458,7 +462,7 @@ class TrailBuilder:
         return index
 
     def _roll_back(self) -> None:
-        """Forget the entries that came in with a step, or a header, that was refused half way."""
+        """Remove the entries that a refused step or header brought in."""
         texts, digests, entries, entry_bytes = self._mark
         for table, size in ((self._texts, texts), (self._digests, digests)):
             while len(table) > size:
@@ -514,7 +518,7 @@ def _kind_of(value: object) -> OperandKind:
 
 
 def _carrying(code: int, operands: tuple[object, ...]) -> _Shape:
-    """The shape of a step that a newer version wrote: its operands are carried as they are."""
+    """Return the shape of a step of a newer version, whose operands are stored unchanged."""
     if code in BY_CODE or code in layout.NEVER_STEPS or not 0 <= code <= 0xFF:
         raise UsageError(f"{code:#04x} is not the code of an opcode that this version does not know")
     if len(operands) > layout.OPERANDS_MAX:
@@ -552,7 +556,7 @@ def _not_a(kind: str, value: object, where: str) -> UsageError:
 
 
 def _explain(shape: _Shape, operands: tuple[object, ...], failure: TypeError) -> None:
-    """Raise UsageError where the failure came of a value that cannot even be looked up."""
+    """Raise UsageError if the failure came from a value that cannot be hashed."""
     for slot, value in zip(shape.slots, operands, strict=False):
         if isinstance(value, (list, dict, set, bytearray)):
             raise UsageError(f"{slot.where}: {type(value).__name__} cannot be carried") from failure

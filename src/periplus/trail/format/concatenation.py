@@ -1,11 +1,12 @@
 """Concatenation: several trails in one file, each of them whole, in order.
 
-A concatenation is a container of its own kind. It holds the files of its parts as they are, so that each keeps its
-header, digest, status, secret and signature, and a part may be redacted; its digest covers the parts' digests in their
-order. It is flat: concatenating concatenations gives the parts of all, so the result is the same however the parts were
-grouped, and another one where they stand in another order.
+A concatenation is a container of its own kind. It holds the files of its parts unchanged, so each keeps its header,
+digest, status, secret and signature, and a part may be redacted; its digest covers the digests of the parts in their
+order. It is flat: concatenating concatenations yields the parts of all, so the result does not depend on the grouping,
+only on the order.
 
-Whoever reads trails asks ``open_parts``, which gives one reader for a plain trail and one a part for a concatenation.
+``open_parts`` is for every reader of trails: it returns one reader for a plain trail and one a part for a
+concatenation.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Parts:
 
     @property
     def digest(self) -> bytes:
-        """The digest of the concatenation as the file states it."""
+        """The digest of the concatenation as stored in the file."""
         return self._section(layout.TAG_DIGEST)
 
     def span(self, tag: int) -> tuple[int, int]:
-        """Where the bytes of a section that the concatenation has lie in the file."""
+        """Return the offsets of a section that the concatenation has."""
         return self._sections[tag]
 
     @property
@@ -63,11 +64,11 @@ class Parts:
 
     @property
     def extra(self) -> dict[int, bytes]:
-        """The sections that this version does not know, by their tags."""
+        """The sections with tags that this version does not know."""
         return {tag: self._section(tag) for tag in self._sections if tag not in _KNOWN_TAGS}
 
     def file(self, index: int) -> bytes:
-        """The whole file of part ``index``, counted from 0."""
+        """Return the whole file of part ``index``, counted from 0."""
         start, end = self._spans[index]
         return self._data[start:end]
 
@@ -75,11 +76,11 @@ class Parts:
         return [self._data[start:end] for start, end in self._spans]
 
     def offset(self, index: int) -> int:
-        """Where in the file part ``index`` begins."""
+        """Return the offset of part ``index`` in the file."""
         return self._spans[index][0]
 
     def readers(self) -> tuple[TrailReader, ...]:
-        """A reader of each part. Raises FormatError that names the part; its offset is that in the whole file."""
+        """Return a reader of each part. Raises FormatError that names the part; its offset is that in the whole file."""
         readers = tuple(self._reader(index) for index in range(len(self._spans)))
         if parts_digest([reader.digest for reader in readers]) != self.digest:
             raise FormatError(
@@ -88,10 +89,10 @@ class Parts:
         return readers
 
     def with_files(self, files: Sequence[bytes]) -> bytes:
-        """The same concatenation with ``files`` in place of its parts: the same trails, each redacted or not.
+        """Return the same concatenation with ``files`` in place of its parts: the same trails, each redacted or not.
 
-        A signature holds as before. Sections of a newer version are left out, for nobody here can say what they would
-        give away.
+        A signature stays valid. Sections of a newer version are left out, because it is unknown what they would give
+        away.
         """
         kept = {layout.TAG_SIGNATURE: self.signature} if self.signature is not None else {}
         data = _packed(files, kept)
@@ -124,24 +125,24 @@ class Parts:
 
 
 def is_concatenation(data: bytes) -> bool:
-    """Whether the bytes claim to be a concatenation."""
+    """Return whether the bytes claim to be a concatenation."""
     return kind_of(data) == KIND_TRAILS
 
 
 def open_parts(data: bytes) -> tuple[TrailReader, ...]:
-    """The trails in ``data``: one of a plain trail, each part of a concatenation.
+    """Return a reader for each trail in ``data``: one for a plain trail, one for each part of a concatenation.
 
-    Raises FormatError or NewerFormatError where the file or one of its parts is no trail.
+    Raises FormatError or NewerFormatError if the file or one of its parts is no trail.
     """
     return Parts(data).readers() if is_concatenation(data) else (TrailReader(data),)
 
 
 def concat(files: Iterable[bytes]) -> bytes:
-    """One file of the trails in ``files``, in order; the parts of those that are concatenations stand for them.
+    """Join the trails in ``files``, in order, to one file; a concatenation among them contributes its parts.
 
-    A signature of a concatenation among them, and its sections of a newer version, speak of that file and are left
-    out; the signatures of the parts stay. Raises FormatError where one of the files is no trail, UsageError where
-    there are none or too many.
+    The signature of such a concatenation, and its sections of a newer version, belong to that file and are left out;
+    the signatures of the parts stay. Raises FormatError if one of the files is no trail, UsageError if there are none
+    or too many.
     """
     parts: list[bytes] = []
     for data in files:
@@ -159,7 +160,7 @@ def concat(files: Iterable[bytes]) -> bytes:
 
 
 def parts_digest(digests: Sequence[bytes]) -> bytes:
-    """The digest of the concatenation of trails with these digests, in this order."""
+    """Return the digest of the concatenation of trails with these digests, in this order."""
     return hashlib.sha256(_DIGEST_PREFIX + uint_bytes(len(digests)) + b"".join(digests)).digest()
 
 
@@ -174,7 +175,7 @@ def _packed(files: Sequence[bytes], others: Mapping[int, bytes]) -> bytes:
 
 
 def _spans(data: bytes, start: int, end: int) -> tuple[tuple[int, int], ...]:
-    """Where the parts lie. Only their lengths are read."""
+    """Return the offsets of the parts. Only their lengths are read."""
     count, at = read_uint(data, start, end)
     if not count:
         raise FormatError("a concatenation of nothing", offset=start)

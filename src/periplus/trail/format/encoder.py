@@ -1,7 +1,7 @@
-"""A trail as values to bytes and back.
+"""Encode a whole trail from values.
 
-Reading is ``TrailReader``. For a whole trail ``encode(reader.header, reader.steps(), reader.status, reader.secret)`` gives the bytes that the
-reader was made of, and what a reader gives of encoded steps are those steps. The builder is the streaming way in.
+``TrailReader`` decodes. ``encode(reader.header, reader.steps(), reader.status, reader.secret)`` returns the bytes that
+the reader was made from, and a reader of encoded steps returns those steps. ``TrailBuilder`` is the streaming encoder.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def encode(
     put_text: Callable[[bytes], bytes] | None = None,
     extra: Mapping[int, bytes] | None = None,
 ) -> bytes:
-    """The bytes of a trail; ``extra`` are sections of other tags, a signature or those of a newer version.
+    """Return the bytes of a trail; ``extra`` holds sections of other tags: a signature, or sections of a newer version.
 
-    Raises UsageError for what cannot be written: a value against the table, a withheld one.
+    Raises UsageError for values that cannot be written: a value that the table does not allow, or a withheld one.
     """
     builder = TrailBuilder(secret, put_text)
     at_ms = header.started_ms

@@ -1,9 +1,9 @@
-"""The identity of a trail, computed straight from its bytes: commitments, leaves, tree root, receipts, digest.
+"""Compute the identity of a trail from its bytes: commitments, leaves, tree root, receipts, digest.
 
-No step becomes an object on the way, and nothing is kept of a step once it is hashed, so the memory taken is that of
-the commitments: 32 bytes an entry. The functions read bytes that are well formed, for the builder wrote them or a
-``TrailReader`` checked them; ``docs/formats/trail.md`` says what each hash covers. The tree is that of RFC 9162:
-a leaf here is the hash of its leaf input, whose first byte 00 is the tree's own prefix.
+No step becomes an object, and nothing is kept of a step once it is hashed, so the memory is that of the commitments: 32
+bytes an entry. The functions read well-formed bytes, which the builder wrote or a ``TrailReader`` checked;
+``docs/formats/trail.md`` says what each hash covers. The tree is that of RFC 9162: a leaf here is the hash of its leaf
+input, whose first byte 00 is the tree's own prefix.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ class Identity(NamedTuple):
 
 
 def identify(header: bytes, strings: bytes, steps: bytes, status: int) -> Identity:
-    """The identity of a trail from the bytes of its sections."""
+    """Return the identity of a trail, computed from the bytes of its sections."""
     commitments = commit_entries(strings, 0, len(strings))
     return trail_identity(header, steps, 0, len(steps), commitments, status)
 
 
 def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments: bytes, status: int) -> Identity:
-    """As ``identify``, with the steps section at ``start … end`` of ``data`` and the commitments known."""
+    """Compute the identity like ``identify``, with the steps section at ``start … end`` of ``data`` and known
+    commitments.
+    """
     count, at = read_uint(data, start, end)
     head = committed_header(header, commitments)
     if not IS_NATIVE:
@@ -79,7 +81,7 @@ def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments
             pass
     committed: list[bytes] = []
     receipt = bytes(32)
-    roots: list[bytes] = []  # of whole subtrees of _SUBTREE_LEAVES, and at last of what is left
+    roots: list[bytes] = []  # of whole subtrees of _SUBTREE_LEAVES leaves; the last may have fewer
     left = count
     while left:
         taken = min(left, _SUBTREE_LEAVES)
@@ -96,14 +98,14 @@ def trail_identity(header: bytes, data: bytes, start: int, end: int, commitments
         left -= taken
         receipt = sha256_chained(_RECEIPT_PREFIX, receipt, links)
         roots.append(root_of(leaves))
-    root = root_of(roots)  # nodes of one height combine as leaves do
+    root = root_of(roots)  # subtree roots of one height combine like leaves
     return Identity(status, root, receipt, trail_digest(head, count, root, receipt, status))
 
 
 def _hashed_in_bulk(data: bytes, start: int, end: int, commitments: bytes) -> tuple[bytes, bytes]:
-    """The root over the leaves of the steps at ``start … end``, and the last receipt.
+    """Return the root over the leaves of the steps at ``start … end``, and the last receipt.
 
-    Hashes that have begun are copied, for the reason that ``base.speed`` gives.
+    Each hash is a copy of one that was begun with the prefix; ``base.speed`` gives the reason.
     """
     begun_leaf = hashlib.sha256(_LEAF_PREFIX).copy
     begun_receipt = hashlib.sha256(_RECEIPT_PREFIX).copy
@@ -126,12 +128,12 @@ def _hashed_in_bulk(data: bytes, start: int, end: int, commitments: bytes) -> tu
 
 
 def trail_digest(head: bytes, count: int, root: bytes, receipt: bytes, status: int) -> bytes:
-    """The trail digest; ``head`` is the committed header."""
+    """Return the trail digest; ``head`` is the committed header."""
     return sha256(b"".join((_DIGEST_PREFIX, head, uint_bytes(count), root, receipt, bytes((status,)))))
 
 
 def commit_entries(data: bytes, start: int, end: int) -> bytes:
-    """The commitments of the strings section at ``start … end`` of ``data``, 32 bytes each, in order."""
+    """Return the commitments of the strings section at ``start … end`` of ``data``, 32 bytes each, in order."""
     is_redacted = data[start] == layout.MODE_REDACTED
     begin = start + 1
     inner = outer = b""
@@ -145,13 +147,13 @@ def commit_entries(data: bytes, start: int, end: int) -> bytes:
             return whole
     at = begin
     out: list[bytes] = []
-    contents: list[bytes] = []  # not yet committed, of a whole trail
+    contents: list[bytes] = []  # contents of a trail with its secret that are not committed yet
     for index in range(count):
         form = data[at]
         at += 1
         salt = b""
         if is_redacted:
-            salt = data[at : at + 32]  # of a withheld entry, its commitment
+            salt = data[at : at + 32]  # the commitment itself, for a withheld entry
             at += 32
             if form == layout.FORM_WITHHELD:
                 out.append(salt)
@@ -183,7 +185,7 @@ def commit_entries(data: bytes, start: int, end: int) -> bytes:
 
 
 def step_leaves(data: bytes, start: int, end: int, commitments: bytes) -> Iterator[bytes]:
-    """The leaf of each step of the steps section at ``start … end`` of ``data``."""
+    """Yield the leaf of each step of the steps section at ``start … end`` of ``data``."""
     count, at = read_uint(data, start, end)
     committed = _operands(commitments)
     while count:
@@ -194,14 +196,16 @@ def step_leaves(data: bytes, start: int, end: int, commitments: bytes) -> Iterat
 
 
 def _operands(commitments: bytes) -> list[bytes]:
-    """What stands in a leaf for an operand that is an entry, for each entry: its wire and its commitment."""
+    """Return the leaf bytes of an operand for each entry: the wire type and the commitment."""
     return [b"\x01" + commitments[at : at + 32] for at in range(0, len(commitments), 32)]
 
 
 def _hash_steps(
     data: bytes, start: int, count: int, end: int, committed: list[bytes], leaves: list[bytes], links: list[bytes]
 ) -> int:
-    """Add the leaves of the ``count`` steps from ``start`` on, and what each adds to the receipts; the offset behind."""
+    """Append the leaves of the ``count`` steps from ``start`` on, and their parts of the receipts; return the offset
+    behind them.
+    """
     joined = sha256_joined
     at = start
     for _ in range(count):
@@ -219,14 +223,14 @@ def _hash_steps(
 
 
 def leaf_input(data: bytes, opcode: bytes, body: int, end: int, commitments: bytes) -> bytes:
-    """What the leaf of the step with its body at ``body … end`` hashes, the prefix of the tree included."""
+    """Return the input of the leaf hash of the step with its body at ``body … end``, the prefix of the tree included."""
     pieces = [_LEAF_PREFIX, opcode]
     _add_body(pieces, data, body, end, _operands(commitments))
     return b"".join(pieces)
 
 
 def _add_body(pieces: list[bytes], data: bytes, body: int, end: int, committed: list[bytes]) -> None:
-    """Add the committed body of the step with its body at ``body … end`` to ``pieces``."""
+    """Append the committed body of the step with its body at ``body … end`` to ``pieces``."""
     at = body + 2
     pieces.append(data[body:at])
     for _ in range(data[body + 1]):
@@ -275,9 +279,9 @@ def _add_tail(pieces: list[bytes], data: bytes, meta: int, start: int, end: int,
 
 
 def ref_offsets(leaf: bytes) -> list[int]:
-    """Where the commitments stand in the leaf input ``leaf``, in order.
+    """Return the offsets of the commitments in the leaf input ``leaf``, in order.
 
-    Raises FormatError where it is not one: this reads what a stranger sent.
+    Raises FormatError for other bytes, because leaf inputs come from outside.
     """
     end = len(leaf)
     at = len(_LEAF_PREFIX) + 1
@@ -310,7 +314,7 @@ def ref_offsets(leaf: bytes) -> list[int]:
 
 
 def committed_header(header: bytes, commitments: bytes) -> bytes:
-    """The header section with every ref replaced by its commitment."""
+    """Return the header section with every ref replaced by its commitment."""
     end = len(header)
     out = bytearray()
     version, at = read_uint(header, 0, end)

@@ -1,4 +1,4 @@
-"""Tags, forms, wires and limits of the bytes of a trail; ``docs/formats/trail.md`` is the reference."""
+"""Layout of the bytes of a trail: tags, forms, wire types and limits. ``docs/formats/trail.md`` is the reference."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TAG_TIMES: Final = 4
 TAG_SOURCES: Final = 5
 TAG_RECEIPTS: Final = 6
 TAG_SIGNATURE: Final = 7
-TAG_PARTS: Final = 1  # of a concatenation, as is TAG_DIGEST; its signature has the tag of a trail's
+TAG_PARTS: Final = 1  # of a concatenation, like TAG_DIGEST; a signature has the same tag as in a trail
 TAG_DIGEST: Final = 6
 REQUIRED_TAGS: Final = (TAG_HEADER, TAG_STRINGS, TAG_STEPS, TAG_TIMES, TAG_RECEIPTS)
 KNOWN_TAGS: Final = frozenset({*REQUIRED_TAGS, TAG_SOURCES, TAG_SIGNATURE})
@@ -100,9 +100,9 @@ HAS_HOST: Final = 0x04
 HAS_SOURCE: Final = 0x08
 HAS_TITLE: Final = 0x10
 
-NEVER_STEPS: Final = frozenset({0xA0, 0xA1})  # begin and end are the header and the footer
+NEVER_STEPS: Final = frozenset({0xA0, 0xA1})  # TRAIL_BEGIN and TRAIL_END are the header and the footer
 
-# Limits, checked before memory is taken; the container has its own for the whole file.
+# Limits, checked before memory is allocated; the container limits the size of the file.
 STEPS_MAX: Final = 1 << 24
 STRINGS_MAX: Final = 1 << 24
 STEP_BYTES_MAX: Final = 512

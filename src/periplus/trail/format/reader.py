@@ -1,7 +1,7 @@
-"""Reading a trail file: everything is checked when it is opened, steps are made when they are asked for.
+"""Read a trail file: everything is checked when it is opened, and steps are made when they are asked for.
 
-A ``TrailReader`` exists only for bytes that are well formed and canonical in every section; what it does not check is
-what the hashes say, for that is ``verify``'s part. It keeps the bytes, nine bytes an entry, and no step.
+A ``TrailReader`` exists only for bytes that are well formed and canonical in every section. It does not check what the
+hashes claim, which is the task of ``verify``. It keeps the bytes, nine bytes an entry, and no step.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from periplus.trail.model import STATUSES, Digest, Header, Status, Step, Text, T
 
 
 class TrailReader:
-    """The trail in ``data``. Raises FormatError with the byte offset of the first fault, NewerFormatError for a sound
-    file of a later version of the format; nothing else, whatever the bytes.
+    """Read the trail in ``data``. Raises FormatError with the byte offset of the first fault, NewerFormatError for a
+    sound file of a later version of the format, and nothing else, for any bytes.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -84,12 +84,12 @@ class TrailReader:
 
     @property
     def stored_identity(self) -> Identity:
-        """Root, receipt and digest as the file states them; ``computed_identity`` is what its content says."""
+        """Root, receipt and digest as stored in the file; ``computed_identity`` computes them from the content."""
         return self._identity
 
     @property
     def digest(self) -> bytes:
-        """The trail digest as the file states it."""
+        """The trail digest as stored in the file."""
         return self._identity.digest
 
     @property
@@ -98,7 +98,7 @@ class TrailReader:
 
     @property
     def unknown_opcodes(self) -> dict[int, int]:
-        """The opcodes that this version does not know, and how many steps have each."""
+        """The opcodes that this version does not know, with the number of steps of each."""
         return dict(self._checked.unknown)
 
     @property
@@ -126,18 +126,18 @@ class TrailReader:
 
     @property
     def extra(self) -> dict[int, bytes]:
-        """The sections that this version does not know, by their tags."""
+        """The sections with tags that this version does not know."""
         data, known = self._data, layout.KNOWN_TAGS
         return {tag: data[start:end] for tag, (start, end) in self._sections.items() if tag not in known}
 
     def string(self, index: int) -> str | TextObject | Digest | Withheld:
-        """Entry ``index`` of the strings, counted from 0. Raises IndexError."""
+        """Return entry ``index`` of the strings, counted from 0. Raises IndexError."""
         if not 0 <= index < len(self._strings):
             raise IndexError(index)
         return self._strings.value(index)
 
     def text_objects(self) -> Iterator[TextObject]:
-        """The long texts that stand outside the file, each once."""
+        """Yield the long texts that are kept outside the file, each once."""
         for index, form in enumerate(self._strings.forms):
             if form == layout.FORM_TEXT_OBJECT:
                 value = self._strings.value(index)
@@ -149,20 +149,20 @@ class TrailReader:
         return self._data[span[0] : span[1]] if span is not None else None
 
     def sections(self) -> dict[int, bytes]:
-        """All sections by their tags, unknown ones included."""
+        """Return all sections by tag, unknown ones included."""
         return {tag: self._data[start:end] for tag, (start, end) in self._sections.items()}
 
     def view(self, tag: int) -> memoryview:
-        """A section's bytes in place; empty where the trail has no such section."""
+        """Return the bytes of a section without a copy; empty if the trail has no such section."""
         start, end = self._sections.get(tag, (0, 0))
         return memoryview(self._data)[start:end]
 
     def span(self, tag: int) -> tuple[int, int]:
-        """Where the bytes of a section that the trail has lie in the file."""
+        """Return the offsets of a section that the trail has."""
         return self._sections[tag]
 
     def steps(self) -> Iterator[Step]:
-        """The steps in order, each made when it is reached."""
+        """Yield the steps in order, each made when it is reached."""
         make = decode_steps if IS_NATIVE or self._checked.unknown else made_steps
         return make(
             self._data,
@@ -173,11 +173,11 @@ class TrailReader:
         )
 
     def commitments(self) -> bytes:
-        """The commitments of all entries, 32 bytes each, computed."""
+        """Compute the commitments of all entries, 32 bytes each."""
         return commit_entries(self._data, *self._sections[layout.TAG_STRINGS])
 
     def computed_identity(self) -> Identity:
-        """Root, receipt and digest computed from the content."""
+        """Compute root, receipt and digest from the content."""
         start, end = self._sections[layout.TAG_HEADER]
         return trail_identity(
             self._data[start:end],
@@ -188,7 +188,7 @@ class TrailReader:
         )
 
     def to_bytes(self) -> bytes:
-        """The file, unknown sections and signature included: a checked file has one form, the one that was read."""
+        """Return the file, unknown sections and signature included: a checked file has only one form."""
         return self._data
 
     def _read_receipts(self) -> Identity:

@@ -1,8 +1,8 @@
-"""The steps section and what runs beside it: checked in one pass, decoded in another.
+"""The steps section with its times and sources: checked in one pass, decoded in another.
 
-``check_steps`` reads every byte of the steps and makes nothing of them; after it, ``decode_steps`` need not doubt what
-it reads. Both loops have their own copy of the number reader, for a call per number would double their time; a
-number cut off by the end of its step is found because the step then does not end where it said.
+``check_steps`` reads every byte of the steps and builds nothing; after it, ``decode_steps`` need not check again. Both
+loops have their own copy of the varint reader, because a call for each number would double their time; a number cut off
+by the end of its step is detected because the step then does not end where it said.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from periplus.trail.model import (
 from periplus.trail.opcodes import OPCODES, OperandKind, opcode_name
 
 _CACHED_VALUES_MAX: Final = 4096
-_TAKEN_AT_ONCE: Final = 256  # steps that are made together, so that the loop over them is not left for each
+_TAKEN_AT_ONCE: Final = 256  # steps decoded in one call of the loop
 
-# What an operand may be, a bit each: absent, an entry of form 0 … 3, unsigned, signed.
+# Permitted kinds of an operand, one bit each: absent, an entry of form 0 … 3, unsigned, signed.
 _ABSENT: Final = 1
 TEXT_FORMS: Final = 2 << layout.FORM_TEXT | 2 << layout.FORM_TEXT_OBJECT | 2 << layout.FORM_WITHHELD
 DIGEST_FORMS: Final = 2 << layout.FORM_DIGEST | 2 << layout.FORM_WITHHELD
@@ -64,12 +64,14 @@ _MASKS: Final[dict[OperandKind, int]] = {
     "uint": _UNSIGNED,
     "int": _SIGNED,
 }
-_LARGEST: Final = 1 << 54  # of the numbers of times and sources; what each may be is checked of its own
-_UNKNOWN: Final = 0xFF  # in place of a row's length: an opcode that this version does not know
+_LARGEST: Final = 1 << 54  # bound for the numbers of times and sources; each has a closer check of its own
+_UNKNOWN: Final = 0xFF  # in place of the length of a row: an unknown opcode
 
 
 def _flat_table() -> tuple[bytes, bytes, bytes]:
-    """What each operand of each code may be, and how many each code must and may have; of codes without a row, anything."""
+    """Return the permitted kinds of each operand of each code, and the least and most operands; codes without a row
+    allow anything.
+    """
     masks = bytearray([_ANYTHING]) * (256 * layout.OPERANDS_MAX)
     least = bytearray(256)
     most = bytearray([_UNKNOWN]) * 256
@@ -91,8 +93,8 @@ _ROW_MOST: Final[bytes] = _ROWS[2]
 class CheckedSteps(NamedTuple):
     step_count: int
     entries_used: int
-    unknown: dict[int, int]  # code → steps of it, for codes of a newer version
-    unknown_at: int | None  # where the first of these stands
+    unknown: dict[int, int]  # code → number of steps, for codes of a newer version
+    unknown_at: int | None  # offset of the first of these
 
 
 def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps:
@@ -109,7 +111,7 @@ def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps
     check = _StepsCheck(data, at, end, forms)
     try:
         check.pass_over(count)
-    except IndexError:  # a number that runs over the end of the whole file
+    except IndexError:  # a number runs over the end of the file
         raise FormatError("step cut off", offset=check.step) from None
     if check.at != end:
         raise FormatError("bytes after the last step", offset=check.at)
@@ -117,7 +119,7 @@ def check_steps(data: bytes, start: int, end: int, forms: bytes) -> CheckedSteps
 
 
 class _StepsCheck:
-    """The state of a check: ``step`` is where the one at hand begins, ``at`` where the next does."""
+    """The state of a check: the current step begins at ``step``, the next at ``at``."""
 
     def __init__(self, data: bytes, at: int, end: int, forms: bytes) -> None:
         self._data = data
@@ -211,7 +213,7 @@ class _StepsCheck:
 
 
 def _length_of_step(data: bytes, step: int, end: int) -> tuple[int, int]:
-    """The length of the step at ``step``, of two bytes or more, and where its body begins."""
+    """Return the length of the step at ``step``, of two bytes or more, and the offset of its body."""
     length, at = read_uint(data, step + 1, end)
     if length > layout.STEP_BYTES_MAX:
         raise FormatError(f"step of {length:,} bytes", offset=step)
@@ -243,7 +245,7 @@ def _check_tail(data: bytes, begin: int, stop: int, meta: int, forms: bytes, use
 
 
 def check_ref(data: bytes, at: int, stop: int, forms: bytes, used: int, mask: int) -> tuple[int, int]:
-    """Check one ref: ``(next offset, entries used)``; ``mask`` says which forms may stand there."""
+    """Check one ref and return ``(next offset, entries used)``; ``mask`` holds the permitted forms."""
     begin = at
     number, at = read_uint(data, at, stop)
     if number >= used:
@@ -256,7 +258,7 @@ def check_ref(data: bytes, at: int, stop: int, forms: bytes, used: int, mask: in
 
 
 def check_times(data: bytes, start: int, end: int, count: int) -> int:
-    """Check the times section against the number of steps; the beginning of the trail in ms."""
+    """Check the times section against the number of steps; return the start of the trail in ms."""
     first, begin = read_uint(data, start, end)
     started = unzigzag(first)
     if not layout.CLOCK_MS_MIN <= started <= layout.CLOCK_MS_MAX:
@@ -314,7 +316,7 @@ def check_sources(data: bytes, start: int, end: int, count: int) -> None:
 
 
 def _large(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number of two bytes or more that is a time, a duration or the difference of two sources, and where it ends."""
+    """Return a number of two bytes or more that is a time, a duration or a source difference, and the offset behind it."""
     byte = data[at + 1] if at + 1 < end else 128
     if 0 < byte < 128:
         return data[at] & 127 | byte << 7, at + 2
@@ -331,7 +333,7 @@ def decode_steps(
     sources: tuple[int, int] | None,
     strings: StringTable,
 ) -> Iterator[Step]:
-    """The steps of checked sections, one at a time."""
+    """Yield the steps of checked sections, one at a time."""
     return chain.from_iterable(_batches(data, steps, times, sources, strings))
 
 
@@ -352,8 +354,8 @@ def _batches(
 
 
 class _Decoder:
-    """Where a reader of steps stands in the sections: ``at`` in the steps, ``clock`` in the times, ``record`` in the
-    sources (-1 without them).
+    """The position of a reader of steps: ``at`` in the steps, ``clock`` in the times, ``record`` in the sources (-1
+    without them).
     """
 
     def __init__(self, data: bytes, at: int, clock: int, record: int, strings: StringTable) -> None:
@@ -365,11 +367,11 @@ class _Decoder:
         self._strings = strings
         self._values: dict[int, OperandValue] = {}
         slots = 1 << min(len(strings), _CACHED_VALUES_MAX - 1).bit_length()
-        self._keys = array("Q", bytes(8 * slots if IS_NATIVE else 0))  # of the values that the loop in C holds
+        self._keys = array("Q", bytes(8 * slots if IS_NATIVE else 0))  # keys of the values that the C loop caches
         self._held: list[OperandValue] = [None] * slots if IS_NATIVE else []
 
     def take(self, steps: int) -> list[Step]:
-        """The next steps: ``steps`` of them or fewer, at least one. There must be ``steps`` left."""
+        """Return the next steps: ``steps`` of them or fewer, at least one. There must be ``steps`` left."""
         strings = self._strings
         found = take_steps(
             self._data, Step, strings.forms, strings.contents, OUTCOMES, _ROW_MOST, self._keys, self._held,
@@ -381,7 +383,7 @@ class _Decoder:
         return out or self._made(1)
 
     def _made(self, steps: int) -> list[Step]:
-        """The next ``steps`` steps, made here: where there is no loop in C, and of what that loop leaves alone."""
+        """Decode the next ``steps`` steps in Python: without the C loop, and for steps that the C loop does not handle."""
         data, values, made, outcomes, step = self._data, self._values, record, OUTCOMES, Step
         end = len(data)
         at = self._at

@@ -1,7 +1,7 @@
 """The string table of a trail: checked once, then read by index.
 
-Of an entry the table keeps where it lies and its form, nine bytes, so that a trail with a million strings costs the
-size of the file and not a million objects. Values are made when they are asked for.
+The table keeps the offset and the form of each entry, nine bytes, so a trail with a million strings costs the size of
+the file and not a million objects. Values are made when they are asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENTRIES_AT_ONCE: Final = 1024
 
 
 class Entry(NamedTuple):
-    """An entry as bytes: ``content`` is what follows the form (of a withheld one, the commitment)."""
+    """An entry as bytes: ``content`` follows the form (for a withheld entry it is the commitment)."""
 
     form: int
     content: bytes
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 class StringTable:
-    """The strings section at ``start … end`` of ``data``. Raises FormatError with the offset of the first fault."""
+    """Read the strings section at ``start … end`` of ``data``. Raises FormatError with the offset of the first fault."""
 
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self._data = data
@@ -74,10 +74,10 @@ class StringTable:
         return at
 
     def _read_sound_entries(self, start: int, count: int, forms: bytearray) -> int | None:
-        """As ``_read_entries``, with what can be asked of many entries asked at once; None where anything is odd.
+        """Check entries like ``_read_entries``, but many at once; return None if anything is irregular.
 
-        Of a text and of a digest only the length is looked at. What is left of texts, that they are UTF-8 and that none
-        stands twice, is asked of all those of a block: a byte of 0 between them keeps each a text of its own.
+        Of a text and of a digest only the length is read in the loop. The other checks, that texts are UTF-8 and that
+        none occurs twice, cover all texts of a block at once: a byte of 0 between them keeps them apart.
         """
         data, end, contents = self._data, self._end, self.contents
         seen: set[bytes] = set()
@@ -156,7 +156,7 @@ class StringTable:
         return at
 
     def _length_of_text(self, at: int, entry: int) -> tuple[int, int]:
-        """The length of a text, of two bytes or more, and where the text begins."""
+        """Return the length of a text, of two bytes or more, and the offset of the text."""
         length, after = read_uint(self._data, at, self._end)
         if length > layout.INLINE_TEXT_BYTES_MAX:
             raise FormatError(f"text of {length:,} bytes inside the trail", offset=entry)
@@ -184,7 +184,7 @@ class StringTable:
         return len(self.forms)
 
     def offset(self, index: int) -> int:
-        """Where in the file the content of entry ``index`` begins."""
+        """Return the offset of the content of entry ``index`` in the file."""
         return self.contents[index]
 
     def value(self, index: int) -> str | TextObject | Digest | Withheld:
@@ -202,7 +202,9 @@ class StringTable:
         return Withheld(data[at : at + 32])
 
     def values(self, first: int, last: int) -> list[str | TextObject | Digest | Withheld]:
-        """The values of entries ``first`` to ``last``, or to the end of the table, where texts stand together at once."""
+        """Return the values of entries ``first`` to ``last`` or to the end of the table; a run of texts is decoded at
+        once.
+        """
         last = min(last, len(self.forms))
         if self.is_redacted or self.forms.count(layout.FORM_TEXT, first, last) < last - first:
             return [self.value(index) for index in range(first, last)]
@@ -214,7 +216,7 @@ class StringTable:
         ]
 
     def entry(self, index: int) -> Entry:
-        """Entry ``index`` as bytes, with the salt of its commitment (None for a withheld one)."""
+        """Return entry ``index`` as bytes, with the salt of its commitment (None for a withheld one)."""
         at = self.contents[index]
         following = self.contents[index + 1] if index + 1 < len(self.forms) else self._end
         form = self.forms[index]

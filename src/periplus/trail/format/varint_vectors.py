@@ -1,9 +1,9 @@
-"""Many numbers of a trail at once, for the plain form: what C does to each, here one operation does to a whole chunk.
+"""Decode many varints at once in plain Python: one operation on a large int works on a whole chunk.
 
-The bytes of a chunk are widened to lanes of 16 bits, or of 32 where a number has three or four bytes, and all lanes
-together are one large int. Masks and shifts of that int do to every lane what one would do to each number: the first
-bytes of a number are moved into the lane of its last, and only those lanes are taken. A number of over four bytes is
-rare: a chunk that has one is read number by number.
+The bytes of a chunk are widened to lanes of 16 bits, or of 32 if a number has three or four bytes, and all lanes
+together are one large int. A mask or shift of that int changes every lane at once: the first bytes of a number are
+moved into the lane of its last byte, and only those lanes are read. Numbers of over four bytes are rare: a chunk that
+has one is read number by number.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from periplus.base.errors import FormatError
 _CHUNK_BYTES: Final = 4096
 _KINDS: Final = bytes(
     [2] + [1] * 127 + [0] * 128
-)  # of the bytes of a number: 0 for all but the last, 2 for a last one of 0
+)  # class of each byte: 0 for all but the last byte of a number, 2 for a last byte of 0
 
 
 def flat_numbers(data: bytes, start: int, end: int) -> Iterator[int]:
-    """The numbers at ``start … end``, which are sound; of them a chunk is made ahead, and no more."""
+    """Yield the numbers at ``start … end``, which must be sound, and decode at most one chunk ahead."""
     return chain.from_iterable(map(numbers_of, pieces(data, start, end)))
 
 
 def pieces(data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """The bytes at ``start … end`` in chunks, none of which ends within a number."""
+    """Yield the bytes at ``start … end`` in chunks, none of which ends within a number."""
     at = start
     while at < end:
         stop = min(at + _CHUNK_BYTES, end)
@@ -42,7 +42,7 @@ def pieces(data: bytes, start: int, end: int) -> Iterator[bytes]:
 
 
 def numbers_of(chunk: bytes) -> list[int]:
-    """The numbers that ``chunk`` consists of, the last of them whole. Raises FormatError where one is not sound."""
+    """Return the numbers of ``chunk``, whose last number is complete. Raises FormatError if one is not sound."""
     if chunk.isascii():
         return list(chunk)
     kinds = chunk.translate(_KINDS)
@@ -61,8 +61,8 @@ def numbers_of(chunk: bytes) -> list[int]:
 
 
 def counted(chunk: bytes) -> tuple[int, int]:
-    """How many numbers ``chunk`` consists of, and how many bytes the longest has: 1 to 4, or 5 for more, and for one that
-    is not in its shortest form.
+    """Return the number of numbers in ``chunk``, and the bytes of the longest: 1 to 4, or 5 for a longer one and for
+    one that is not in its shortest form.
     """
     kinds = chunk.translate(_KINDS)
     numbers = len(kinds) - kinds.count(0)
@@ -83,7 +83,7 @@ def _lanes(kind: str, wide: int, size: int) -> array[int]:
 
 
 def _of_two_bytes(chunk: bytes) -> int:
-    """In the lane of each number's last byte, the number; each of one byte or two."""
+    """Return each number, of one or two bytes, in the lane of its last byte."""
     wide = int.from_bytes(chunk.decode("latin-1").encode("utf-16-le"), "little")
     whole = (1 << 16 * len(chunk)) - 1
     ones = whole // 0xFFFF
@@ -94,15 +94,15 @@ def _of_two_bytes(chunk: bytes) -> int:
 
 
 def _of_four_bytes(chunk: bytes) -> int:
-    """As above, each number of four bytes at most."""
+    """Return each number, of at most four bytes, in the lane of its last byte."""
     wide = int.from_bytes(chunk.decode("latin-1").encode("utf-32-le"), "little")
     whole = (1 << 32 * len(chunk)) - 1
     ones = whole // 0xFFFFFFFF
     low = wide & ones * 127
-    later = (wide & ones << 7) << 25 & whole  # 1 in each byte of a number but its first
+    later = (wide & ones << 7) << 25 & whole  # 1 in each byte of a number except the first
     third = later & later << 32
     fourth = third & later << 64
-    low += (low & (later << 7) - later) * 127  # seven bits up for each byte that stands before it
+    low += (low & (later << 7) - later) * 127  # shift left by seven bits for each byte before it
     low += (low & (third << 14) - third) * 127
     low += (low & (fourth << 21) - fourth) * 127
     return (

@@ -1,12 +1,12 @@
-"""What is still good of a trail that was cut off or damaged, as a whole new trail.
+"""Recover the sound part of a trail that was cut off or damaged, as a whole new trail.
 
-The steps in front of the first fault are kept with the bytes that they had, and so are the texts that they name, each in
-its place: a kept step has the leaf that it had in the trail that was damaged. Where no step is left, the texts are kept as
-comments, for they stand in the order of their use. A comment at the end says what the file was and what is lost; status is
-``partial``, and the digest that the file stated, where it can still be read, is the first parent.
+The steps before the first fault keep their bytes, and the texts that they name keep their places, so a kept step has
+the same leaf as in the damaged trail. If no step is left, the texts are kept as comments, in the order of their first
+use. A comment at the end says what the file was and what is lost; the status is ``partial``, and the digest that the
+file stated, if it can still be read, is the first parent.
 
-A byte changed within a text cannot be placed, for the hashes cover the whole: where the file is not merely cut off,
-``Salvage.is_exact`` is False and the comment says that what was kept may be wrong in places.
+A byte changed within a text cannot be located, because the hashes cover the whole: if the file is not merely cut off,
+``Salvage.is_exact`` is False and the comment says that the kept part may be wrong in places.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from periplus.trail.integrity.sound_prefix import (
 from periplus.trail.model import STATUSES, Digest, Withheld
 from periplus.trail.opcodes import BY_NAME
 
-_FIRST: Final = 6  # where the first section begins
+_FIRST: Final = 6  # offset of the first section
 _UNKNOWN: Final = b"unknown"
 _NOTHING: Final = "nothing of a trail is left in it"
 _TEXT_FORMS: Final = (layout.FORM_TEXT, layout.FORM_TEXT_OBJECT, layout.FORM_WITHHELD)
@@ -57,10 +57,10 @@ _OPTIONAL_ALL: Final = sum(flag for flag, _, _ in _OPTIONAL)
 
 
 class Salvage(NamedTuple):
-    """``data`` is a sound trail; ``lost`` says what it lacks, a phrase each, and is empty where nothing was wrong.
+    """``data`` is a sound trail; ``lost`` lists what it lacks, one phrase each, and is empty if nothing was wrong.
 
     ``wrong`` and ``offset`` are the first fault of the damaged file. ``is_exact``: as far as can be told, the file was
-    only cut off, and what was kept is just what stood there.
+    only cut off, and everything kept is unchanged.
     """
 
     data: bytes
@@ -71,9 +71,10 @@ class Salvage(NamedTuple):
 
 
 def salvage(data: bytes) -> Salvage:
-    """The good prefix of ``data``, a trail or a concatenation; of the latter sound parts are kept as they are.
+    """Return the sound prefix of ``data``, a trail or a concatenation; sound parts of a concatenation are kept
+    unchanged.
 
-    Raises FormatError where nothing of a trail is left, NewerFormatError for a sound file of a later version.
+    Raises FormatError if nothing of a trail is left, NewerFormatError for a sound file of a later version.
     """
     if kind_of(data) == KIND_TRAILS:
         return _salvage_parts(data)
@@ -82,7 +83,7 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _fault(data: bytes) -> FormatError | None:
-    """What is wrong with the trail, if anything is."""
+    """Return the fault of the trail, if it has one."""
     try:
         reader = TrailReader(data)
     except FormatError as error:
@@ -141,7 +142,7 @@ def _fault_of_parts(data: bytes) -> FormatError | None:
 
 
 def _part_spans(data: bytes) -> tuple[int, list[tuple[int, int]]]:
-    """How many parts were announced, and where those lie that begin in the file."""
+    """Return the announced number of parts, and the spans of those that begin in the file."""
     spans: list[tuple[int, int]] = []
     count = 0
     try:
@@ -152,7 +153,7 @@ def _part_spans(data: bytes) -> tuple[int, list[tuple[int, int]]]:
             spans.append((at, min(at + length, len(data))))
             at += length
     except FormatError:
-        pass  # those before it are what is left
+        pass  # the parts before the fault are left
     return count, spans
 
 
@@ -213,7 +214,7 @@ def _stated_digest(data: bytes, clocks: Clocks) -> bytes | None:
 
 
 def _runs_out(data: bytes) -> bool:
-    """Whether the sections are in order up to where the file ends, so that nothing but its end is missing."""
+    """Return whether the sections are in order up to the end of the file, so that only its end is missing."""
     if data[:_FIRST] != MAGIC + bytes((CONTAINER_VERSION, KIND_TRAIL)):
         return False
     at, previous = _FIRST, -1
@@ -249,7 +250,7 @@ class _Refs(NamedTuple):
 
 
 def _read_header(data: bytes, found: Found | None) -> _Refs | None:
-    """What the header refers to; None where it is malformed."""
+    """Return the refs of the header; None if it is malformed."""
     if found is None:
         return None
 
@@ -279,7 +280,7 @@ def _read_header(data: bytes, found: Found | None) -> _Refs | None:
 
 
 def _known_refs(refs: _Refs | None, strings: Strings, lost: list[str]) -> _Refs:
-    """Those refs whose entries are among the good strings, and of a form that may stand there."""
+    """Return the refs whose entries are among the sound strings and have a permitted form."""
     if refs is None:
         lost.append("the header")
         return _Refs((None,) * len(_FIXED), {}, (), 0)
@@ -307,7 +308,7 @@ def _known_refs(refs: _Refs | None, strings: Strings, lost: list[str]) -> _Refs:
 
 
 class _Writer:
-    """The entries and steps that are kept, in their places, and what is added behind them."""
+    """The kept entries and steps, in their places, and what is added behind them."""
 
     def __init__(self, strings: Strings, steps: Steps, clocks: Clocks) -> None:
         self.step_count = steps.kept
@@ -321,12 +322,12 @@ class _Writer:
         used = steps.entries_used
         self._entries = bytearray(strings.section[self._start(0) : self._start(used)])
         self._count = used
-        self._places = array("q", range(used))  # of each entry of the damaged file, the new place, or -1
+        self._places = array("q", range(used))  # new place of each entry of the damaged file, or -1
         self._places.extend(repeat(-1, len(self._table) - used))
         self._added: dict[bytes, int] = {}
 
     def keep_texts(self) -> None:
-        """A comment for each text, where there are no steps."""
+        """Add a comment for each text, if there are no steps."""
         for index, form in enumerate(self._table.forms):
             if form in (layout.FORM_TEXT, layout.FORM_TEXT_OBJECT):
                 self._add_comment(self._keep(index))
@@ -335,7 +336,7 @@ class _Writer:
         self._add_comment(self._text(text))
 
     def sealed(self, refs: _Refs, digest: bytes | None) -> bytes:
-        """The trail; ``digest`` is that of the damaged one."""
+        """Return the trail; ``digest`` is that of the damaged one."""
         header = self._header(refs, digest)
         strings = self._prefix + uint_bytes(self._count) + self._entries
         steps = uint_bytes(self.step_count) + self._steps
@@ -349,7 +350,7 @@ class _Writer:
         if self._clocks.sources:
             sections[layout.TAG_SOURCES] = self._clocks.sources
         data = pack(KIND_TRAIL, sections)
-        TrailReader(data)  # an invariant: what is given back can be read
+        TrailReader(data)  # invariant: the result can be read
         return data
 
     def _header(self, refs: _Refs, digest: bytes | None) -> bytes:
@@ -381,14 +382,14 @@ class _Writer:
         self.step_count += 1
 
     def _keep(self, index: int) -> int:
-        """The new place of an entry of the damaged file."""
+        """Return the new place of an entry of the damaged file."""
         place = self._places[index]
         if place < 0:
             place = self._places[index] = self._place(self._section[self._start(index) : self._start(index + 1)])
         return place
 
     def _start(self, index: int) -> int:
-        """Where entry ``index`` begins among the good strings."""
+        """Return the offset of entry ``index`` in the sound strings."""
         table = self._table
         if index == len(table):
             return len(self._section)
@@ -405,7 +406,7 @@ class _Writer:
         return self._add(layout.FORM_DIGEST, Digest("sha256", sha256), content)
 
     def _add(self, form: int, value: str | Digest, content: bytes) -> int:
-        """The place of an entry that may be among those of the damaged file already: none may stand there twice."""
+        """Return the place of an entry, reusing an equal one of the damaged file, because entries must be distinct."""
         known = self._added.get(content)
         if known is not None:
             return known

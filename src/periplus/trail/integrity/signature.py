@@ -1,6 +1,6 @@
-"""Ed25519 signatures of trails: over the trail digest, the times and the sources.
+"""Ed25519 signatures of trails, over the trail digest, the times and the sources.
 
-The signature of a concatenation covers its digest, and times and sources of each part.
+The signature of a concatenation covers its digest, and the times and sources of each part.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ _KEY_BYTES: Final = 32
 
 
 def signed_message(signed: TrailReader | Parts) -> bytes:
-    """What a signature of the trail, or of the concatenation, covers. Raises FormatError where a part is no trail."""
+    """Return the message that a signature of the trail or concatenation covers. Raises FormatError if a part is no
+    trail.
+    """
     if isinstance(signed, TrailReader):
         return b"".join((_PREFIX, signed.digest, *_beside(signed)))
     return b"".join((_PARTS_PREFIX, signed.digest, *(hashed for one in signed.readers() for hashed in _beside(one))))
 
 
 def _beside(reader: TrailReader) -> tuple[bytes, bytes]:
-    """SHA-256 of the times and of the sources, which are no part of the digest."""
+    """Return the SHA-256 of the times and of the sources, which the digest does not cover."""
     return (
         hashlib.sha256(reader.view(layout.TAG_TIMES)).digest(),
         hashlib.sha256(reader.view(layout.TAG_SOURCES)).digest(),
@@ -38,9 +40,9 @@ def _beside(reader: TrailReader) -> tuple[bytes, bytes]:
 
 
 def sign(data: bytes, private_key_bytes: bytes) -> bytes:
-    """``data`` with a signature by the raw Ed25519 private key (32 bytes), in place of one that it may have.
+    """Return ``data`` with a signature by the raw Ed25519 private key (32 bytes), which replaces an existing one.
 
-    Raises FormatError where ``data`` is no trail or not the one that its digest says: a wrong trail is not signed.
+    Raises FormatError if ``data`` is no trail or does not match its digest: a wrong trail is not signed.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -51,9 +53,9 @@ def sign(data: bytes, private_key_bytes: bytes) -> bytes:
 
 
 def sign_with(data: bytes, public_key: bytes, signer: Callable[[bytes], bytes]) -> bytes:
-    """As ``sign``, for a key that stays where it is: ``signer`` gives the 64 bytes of its signature of a message.
+    """Sign like ``sign``, with a key held elsewhere: ``signer`` returns the 64 bytes of its signature of a message.
 
-    ``data`` is a trail or a concatenation; of the latter every part must be the one that its digest says.
+    ``data`` is a trail or a concatenation, of which every part must match its digest.
     """
     if is_concatenation(data):
         parts = Parts(data)
@@ -73,12 +75,12 @@ def _check_digest(reader: TrailReader, start: int) -> None:
 
 
 def is_signed_soundly(signed: TrailReader | Parts) -> bool:
-    """Whether there is a signature, and it is by the public key beside it."""
+    """Return whether there is a signature, valid for the public key beside it."""
     return signed.signature is not None and _is_sound(signed.signature, signed_message(signed))
 
 
 def is_signature_sound(digest: bytes, signature: bytes, times: bytes, sources: bytes) -> bool:
-    """Whether ``signature``, with its public key before it, is that of the trail with this digest.
+    """Return whether ``signature``, behind its public key, is valid for the trail with this digest.
 
     ``times`` and ``sources`` are the SHA-256 of its sections.
     """

@@ -1,8 +1,8 @@
-"""Reading what is still good of the sections of a damaged trail: the longest prefix that the readers of the format take.
+"""Read the sound part of a damaged trail's sections: the longest prefix that the readers of the format accept.
 
-A section is looked for where the one before ends, by its length or by its content, so that one wrong length does not
-lose what follows. Strings and steps are walked by their own lengths, and then given to ``StringTable`` and
-``check_steps``, which say where the first fault lies; what stands before it is kept.
+A section is looked for where the section before it ends, by its length or by its content, so one wrong length does not
+lose everything behind it. Strings and steps are walked by their own lengths and then given to ``StringTable`` and
+``check_steps``, which report the first fault; everything before it is kept.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from periplus.trail.format.steps_section import check_steps
 from periplus.trail.format.string_table import StringTable
 from periplus.trail.model import DIGEST_SIZES
 
-_ADDED_MAX: Final = 16  # strings and steps that a salvaged trail has beside those kept
+_ADDED_MAX: Final = 16  # strings and steps that a salvaged trail has in addition to those kept
 _LENGTH_BYTES_MAX: Final = 10
 
 
 class Found(NamedTuple):
-    """A section's content: it ends, by its length, at ``end``, or at the end of the file where it ``is_cut``."""
+    """The content of a section: it ends, by its length, at ``end``, or at the end of the file if it ``is_cut``."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 
 class Strings(NamedTuple):
-    """``section`` is a sound strings section, which ``table`` reads; ``end`` where that ends in the damaged file."""
+    """``section`` is a sound strings section, which ``table`` reads; in the damaged file it ends at ``end``."""
 
     table: StringTable
     section: bytes
@@ -43,7 +43,7 @@ class Strings(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """``body`` holds ``kept`` steps; ``announced`` is -1 where there is no section of steps at all."""
+    """``body`` holds ``kept`` steps; ``announced`` is -1 if there is no steps section."""
 
     body: bytes
     kept: int
@@ -53,7 +53,9 @@ class Steps(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Sound sections for as many steps as were asked for, and of how many the file had the times, the sources."""
+    """Sound times and sources for the steps asked for. ``timed`` and ``sourced`` count the steps whose own the file
+    had.
+    """
 
     times: bytearray
     timed: int
@@ -67,7 +69,7 @@ class Clocks(NamedTuple):
 
 
 def find_first(data: bytes, at: int) -> Found | None:
-    """The section at ``at``, whatever its tag may have become."""
+    """Return the section at ``at``, with any tag, because the tag may be damaged."""
     try:
         length, start = read_uint(data, at + 1, len(data))
     except FormatError:
@@ -76,9 +78,11 @@ def find_first(data: bytes, at: int) -> Found | None:
 
 
 def find(data: bytes, tag: int, before: Found | None, content_end: int | None) -> Found | None:
-    """The section with ``tag`` behind the one ``before``, whose content ended at ``content_end`` (None: not known).
+    """Return the section with ``tag`` behind the section ``before``, whose content ended at ``content_end`` (None:
+    unknown).
 
-    Where length and content of that one agree, it is there that a section begins, and its tag may be what is wrong.
+    If length and content of ``before`` agree, a section begins there even if its tag differs: the tag is then the
+    damage.
     """
     if before is None:
         return None
@@ -92,7 +96,9 @@ def find(data: bytes, tag: int, before: Found | None, content_end: int | None) -
 
 
 def _limit(data: bytes, found: Found) -> int:
-    """Where the content ends at the latest: by its length, where another section follows it or the file ends there."""
+    """Return the last possible end of the content: its stated length, if another section or the end of the file follows
+    there.
+    """
     if found.is_cut or found.end >= len(data) or data[found.end] in (*layout.KNOWN_TAGS, 0xFF):
         return found.end
     return len(data)
@@ -102,7 +108,7 @@ def _limit(data: bytes, found: Found) -> int:
 
 
 def read_strings(data: bytes, found: Found) -> Strings | None:
-    """The good strings; None where not even their number can be read."""
+    """Return the sound strings, or None if not even their number can be read."""
     start = found.start
     is_redacted = data[start : start + 1] == bytes((layout.MODE_REDACTED,))
     secret_end = start + 1 if is_redacted else start + 1 + layout.SECRET_BYTES
@@ -132,7 +138,7 @@ def read_strings(data: bytes, found: Found) -> Strings | None:
 
 
 def _entry_end(data: bytes, at: int, limit: int, *, is_redacted: bool) -> int | None:
-    """Where the entry at ``at`` ends; None where there is none."""
+    """Return the end of the entry at ``at``, or None if there is no entry."""
     if at >= limit:
         return None
     form = data[at]
@@ -155,7 +161,7 @@ def _entry_end(data: bytes, at: int, limit: int, *, is_redacted: bool) -> int | 
 
 
 def read_steps(data: bytes, found: Found | None, strings: Strings) -> Steps:
-    """The good steps: those before the first that is malformed, or names a string that is not among the good ones."""
+    """Return the sound steps: those before the first that is malformed or names a lost string."""
     if found is None:
         return Steps(b"", 0, -1, 0, 0)
     try:
@@ -185,9 +191,10 @@ def read_steps(data: bytes, found: Found | None, strings: Strings) -> Steps:
 
 
 def _longest(ends: array[int], shift: Callable[[int], int], check: Callable[[int], None]) -> int:
-    """The greatest number of items that ``check`` takes; item *n* lies between ``ends[n]`` and ``ends[n + 1]``.
+    """Return the greatest number of items that ``check`` accepts; item *n* lies between ``ends[n]`` and ``ends[n +
+    1]``.
 
-    ``shift(count)`` is the distance from an offset in what ``check`` reads to the same place in the file.
+    ``shift(count)`` is the distance from an offset in the bytes that ``check`` reads to the same place in the file.
     """
     count = len(ends) - 1
     while True:
@@ -206,7 +213,9 @@ def _longest(ends: array[int], shift: Callable[[int], int], check: Callable[[int
 
 
 def read_clocks(data: bytes, steps_at: Found | None, steps: Steps) -> Clocks:
-    """Times and sources of the steps kept; a step whose own are lost began with the one before and has no source."""
+    """Return times and sources of the kept steps; a step whose own are lost gets the time of the step before and no
+    source.
+    """
     times_at = find(data, layout.TAG_TIMES, steps_at, steps.end)
     times, timed, times_end = _times(data, times_at, steps.kept)
     sources_at = find(data, layout.TAG_SOURCES, times_at, times_end)
@@ -239,7 +248,7 @@ def _times(data: bytes, found: Found | None, count: int) -> tuple[bytearray, int
             out += data[at:after]
             at, done = after, done + 1
     except FormatError:
-        pass  # what was read before it is good
+        pass  # everything before it is sound
     return out + bytes(2 * (count - done)), done, at
 
 

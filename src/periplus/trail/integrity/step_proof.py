@@ -1,8 +1,8 @@
-"""Proving one step of a trail to somebody who does not have the trail.
+"""Prove one step of a trail to somebody who does not have the trail.
 
-The proof holds the step's leaf input, in which every string is a commitment, the path from its leaf to the tree root,
-and what opens those commitments that the trail reveals. Root and number of steps are what the trail digest, and so a
-signature, vouches for; the proof alone says that this step is in *that* tree, at that place.
+The proof holds the leaf input of the step, in which every string is a commitment, the path from its leaf to the tree
+root, and the openings of the commitments that the trail reveals. The trail digest, and so a signature, covers the root
+and the number of steps; the proof alone shows that this step is in *that* tree, at that place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from periplus.trail.format.reader import TrailReader
 
 
 class Opening(NamedTuple):
-    """What a commitment stands for: commitment = SHA-256(salt ‖ form ‖ content)."""
+    """The opening of a commitment: commitment = SHA-256(salt ‖ form ‖ content)."""
 
     salt: bytes
     form: int
@@ -30,7 +30,9 @@ class Opening(NamedTuple):
 
 
 class StepProof(NamedTuple):
-    """``openings`` has one for each commitment in the leaf input, in order; None for a withheld one."""
+    """The proof of a step. ``openings`` has one for each commitment in the leaf input, in order; None for a withheld
+    one.
+    """
 
     step_index: int
     step_count: int
@@ -45,7 +47,7 @@ class StepProof(NamedTuple):
 
 
 def step_proof(reader: TrailReader, index: int) -> StepProof:
-    """The proof of step ``index``, counted from 0. Raises NotFoundError where there is no such step."""
+    """Return the proof of step ``index``, counted from 0. Raises NotFoundError if there is no such step."""
     if not 0 <= index < reader.step_count:
         raise NotFoundError(f"no step {index}: the trail has {reader.step_count:,}", mend="Steps count from 0.")
     data = reader.to_bytes()
@@ -62,13 +64,13 @@ def step_proof(reader: TrailReader, index: int) -> StepProof:
     openings: list[Opening | None] = []
     for place in ref_offsets(preimage):
         form, content, salt = reader.strings.entry(entry_by_commitment[preimage[place : place + 32]])
-        # An entry's content in the file has its lengths as varints; the commitment's has them fixed or left out.
+        # The content of an entry has its lengths as varints in the file, and fixed or left out in the commitment.
         openings.append(None if salt is None else Opening(salt, form, committed_content(form, content)))
     return StepProof(index, reader.step_count, preimage, tuple(tree.inclusion(index)), tree.root(), tuple(openings))
 
 
 def committed_content(form: int, content: bytes) -> bytes:
-    """What a commitment covers of an entry whose bytes in the file are ``content``."""
+    """Return the bytes that a commitment covers, for an entry whose bytes in the file are ``content``."""
     if form == layout.FORM_TEXT:
         length, at = read_uint(content, 0, len(content))
         return content[at : at + length]
@@ -79,7 +81,7 @@ def committed_content(form: int, content: bytes) -> bytes:
 
 
 def holds(proof: StepProof) -> bool:
-    """Whether the step is in the tree of ``proof.root`` and each opening opens its commitment. Never raises."""
+    """Return whether the step is in the tree of ``proof.root`` and each opening matches its commitment. Never raises."""
     try:
         places = ref_offsets(proof.leaf_input)
     except FormatError:

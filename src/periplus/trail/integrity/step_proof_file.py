@@ -1,9 +1,10 @@
-"""The proof of one step as a file, for somebody who has nothing else.
+"""Proof of one step as a file that needs nothing else.
 
-A container of kind 3, as the journal's proofs are, whose statement has the kind ``trail-step``. Beside the step's leaf
-input, its path and what opens its commitments (``periplus.trail.integrity.step_proof``) it holds the committed header, status and last
-receipt, so that the trail digest can be computed anew: the step is proved to be in the trail with *that* digest. Where
-the trail is signed, the file holds the signature and the two hashes that it covers beside the digest.
+A container of kind 3, like the proofs of the journal, whose statement has the kind ``trail-step``. Beside the leaf
+input of the step, its path and the openings of its commitments (``periplus.trail.integrity.step_proof``) it holds the
+committed header, status and last receipt, so that the trail digest can be computed: the step is proved to be in the
+trail with *that* digest. If the trail is signed, the file holds the signature and the two hashes that it covers beside
+the digest.
 
 ::
 
@@ -65,7 +66,7 @@ HEADER_NAMES: Final = (*_FIXED, *_OPTIONAL, "parents")
 
 
 class StepStatement(msgspec.Struct, frozen=True, tag_field="kind", tag=_KIND, forbid_unknown_fields=True):
-    """Step ``step`` (from 0) of the ``steps`` of the trail with ``digest`` is the one in the file."""
+    """The statement: step ``step`` (from 0) of the ``steps`` of the trail with ``digest`` is the one in the file."""
 
     digest: str
     step: int
@@ -77,16 +78,16 @@ class StepStatement(msgspec.Struct, frozen=True, tag_field="kind", tag=_KIND, fo
 
 
 class HeaderValue(NamedTuple):
-    """A field of the header; Withheld where the file does not open it."""
+    """A field of the header; Withheld if the file does not open it."""
 
     name: str
     value: OperandValue
 
 
 class StepVerdict(NamedTuple):
-    """What a check found. ``holds``: the mathematics; ``reason`` where it does not.
+    """The result of a check: ``holds`` if the proof is valid, otherwise ``reason``.
 
-    ``key`` is the one that signed the trail, empty where it is not signed.
+    ``key`` is the public key that signed the trail, empty for an unsigned one.
     """
 
     holds: bool
@@ -98,7 +99,7 @@ class StepVerdict(NamedTuple):
 
 
 def is_step_proof(data: bytes) -> bool:
-    """Whether the bytes claim to be the proof of a step: by the kind in the statement, their first section."""
+    """Return whether the bytes claim to be the proof of a step, by the kind in their first section, the statement."""
     if kind_of(data) != KIND_PROOF or data[6:7] != bytes((_STATEMENT,)):
         return False
     try:
@@ -108,17 +109,17 @@ def is_step_proof(data: bytes) -> bool:
     return f'"kind":"{_KIND}"'.encode() in data[start : start + min(length, 1024)]
 
 
-# Making
+# Writing
 
 
 def pack_step_proof(
     reader: TrailReader, index: int, *, withheld: Collection[str] = (), header_shown: Collection[str] = HEADER_NAMES
 ) -> bytes:
-    """The file that proves step ``index``. Raises NotFoundError where there is no such step.
+    """Return the file that proves step ``index``. Raises NotFoundError if there is no such step.
 
-    ``withheld`` are strings of the step that it does not open, by the names of their operands, ``error``, ``result`` and
-    ``note``; ``header_shown`` are those of the header that it does. A string that is withheld from the step is opened
-    nowhere. Raises UsageError for a name that the step does not have.
+    ``withheld`` are strings of the step to keep closed, by the names of their operands, ``error``, ``result`` and
+    ``note``; ``header_shown`` are the strings of the header to open. A string withheld from the step is opened nowhere.
+    Raises UsageError for a name that the step does not have.
     """
     proof = step_proof(reader, index)
     stored = reader.stored_identity
@@ -198,9 +199,9 @@ def _packed(openings: list[Opening | None]) -> bytearray:
 
 
 def verify_step_proof(data: bytes, *, digest: bytes | None = None, key: bytes | None = None) -> StepVerdict:
-    """Check the file in ``data``; whatever the bytes, it answers and does not raise.
+    """Check the file in ``data``; malformed bytes give a verdict, not an error.
 
-    ``digest`` is the trail digest that it must speak of, ``key`` the Ed25519 public key that must have signed the trail.
+    ``digest`` is the trail digest that it must prove, ``key`` the Ed25519 public key that must have signed the trail.
     Raises NewerFormatError for a sound file of a later version.
     """
     if len(data) > STEP_PROOF_BYTES_MAX:
@@ -307,7 +308,7 @@ def _unpacked(data: bytes) -> tuple[Opening | None, ...]:
 
 
 def _header_places(header: bytes) -> list[tuple[str, int]]:
-    """Name and place of each commitment in a committed header. Raises FormatError where it is none."""
+    """Return name and offset of each commitment in a committed header. Raises FormatError for other bytes."""
     end = len(header)
     version, at = read_uint(header, 0, end)
     if version > layout.FORMAT_VERSION:
@@ -329,7 +330,7 @@ def _header_places(header: bytes) -> list[tuple[str, int]]:
 
 
 def _names(leaf: bytes) -> list[str]:
-    """The names of what the leaf input commits to, in order."""
+    """Return the names of the strings that the leaf input commits to, in order."""
     row = BY_CODE.get(leaf[5])
     names = []
     at = 8
@@ -346,7 +347,7 @@ def _names(leaf: bytes) -> list[str]:
 
 
 def _step(leaf: bytes, openings: tuple[Opening | None, ...]) -> Step:
-    """The step of a leaf input that ``ref_offsets`` has walked; its time is not in it."""
+    """Return the step of a leaf input that ``ref_offsets`` has accepted; it has no time."""
     code, meta, count = leaf[5], leaf[6], leaf[7]
     if meta & 7 >= len(OUTCOMES):
         raise FormatError("the step's outcome is unknown")
@@ -396,7 +397,7 @@ def _text(value: OperandValue) -> str | TextObject | Withheld:
 
 
 def _value(opening: Opening | None, commitment: bytes) -> str | TextObject | Digest | Withheld:
-    """What an opening says. Raises FormatError for what no trail holds."""
+    """Return the value of an opening. Raises FormatError for a value that no trail holds."""
     if opening is None:
         return Withheld(commitment)
     form, content = opening.form, opening.content

@@ -1,7 +1,7 @@
-"""Verifying a trail: a pure function of its bytes, and of a store where one is given.
+"""Verify a trail: a pure function of its bytes, and of a store if one is given.
 
-Every check has a verdict and says in a sentence what it found. ``error`` is a trail that is not what it claims,
-``warning`` something that a person should know, ``skipped`` a check that had nothing to look at or could not be made.
+Every check has a verdict and a sentence with its finding. ``error`` means that the trail is not what it claims,
+``warning`` that a person should know something, ``skipped`` that the check had nothing to do or could not be made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from periplus.trail.opcodes import opcode_name
 IsRedacted: TypeAlias = Callable[[bytes], bool]
 Verdict: TypeAlias = Literal["ok", "warning", "error", "skipped"]
 
-_NAMED_MAX: Final = 5  # of many faults of one kind, so many are named
+_NAMED_MAX: Final = 5  # number of faults of one kind that are named
 _CHECK_BY_TAG: Final = {
     layout.TAG_STRINGS: "strings",
     layout.TAG_STEPS: "steps",
@@ -43,7 +43,7 @@ _CHECKS: Final = (
 
 class ObjectReader(Protocol):
     def get(self, digest: bytes) -> bytes:
-        """The bytes of the object with this SHA-256. Raises NotFoundError or DamageError."""
+        """Return the object with this SHA-256. Raises NotFoundError or DamageError."""
         ...
 
 
@@ -55,7 +55,7 @@ class Check(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What ``verify`` found. ``digest`` is the trail digest, computed; empty where the bytes are no trail."""
+    """The result of ``verify``. ``digest`` is the computed trail digest, empty if the bytes are no trail."""
 
     checks: tuple[Check, ...]
     summary: str
@@ -63,12 +63,12 @@ class Report(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether no check found an error."""
+        """True if no check found an error."""
         return all(check.verdict != "error" for check in self.checks)
 
     @property
     def offset(self) -> int | None:
-        """The byte offset of the first error, where it has one."""
+        """The byte offset of the first error, if it has one."""
         return next(
             (check.offset for check in self.checks if check.verdict == "error" and check.offset is not None), None
         )
@@ -88,11 +88,11 @@ def verify(
 ) -> Report:
     """Verify the trail in ``data``; bytes that are no trail give a report as well.
 
-    Of a concatenation every part is verified, as a check of its own, and ``key`` must have signed the whole.
+    Every part of a concatenation is verified, as a check of its own, and ``key`` must have signed the whole.
 
     ``store`` holds the objects that the trail refers to; ``key`` is the Ed25519 public key (32 bytes) that must have
-    signed it; ``parent_of`` gives the bytes of the trail with a trail digest, None where it is not at hand. A text of which
-    ``is_redacted`` is true was taken out of the store: that it is not there is no error.
+    signed it; ``parent_of`` returns the bytes of the trail with a trail digest, None if it is not available. A text for
+    which ``is_redacted`` is true was removed from the store: its absence is no error.
     """
     if is_concatenation(data):
         return _verify_parts(data, store, key, parent_of, is_redacted)
@@ -174,7 +174,7 @@ def _unreadable(data: bytes, error: FormatError | NewerFormatError) -> Report:
                 name = _CHECK_BY_TAG[tag]
                 break
     except (FormatError, NewerFormatError):
-        pass  # the error at hand is this one
+        pass  # same fault as ``error``
     checks = [Check(other, "skipped", "not reached") for other in _CHECKS]
     if name != "framing":
         checks[0] = Check("framing", "ok", f"{len(data):,} bytes")
@@ -228,7 +228,7 @@ def _check_signature(signed: TrailReader | Parts, key: bytes | None) -> Check:
     if signature is None:
         if key is None:
             return Check("signature", "skipped", "not signed")
-        end = len(signed.to_bytes())  # where it would stand
+        end = len(signed.to_bytes())  # offset at which a signature would be
         return Check("signature", "error", f"not signed, and the key {key.hex()} should have", end)
     offset, _ = signed.span(layout.TAG_SIGNATURE)
     signer = signature[:32]
@@ -271,7 +271,7 @@ def _check_parents(reader: TrailReader, parent_of: Callable[[bytes], bytes | Non
 
 
 class _Tally(NamedTuple):
-    """What a store said about the objects."""
+    """Counts of the objects in a store."""
 
     sound: int
     absent: list[str]
@@ -298,7 +298,7 @@ def _check_objects(reader: TrailReader, store: ObjectReader | None, is_redacted:
 
 
 def _tally_objects(reader: TrailReader, store: ObjectReader, is_redacted: IsRedacted) -> _Tally:
-    # A text object is part of the trail and must be there; a digest may be of a result or a file that nobody kept.
+    # A text object is part of the trail and must exist; a digest may be of a result or file that was not kept.
     sound = not_kept = redacted = 0
     absent: list[str] = []
     wrong: list[str] = []

@@ -1,11 +1,10 @@
-"""Comparing two trails: which steps both have, and where they part.
+"""Compare two trails: the steps that both have, and the steps that differ.
 
-Steps are compared by what they say: opcode and operands, then outcome, exit code, error and note. Salts, times and sources
-are no part of it, so that two imports of one session, in two stores, are equal; nor are digests of other trails, which
-are another in each store as their salts are. What a result was is compared where that
-is asked for, since the output of a command seldom is twice the same.
+Steps are compared by opcode and operands, then by outcome, exit code, error and note. Salts, times and sources are left
+out, so two imports of one session in two stores are equal; digests of other trails are left out as well, because they
+depend on the salts. Results are compared only on request, because the output of a command is seldom the same twice.
 
-The steps of a long trail are never all in memory: two numbers are kept of each, and what differs is read again.
+The steps of a long trail are never all in memory: two numbers are kept of each, and a step that differs is read again.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _SPAWN: Final = BY_NAME["AGENT_SPAWN"]  # its last operand is the digest of a tr
 
 
 class Line(NamedTuple):
-    """A step of one trail or of both. ``a`` and ``b`` are part and number, both from the reader's order; ``~`` is a step that
-    both have, with another outcome, error, note or result.
+    """A step of one trail or of both. ``a`` and ``b`` are part and number, from 0, in the order of the reader; ``~``
+    marks a step that both have, with another outcome, error, note or result.
     """
 
     mark: Mark
@@ -42,7 +41,7 @@ class Line(NamedTuple):
 
 
 class HeaderChange(NamedTuple):
-    """A field that says something else. ``part`` counts from 0."""
+    """A header field whose values differ. ``part`` counts from 0."""
 
     part: int
     name: str
@@ -51,7 +50,7 @@ class HeaderChange(NamedTuple):
 
 
 class _Keys(NamedTuple):
-    """Of each step that is compared: what it does, all that it says, and where it stands."""
+    """For each compared step: a key of its operation, a key of all its content, and its place."""
 
     does: array[int]
     says: array[int]
@@ -60,7 +59,7 @@ class _Keys(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """``common`` are stretches of the steps compared. ``unknown`` counts what is withheld in both and cannot be compared."""
+    """``common`` holds common stretches of the compared steps. ``unknown`` counts steps that are withheld in both."""
 
     first: _Keys
     second: _Keys
@@ -83,7 +82,7 @@ def compare(
     selection: Selection | None = None,
     results: bool = False,
 ) -> Difference:
-    """The steps of ``first`` against those of ``second``, each one trail or the parts of a concatenation."""
+    """Compare the steps of ``first`` with those of ``second``, each of them one trail or the parts of a concatenation."""
     keys_a, keys_b = (_keys(readers, selection or Selection(), is_full=results) for readers in (first, second))
     common = align(keys_a.does, keys_b.does)
     matched = changed = unknown = 0
@@ -104,7 +103,7 @@ def _keys(readers: Sequence[TrailReader], selection: Selection, *, is_full: bool
         does = [bytes((step.code,)), *(_content(value) for value in step.operands)]
         if step.code == _SPAWN.code and isinstance(step.operands[-1], Digest):
             does[-1] = b"t"
-        while len(does) > 1 and does[-1] == b"-":  # an absent operand is absent, whether it is left out or not
+        while len(does) > 1 and does[-1] == b"-":  # a trailing absent operand is the same as one left out
             does.pop()
         told = (step.outcome, step.exit_code, step.error, step.note)
         says = [*does, *(_content(value) for value in told)]
@@ -151,7 +150,9 @@ def _content(value: OperandValue) -> bytes:
 
 
 def header_changes(first: Sequence[TrailReader], second: Sequence[TrailReader]) -> Iterator[HeaderChange]:
-    """What the headers and statuses of parts in the same place say otherwise; what is withheld is not compared."""
+    """Yield the fields of headers and statuses that differ between parts of the same place; withheld fields are not
+    compared.
+    """
     for part, (a, b) in enumerate(zip(first, second, strict=False)):
         for name in _FIELDS:
             value_a, value_b = getattr(a.header, name), getattr(b.header, name)
@@ -162,7 +163,7 @@ def header_changes(first: Sequence[TrailReader], second: Sequence[TrailReader]) 
 
 
 def is_same_step(first: TrailReader, second: TrailReader) -> bool:
-    """Whether two trails say the same in every step and in their headers, as far as neither withholds it."""
+    """Return whether two trails agree in every step and in their headers, as far as neither withholds it."""
     if first.step_count != second.step_count or next(header_changes([first], [second]), None) is not None:
         return False
     return all(_agree(a, b) for a, b in zip(first.steps(), second.steps(), strict=True))
@@ -188,7 +189,7 @@ def lines_of(
     selection: Selection | None = None,
     context: int = 3,
 ) -> Iterator[Line | None]:
-    """The steps that differ and ``context`` steps around them; None where some are left out."""
+    """Yield the steps that differ with ``context`` steps around them; None stands for a gap."""
     held: deque[Line] = deque(maxlen=context or None)
     after = 0
     has_gap = False

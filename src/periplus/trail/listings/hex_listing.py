@@ -1,8 +1,8 @@
-"""The hex listing: every byte of a trail file once, at its offset, with what it says.
+"""Hex listing: every byte of a trail file once, at its offset, with its meaning.
 
-A line is ``offset  bytes  meaning``; bytes that do not fit on it go on in lines without a meaning. Whoever takes the bytes
-of all lines has the file. With a choice of steps the listing has those steps, their times and their sources, and of the
-other sections only where they begin.
+A line is ``offset bytes meaning``; bytes that do not fit continue on lines without a meaning. The bytes of all lines
+together are the file. With a selection of steps the listing has those steps, their times and their sources, and of the
+other sections only the beginning.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SECTIONS: Final = {
 }
 _HEADER_OPTIONS: Final = ("base", "model", "host", "source", "title")
 _BYTES_BY_WIDTH: Final = ((110, 16), (60, 8), (24, 4), (0, 2))
-_COLUMNS_MAX: Final = 160  # of a line that goes to a file: its bytes are there, what they say may be cut
+_COLUMNS_MAX: Final = 160  # of a line that goes to a file: its bytes are complete, their meaning may be cut
 
 
 class _Item(NamedTuple):
-    """Bytes ``start`` to ``end`` of the file, and what they say."""
+    """Bytes ``start`` to ``end`` of the file, and their meaning."""
 
     start: int
     end: int
@@ -44,7 +44,9 @@ class _Item(NamedTuple):
 
 
 def hex_lines(reader: TrailReader, view: View, sieve: Sieve, base: int = 0) -> Iterator[str]:
-    """The lines, without line ends; ``base`` is where in the file the trail begins, if it is a part of a concatenation."""
+    """Yield the lines, without line ends; ``base`` is the offset of the trail in the file, for a part of a
+    concatenation.
+    """
     data = reader.to_bytes()
     for item in _items(reader, view._replace(width=view.width or _COLUMNS_MAX), sieve):
         yield from _dumped(data, item, view, base)
@@ -53,7 +55,7 @@ def hex_lines(reader: TrailReader, view: View, sieve: Sieve, base: int = 0) -> I
 
 
 def frame_lines(data: bytes, start: int, end: int, told: str, view: View) -> Iterator[str]:
-    """The lines of bytes ``start`` to ``end`` of a file around trails, of which ``told`` says what they are."""
+    """Yield the lines of bytes ``start`` to ``end`` around trails; ``told`` is their meaning."""
     yield from _dumped(data, _Item(start, end, [("name", told)]), view, 0)
 
 

@@ -1,4 +1,4 @@
-"""Which steps of a trail: by number, opcode, outcome and path, with a count of what was left out and why."""
+"""Selection of steps by number, opcode, outcome and path, with counts of the steps left out and the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATH_PLACES: Final = {
 
 
 class Selection(NamedTuple):
-    """What is wanted; None: anything. ``first`` and ``end`` are as in a slice of Python, from 0 and half open."""
+    """The filters; None matches everything. ``first`` and ``end`` are like a Python slice, from 0 and half open."""
 
     first: int | None = None
     end: int | None = None
@@ -33,7 +33,7 @@ class Selection(NamedTuple):
 
 
 class Sieve:
-    """A selection at work on one trail of ``step_count`` steps. Raises UsageError for a glob that is too long."""
+    """Apply a selection to one trail of ``step_count`` steps. Raises UsageError for a glob that is too long."""
 
     def __init__(self, selection: Selection, step_count: int) -> None:
         self.selection = selection
@@ -50,14 +50,14 @@ class Sieve:
         return cls(Selection(), step_count)
 
     def is_behind(self, index: int) -> bool:
-        """Whether neither step ``index`` nor any after it is wanted."""
+        """Return whether neither step ``index`` nor any later one is selected."""
         return index >= self._end
 
     def is_in_range(self, index: int) -> bool:
         return self._first <= index < self._end
 
     def takes(self, index: int, step: Step) -> bool:
-        """Whether the step is wanted; counts it."""
+        """Return whether the step is selected, and count it."""
         self._seen += 1
         reason = self._reason(index, step) if self.is_choosy else ""
         if reason:
@@ -67,11 +67,11 @@ class Sieve:
         return True
 
     def hidden(self) -> dict[str, int]:
-        """How many were left out, by the first filter that did; those behind the range included."""
+        """Return the number of steps left out by each filter, the first that refused; steps behind the range included."""
         return {**self._hidden, "range": self._hidden["range"] + self._step_count - self._seen}
 
     def told(self) -> str:
-        """``12 of 345 steps; left out 300 by --op, 33 by --steps``"""
+        """Return a line such as ``12 of 345 steps; left out 300 by --op, 33 by --steps``."""
         names = {"range": "--steps", "op": "--op", "outcome": "--outcome", "path": "--path"}
         parts = [f"{count:,} by {names[reason]}" for reason, count in self.hidden().items() if count]
         return f"{self.shown:,} of {self._step_count:,} steps" + ("; left out " * bool(parts)) + ", ".join(parts)
@@ -90,7 +90,7 @@ class Sieve:
 
 
 def paths_of(step: Step) -> Iterator[str]:
-    """The step's operands of the kind ``path``, as far as they are at hand."""
+    """Yield the available operands of the kind ``path``."""
     for place in _PATH_PLACES.get(step.code, ()):
         value = step.operands[place] if place < len(step.operands) else None
         if isinstance(value, str):
@@ -98,11 +98,11 @@ def paths_of(step: Step) -> Iterator[str]:
 
 
 def path_matcher(glob: str) -> Callable[[str], bool]:
-    """Whether a path matches ``glob``, in time of the product of their lengths whatever they are.
+    """Return a function that tells whether a path matches ``glob``, in time bounded by the product of their lengths.
 
-    ``*`` and ``?`` stay within a name, ``**`` stands for any folders, ``[…]`` for one of several characters. A glob that
-    begins with ``/`` speaks of the whole path, any other of its end, from the beginning of a name: ``auth.py`` matches
-    ``/src/auth.py``. One that ends in ``/`` matches all below that folder.
+    ``*`` and ``?`` stay within a name, ``**`` stands for any folders, ``[…]`` for one of several characters. A glob
+    that begins with ``/`` matches the whole path, any other the end of a path, from the beginning of a name:
+    ``auth.py`` matches ``/src/auth.py``. One that ends in ``/`` matches everything below that folder.
     """
     if not 0 < len(glob) <= GLOB_CHARS_MAX:
         raise UsageError(
@@ -125,11 +125,11 @@ def _name_matcher(glob: str) -> Callable[[str], object]:
     import fnmatch
     import re
 
-    return re.compile(fnmatch.translate(glob)).match  # atomic groups: no star is tried twice
+    return re.compile(fnmatch.translate(glob)).match  # translate uses atomic groups, so no star is tried twice
 
 
 def _match_names(matchers: Sequence[Callable[[str], object] | None], names: Sequence[str]) -> bool:
-    """As with stars in a string: only the last ``**`` ever has to take more."""
+    """Match names against patterns; only the last ``**`` ever needs to be extended, as with stars in a string."""
     at = place = 0
     star, mark = -1, 0
     while at < len(names):

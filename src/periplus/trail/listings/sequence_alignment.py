@@ -1,10 +1,10 @@
-"""Aligning two long sequences of keys: what they have in common, in order.
+"""Alignment of two long sequences of keys: the stretches that they have in common, in order.
 
-Common beginnings and ends first; then *patience*: keys that stand once in either sequence are anchors, and the longest
-run of them that rises in both divides the rest. Where there is no anchor, Myers' greedy algorithm finds the shortest
-edit (E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986), up to a number of edits; beyond it, or when
-the work of the whole is spent, a stretch counts as replaced. So the time is bounded whatever the sequences are, and what
-comes out is always a correct alignment, if not the shortest.
+Common beginnings and ends are taken first. Then *patience* divides the rest: keys that occur once in either sequence
+are anchors, and the longest run of anchors that rises in both is kept. Where there is no anchor, Myers' greedy
+algorithm finds the shortest edit (E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986) up to a
+maximum number of edits. Beyond that number, or when the work budget of the call is spent, a stretch counts as replaced.
+So the time is bounded for any input, and the result is always a correct alignment, if not the shortest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EDITS_MAX: Final = 500
 _WORK_PER_KEY: Final = 80
 _WORK_LEAST: Final = 2_000_000
 _WORK_LEAST_OF_TEXTS: Final = 50_000
-_ANCHOR_WORK: Final = 10  # of looking for anchors, a key
+_ANCHOR_WORK: Final = 10  # work units that one key costs while anchors are looked for
 
 
 class Common(NamedTuple):
@@ -31,7 +31,7 @@ class Common(NamedTuple):
 
 
 class _Work:
-    """What may still be spent, in steps of an inner loop."""
+    """The work that may still be spent, in steps of an inner loop."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -42,7 +42,7 @@ class _Work:
 
 
 def align(first: Sequence[int], second: Sequence[int], work_least: int = _WORK_LEAST) -> list[Common]:
-    """The stretches that are common, rising in both sequences, none empty and no two that meet in both."""
+    """Return the common stretches, rising in both sequences; none is empty, and no two are adjacent in both."""
     found: list[Common] = []
     work = _Work(max(work_least, _WORK_PER_KEY * (len(first) + len(second))))
     stack = [(0, len(first), 0, len(second))]
@@ -66,7 +66,7 @@ def align(first: Sequence[int], second: Sequence[int], work_least: int = _WORK_L
         if not anchors:
             found.extend(_shortest(first, second, low_a, high_a, low_b, high_b, work))
             continue
-        # Each anchor begins a stretch of its own, and the first of them ends what stands before it.
+        # Each anchor begins a new stretch; the first anchor ends the stretch before it.
         begin_a, begin_b = low_a, low_b
         for next_a, next_b in [*anchors, (high_a, high_b)]:
             stack.append((begin_a, next_a, begin_b, next_b))
@@ -75,7 +75,9 @@ def align(first: Sequence[int], second: Sequence[int], work_least: int = _WORK_L
 
 
 def align_texts(first: Sequence[str], second: Sequence[str]) -> list[Common]:
-    """The same of the lines of an edit, of which a trail may have thousands: less is spent on each."""
+    """Align the lines of an edit like ``align``, with a smaller work budget, because a trail may hold thousands of
+    edits.
+    """
     numbers: dict[str, int] = {}
     keys = [[numbers.setdefault(text, len(numbers)) for text in texts] for texts in (first, second)]
     return align(keys[0], keys[1], _WORK_LEAST_OF_TEXTS)
@@ -84,11 +86,11 @@ def align_texts(first: Sequence[str], second: Sequence[str]) -> list[Common]:
 def _anchors(
     first: Sequence[int], second: Sequence[int], low_a: int, high_a: int, low_b: int, high_b: int
 ) -> list[tuple[int, int]]:
-    """Places of keys that stand once in either range, rising in both."""
+    """Return pairs of places of keys that occur once in either range, rising in both."""
     place_a = _places_of_unique(first, low_a, high_a)
     place_b = _places_of_unique(second, low_b, high_b)
     pairs = [(a, place_b[key]) for key, a in place_a.items() if a >= 0 and place_b.get(key, -1) >= 0]
-    # The longest run that rises in b as well: patience sorting, with what came before each card.
+    # Patience sorting with back pointers gives the longest run that rises in b as well.
     tops: list[int] = []
     piles: list[int] = []
     before: list[int] = []
@@ -110,7 +112,7 @@ def _anchors(
 
 
 def _places_of_unique(keys: Sequence[int], low: int, high: int) -> dict[int, int]:
-    """Where each key stands, −1 for one that stands twice; in order of place."""
+    """Map each key to its place, or to −1 if it occurs twice; ordered by place."""
     places: dict[int, int] = {}
     for place in range(low, high):
         key = keys[place]
@@ -121,7 +123,7 @@ def _places_of_unique(keys: Sequence[int], low: int, high: int) -> dict[int, int
 def _shortest(
     first: Sequence[int], second: Sequence[int], low_a: int, high_a: int, low_b: int, high_b: int, work: _Work
 ) -> list[Common]:
-    """The common keys of the shortest edit; none where that has too many edits."""
+    """Return the common keys of the shortest edit, or nothing if that edit is too long."""
     size_a, size_b = high_a - low_a, high_b - low_b
     reached = {1: 0}
     history: list[dict[int, int]] = []

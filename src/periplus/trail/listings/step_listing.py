@@ -1,7 +1,7 @@
-"""Listing a trail: text, hex, verbose, compact and JSON lines, each a generator, so that a long trail streams.
+"""List a trail as text, hex, verbose, compact or JSON lines; each form is a generator, so that a long trail streams.
 
-A ``Sieve`` leaves steps out and counts them; each form says so in its last line. ``periplus.trail.listings.value_text`` keeps what
-stands in a trail from doing harm to a terminal.
+A ``Sieve`` leaves steps out and counts them, and the last line of each form states the count.
+``periplus.trail.listings.value_text`` makes the strings of a trail safe for a terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Form: TypeAlias = Literal["text", "hex", "verbose", "compact", "json"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 _NAME_COLUMNS: Final = 13
 _LABEL_COLUMNS: Final = 11
-_NARROW_COLUMNS: Final = 60  # a terminal under it gets no column of times
+_NARROW_COLUMNS: Final = 60  # a narrower terminal gets no column of times
 
 
 class _Listing(NamedTuple):
@@ -45,7 +45,7 @@ class _Listing(NamedTuple):
     is_bare: bool
 
     def steps(self) -> Iterator[tuple[int, int, Step]]:
-        """Number, ms since the trail began, and step: of those that the sieve lets through."""
+        """Yield number, ms since the trail began, and step, for each step that the sieve accepts."""
         elapsed, sieve = 0, self.sieve
         for index, step in enumerate(self.reader.steps()):
             elapsed += step.delta_ms
@@ -67,12 +67,12 @@ def listing(
     is_bare: bool = False,
     base: int = 0,
 ) -> Iterator[str]:
-    """The lines of the listing, without line ends.
+    """Yield the lines of the listing, without line ends.
 
-    ``width`` (columns) cuts the lines of ``text`` and ``compact`` with an ellipsis and makes those of ``hex`` shorter;
-    ``read_text`` gives the bytes of a text object by its SHA-256, of which ``preview_bytes`` are shown. ``sieve`` says
-    which steps, and has counted when the listing ends; ``is_bare`` leaves out all but the steps; ``base`` is where in the
-    file the trail begins, for the offsets of ``hex``.
+    ``width`` (columns) cuts the lines of ``text`` and ``compact`` with an ellipsis and shortens those of ``hex``;
+    ``read_text`` returns the bytes of a text object by its SHA-256, of which ``preview_bytes`` are shown. ``sieve``
+    selects steps, and its counts are complete when the listing ends; ``is_bare`` leaves out everything but the steps;
+    ``base`` is the offset of the trail in the file, for the offsets of ``hex``.
     """
     view = View(width, colour, read_text, preview_bytes)
     one = _Listing(reader, view, sieve or Sieve.of_all(reader.step_count), is_bare)
@@ -151,7 +151,7 @@ def _facts(one: _Listing) -> Iterator[tuple[str, str]]:
         yield "parent", shown(parent, view, is_quoted=False)
     tool = shown(header.tool, view, is_quoted=False)
     yield "tool", f"{tool} {shown(header.tool_version, view, is_quoted=False)}"
-    if header.started_ms:  # some agents write no times at all
+    if header.started_ms:  # some agents write no times
         yield "started", format_ms(header.started_ms)
     yield "digest", reader.digest.hex()
     redacted = ", redacted" if reader.is_redacted else ""
@@ -182,7 +182,7 @@ def _verbose(one: _Listing) -> Iterator[str]:
 
 
 def step_lines(index: int, step: Step, view: View) -> Iterator[str]:
-    """A step with its operands by name, outcome, error, result and note: a line or more each."""
+    """Yield the lines of a step: operands by name, outcome, error, result and note, each a line or more."""
     yield line_of([("dim", f"{index}  "), ("name", opcode_name(step.code))], view, is_cut=False)
     for name, value in named_operands(step):
         yield from _field(name, value, view)
@@ -201,7 +201,7 @@ def _part(name: str, text: str, view: View, style: str = "plain") -> str:
 
 
 def _field(name: str, value: OperandValue, view: View) -> Iterator[str]:
-    """A named value; a text of several lines has a line each, behind a bar that nothing in it can imitate."""
+    """Yield a named value; a text of several lines has one line each, behind a bar that its content cannot imitate."""
     if not isinstance(value, str) or "\n" not in value:
         is_text = isinstance(value, (str, TextObject))
         yield _part(name, shown(value, view, is_quoted=False) if is_text else whole(value), view)
@@ -249,7 +249,7 @@ def _json_lines(one: _Listing) -> Iterator[str]:
 
 
 def plain_step(index: int, step: Step, view: View, at_ms: int | None = None) -> dict[str, Any]:
-    """A step as JSON says it, without its time where nobody knows that."""
+    """Return a step as JSON values, without its time if that is unknown."""
     out: dict[str, Any] = {
         "kind": "step",
         "index": index,
@@ -277,7 +277,7 @@ def plain_step(index: int, step: Step, view: View, at_ms: int | None = None) -> 
 
 
 def plain_value(value: OperandValue, view: View) -> Any:
-    """A value as JSON says it."""
+    """Return a value as JSON values."""
     if isinstance(value, TextObject):
         out: dict[str, Any] = {"object": f"sha256:{value.sha256.hex()}", "bytes": value.length}
         preview = preview_of(value, view)
@@ -301,6 +301,6 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def _json_escape(char: str) -> str:
-    # Only strings of JSON hold such characters, and there an escape means the same.
+    # Such characters occur only in JSON strings, where the escape means the same.
     units = char.encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -1,8 +1,8 @@
-"""How the values of a trail stand on a line: escapes, colours, cuts.
+"""Trail values as text on a line: escapes, colours and cuts.
 
-What stands in a trail comes from transcripts, and so from whatever an agent has read. Nothing of it reaches a terminal
-as it is: each character that is not printable (controls, escapes, marks that turn the direction of writing) is shown
-as an escape, and colour is only what is added here.
+The strings of a trail come from transcripts, and so from anything that an agent has read. None of them reaches a
+terminal unescaped: each character that is not printable (control characters, escape sequences, direction marks) is
+shown as an escape, and only this module adds colour.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from periplus.trail.model import Digest, OperandValue, Step, TextObject, Withhel
 from periplus.trail.opcodes import BY_CODE, opcode_name
 
 ReadText: TypeAlias = Callable[[bytes], bytes | None]
-Piece: TypeAlias = tuple[str, str]  # a style and a text
+Piece: TypeAlias = tuple[str, str]  # style, text
 
 PREVIEW_BYTES: Final = 200
 _SGR: Final = {"name": "36", "bad": "31", "good": "32", "changed": "33", "dim": "2", "plain": ""}
@@ -39,7 +39,7 @@ _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class View(NamedTuple):
-    """Columns (None: nothing is cut), colour, and who reads long texts by their SHA-256."""
+    """Options of a listing: columns (None: no cut), colour, and the function that reads a long text by its SHA-256."""
 
     width: int | None = None
     is_coloured: bool = False
@@ -48,7 +48,7 @@ class View(NamedTuple):
 
 
 def visible(text: str) -> str:
-    """``text`` on one line, with every character that is not printable as an escape."""
+    """Return ``text`` on one line, with every non-printable character as an escape."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
@@ -66,7 +66,7 @@ def _escaped(char: str) -> str:
 
 
 def line_of(pieces: Iterable[Piece], view: View, *, is_cut: bool = True) -> str:
-    """The pieces as a line, without what is blank at its end; cut with an ellipsis where the view has a width."""
+    """Return the pieces as a line without trailing blanks, cut with an ellipsis if the view has a width."""
     kept = [(style, text) for style, text in pieces if text]
     while kept and not kept[-1][1].rstrip():
         kept.pop()
@@ -80,7 +80,7 @@ def line_of(pieces: Iterable[Piece], view: View, *, is_cut: bool = True) -> str:
 
 
 def _cut(pieces: list[Piece], width: int) -> list[Piece]:
-    """The pieces that fit into ``width`` columns, of which the last is for the ellipsis."""
+    """Return the pieces that fit into ``width`` columns; the last column is for the ellipsis."""
     room = width - 1
     kept: list[Piece] = []
     for style, text in pieces:
@@ -93,7 +93,7 @@ def _cut(pieces: list[Piece], width: int) -> list[Piece]:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes."""
+    """Return the number of terminal columns that ``text`` takes."""
     if text.isascii():
         return len(text)
     return sum(
@@ -105,7 +105,7 @@ def columns(text: str) -> int:
 
 
 def shown(value: OperandValue, view: View, *, is_quoted: bool) -> str:
-    """A value on a line of the short forms: a digest by its beginning, a long text by its own beginning."""
+    """Return a value in its short form: a digest by its first digits, a long text by its first characters."""
     if isinstance(value, str):
         return f'"{visible(value)}"' if is_quoted else visible(value)
     if isinstance(value, TextObject):
@@ -127,7 +127,7 @@ def preview_of(value: TextObject, view: View) -> str | None:
 
 
 def whole(value: OperandValue) -> str:
-    """A value that is no text, with nothing left out."""
+    """Return a value that is no text in full."""
     if isinstance(value, Digest):
         return f"{value.algorithm}:{value.value.hex()}"
     if isinstance(value, Withheld):
@@ -139,7 +139,7 @@ def whole(value: OperandValue) -> str:
 
 
 def named_operands(step: Step) -> Iterator[tuple[str, OperandValue]]:
-    """The operands by their names, or by their places where the opcode is of a newer version."""
+    """Yield the operands by name, or by position if the opcode is of a newer version."""
     known = BY_CODE.get(step.code)
     for place, value in enumerate(step.operands):
         if known is not None and value is None:
@@ -148,7 +148,7 @@ def named_operands(step: Step) -> Iterator[tuple[str, OperandValue]]:
 
 
 def outcome_of(step: Step) -> str:
-    """How the step ended; empty where it just went well."""
+    """Return the outcome of the step; empty if it simply succeeded."""
     if step.exit_code is None:
         return "" if step.outcome == "ok" else step.outcome
     if step.outcome == "ok" and step.exit_code == 0:
@@ -157,7 +157,7 @@ def outcome_of(step: Step) -> str:
 
 
 def step_pieces(step: Step, view: View, name_columns: int) -> list[Piece]:
-    """A step on one line: name, outcome, operands, error, note."""
+    """Return a step for one line: name, outcome, operands, error, note."""
     pieces = [("name", f"{opcode_name(step.code):<{name_columns}}"), ("plain", " ")]
     outcome = outcome_of(step)
     if outcome:

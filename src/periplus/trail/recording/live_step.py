@@ -1,10 +1,10 @@
-"""A step on its way from a running agent into a trail: made from what the agent says, kept as a journal payload.
+"""Steps of a running agent: made from the values of the agent, and kept as payloads of the journal.
 
-What an agent hands over is checked against the table of opcodes, freed of secrets and made small: a text over 4,096
-bytes and the content of a file become objects. The payload that the journal keeps gives the very same step back.
+The values of an agent are checked against the opcode table, freed of secrets and made small: a text over 4,096 bytes
+and the content of a file become objects. The journal's payload gives exactly the same step back.
 
-Contents with secrets are kept masked, and the step's note says so (NOTE_MASKED): the digest is then that of the masked
-content. A result with secrets in it is left out, for the digest of a text that is mostly known gives its secrets away.
+Contents with secrets are kept masked, and the note of the step says so (NOTE_MASKED); the digest is that of the masked
+content. A result with secrets is left out, because the digest of a mostly known text gives its secrets away.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Mask: TypeAlias = Callable[[str], tuple[str, int]]
 
 
 class LiveStep(NamedTuple):
-    """``step`` but for its times and its source; ``at_ms`` when it began, since 1970-01-01 UTC."""
+    """A step without its relative time and its source; it began at ``at_ms``, since 1970-01-01 UTC."""
 
     step: Step
     at_ms: int
@@ -81,19 +81,22 @@ class LiveStep(NamedTuple):
 
 
 class StepMaker:
-    """Makes steps of values. ``mask`` frees a text of secrets and counts them; ``put`` keeps bytes as an object."""
+    """Make steps of an agent's values. ``mask`` removes secrets from a text and counts them; ``put`` stores bytes as an
+    object.
+    """
 
     def __init__(self, mask: Mask, put: Callable[[bytes], bytes]) -> None:
         self._mask = mask
         self._put = put
 
     def make(self, op: str, values: Mapping[str, object], now_ms: int) -> LiveStep:
-        """The step ``op`` with its operands by their names in the table, and the facts ``outcome``, ``exit_code``,
-        ``error``, ``result`` (text or bytes; or ``result_base64``; or ``result_sha256`` with ``result_size``), ``after``
-        (what an edited file holds afterwards: its digest is the result, and the note says so), ``note``, ``at`` (RFC 3339; or ``at_ms``) and ``duration_ms``.
+        """Make the step ``op`` from its operands by their names in the table, and from the facts ``outcome``,
+        ``exit_code``, ``error``, ``result`` (text or bytes; or ``result_base64``; or ``result_sha256`` with
+        ``result_size``), ``after`` (the content of an edited file afterwards: its digest becomes the result, and the
+        note says so), ``note``, ``at`` (RFC 3339; or ``at_ms``) and ``duration_ms``.
 
-        The content of a file is text, bytes, ``content_base64``, or ``content_sha256`` where it is not kept.
-        Raises UsageError that begins with the key that is wrong.
+        The content of a file is text, bytes, ``content_base64``, or ``content_sha256`` if it is not kept. Raises
+        UsageError that begins with the wrong key.
         """
         opcode = BY_NAME.get(op.upper())
         if opcode is None:
@@ -119,17 +122,17 @@ class StepMaker:
             duration_ms=_integer(values["duration_ms"], "duration_ms") if "duration_ms" in values else None,
         )
         live = LiveStep(_trimmed(step), _moment(values, now_ms))
-        live.add_to(TrailBuilder(bytes(SECRET_BYTES)))  # whatever the format does not allow is refused here
+        live.add_to(TrailBuilder(bytes(SECRET_BYTES)))  # refuses whatever the format does not allow
         return live
 
     def text(self, text: str) -> Text:
-        """``text`` masked, as an object where it is long."""
+        """Return ``text`` masked, and as an object if it is long."""
         masked, _ = self._mask(_whole(text))
         data = masked.encode()
         return masked if len(data) <= INLINE_TEXT_BYTES_MAX else TextObject(self._put(data), len(data))
 
     def content(self, data: bytes, notes: list[str]) -> Digest:
-        """The digest of a file's content, which is kept; see the module for what is not kept as it is."""
+        """Store the content of a file and return its digest; the module docstring says which contents are changed."""
         if len(data) > CONTENT_BYTES_MAX:
             notes.append(NOTE_NOT_KEPT)
             return Digest("sha256", hashlib.sha256(data).digest())
@@ -139,7 +142,7 @@ class StepMaker:
         return Digest("sha256", self._put(masked))
 
     def masked_bytes(self, data: bytes) -> bytes:
-        """``data`` itself where it holds no secret."""
+        """Return ``data`` masked; ``data`` itself if it holds no secret."""
         try:
             encoding, text = "utf-8", data.decode()
         except UnicodeDecodeError:
@@ -248,11 +251,11 @@ def _trimmed(step: Step) -> Step:
     return step._replace(operands=(*operands, *(None,) * (len(BY_CODE[step.code].operands) - len(operands))))
 
 
-# What the journal keeps
+# Payloads of the journal
 
 
 def payload_of(live: LiveStep) -> dict[str, JSONValue]:
-    """The step as canonical JSON can carry it."""
+    """Return the step as values of canonical JSON."""
     step = live.step
     payload: dict[str, JSONValue] = {
         "v": 1,
@@ -275,7 +278,7 @@ def payload_of(live: LiveStep) -> dict[str, JSONValue]:
 
 
 def step_of_payload(payload: Mapping[str, JSONValue]) -> LiveStep:
-    """What ``payload_of`` was given. Raises DamageError for what it cannot have made."""
+    """Return the step of which ``payload_of`` made ``payload``. Raises DamageError for any other payload."""
     try:
         opcode = BY_NAME[str(payload["op"])]
         operands = cast("list[JSONValue]", payload["operands"])
@@ -324,7 +327,7 @@ def _read(value: JSONValue) -> OperandValue:
 
 
 def _whole(text: str) -> str:
-    """``text`` with U+FFFD for half characters."""
+    """Return ``text`` with U+FFFD in place of lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -378,7 +381,7 @@ def _moment(values: Mapping[str, object], now_ms: int) -> int:
 
 def _read_moment(value: object, key: str) -> int | None:
     if key == "ts" and isinstance(value, int) and not isinstance(value, bool):
-        return 1000 * value  # as worklogs have it: seconds
+        return 1000 * value  # seconds, as in worklogs
     from periplus.base.clock import parse_ms
 
     return parse_ms(_text_of(value, key))
@@ -395,7 +398,7 @@ def _hexadecimal(value: object, key: str, size: int) -> bytes:
 
 
 def _named_digest(text: str, key: str, *, is_trail: bool) -> Digest:
-    """``git-sha1:…``, or digits alone: of a trail SHA-256, of git as many as git has."""
+    """Parse ``git-sha1:…`` or bare digits: SHA-256 for a trail, for git by the number of digits."""
     stated, found, digits = text.rpartition(":")
     algorithm = stated if found else "sha256" if is_trail else _GIT_KINDS.get(len(digits), "")
     if algorithm not in DIGEST_SIZES:

@@ -1,22 +1,22 @@
-"""The recorder: each step of a run is a durable record of the journal before it is acknowledged.
+"""The recorder of runs: each step is a durable record of the journal before it is acknowledged.
 
 Theory of operation
 -------------------
-A run is an entity of type ``run``; its steps are observations of that entity, so that a step costs one record and the
-entity changes only when the run begins, ends and is sealed::
+A run is an entity of type ``run``; its steps are observations of that entity, so a step costs one record and the entity
+changes only when the run begins, ends and is sealed::
 
     open ──end(status)──> ended ──seal──> sealed
 
-Whether a step may still be added is decided under the writers' lock by the state of the entity: behind the record
-that ended a run there is no step of it. So the steps of an ended run are settled, and the trail is a function of the
-records alone: sealing after a crash, or once more elsewhere, gives the same bytes. The 32 random bytes of the trail's
-secret stand in the record that began the run for that reason.
+The state of the entity, read under the writers' lock, decides whether a step may still be added: no step of a run
+follows the record that ended it. So the steps of an ended run are settled, and the trail is a function of the records
+alone: sealing after a crash, or again on another machine, gives the same bytes. For that reason the record that began
+the run holds the 32 random bytes of the trail's secret.
 
-Any process may add a step to a run, one after another or at once; the order is that of the journal. A run belongs to the
-lineage that began it, for the order of records of two lineages is nobody's.
+Any process may add a step to a run, also concurrently; the journal determines the order. A run belongs to the lineage
+that began it, because records of two lineages have no order.
 
-What a step means beyond the trail (a message, a change of trust) is the affair of observers: each is handed the step under
-the lock and writes in the same batch, so that both are there or neither. Steps that are imported never come here.
+Observers act on the meaning of a step beyond the trail (a message, a change of trust): each receives the step under the
+lock and writes in the same batch, so either both are written or neither. Imported steps do not pass through here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _REDACTED: Final = "the record of this step was redacted"
 
 
 class RunFacts(NamedTuple):
-    """What is known of a run when it begins. Texts need not be masked yet."""
+    """Facts of a run that are known when it begins. Texts need not be masked yet."""
 
     agent: str
     title: str = ""
@@ -72,10 +72,11 @@ class RunFacts(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run as its entity says; ``trail`` is the id of the trail's entity and ``digest`` its digest, once it is sealed.
+    """A run as its entity describes it; ``trail`` is the id of the trail's entity and ``digest`` its digest, once it is
+    sealed.
 
-    ``process`` is the one that has to live for the run to go on; None where only silence tells that it was left. ``format``,
-    ``agent_id`` and ``transcript`` are of a run whose steps come from hooks; see ``memory.schemas``.
+    ``process`` is the process that carries the run; None if only silence shows that the run was abandoned. ``format``,
+    ``agent_id`` and ``transcript`` belong to a run whose steps come from hooks; see ``memory.schemas``.
     """
 
     id: str
@@ -97,7 +98,9 @@ class Run(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A step is durable: ``seq`` of its record, its ``place`` in the run. ``is_repeated``: its key had been used for it."""
+    """A durable step: the ``seq`` of its record, its ``place`` in the run. ``is_repeated``: the key had already written
+    it.
+    """
 
     seq: int
     place: int
@@ -105,7 +108,7 @@ class Acknowledged(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A step that took effect, as observers see it."""
+    """A step that took effect, as passed to observers."""
 
     run: Run
     place: int
@@ -119,7 +122,7 @@ Observer: TypeAlias = Callable[[Transaction, Observed], None]
 
 
 class Ended(NamedTuple):
-    """The trail of an ended run, before anybody was told; ``ended_ms`` is the time of its last step."""
+    """The trail of an ended run, before it is announced; ``ended_ms`` is the time of its last step."""
 
     run: Run
     data: bytes
@@ -131,15 +134,15 @@ Announce: TypeAlias = Callable[[Ended], tuple[str, Callable[[Transaction], None]
 
 
 class _Place(NamedTuple):
-    """How far the steps of a run were counted."""
+    """The position up to which the steps of a run were counted."""
 
     position: Position
     step_count: int
 
 
 class Recorder:
-    """Records runs in ``journal``. ``observers`` are by the code of the step; ``announce`` keeps a finished trail and
-    gives the id of its entity, with what writes that entity when the run is sealed.
+    """Record runs in ``journal``. ``observers`` are keyed by the code of the step; ``announce`` stores a finished trail
+    and returns the id of its entity, with the function that writes that entity when the run is sealed.
     """
 
     def __init__(
@@ -157,10 +160,12 @@ class Recorder:
         self._observers = dict(observers or {})
         self._places: dict[str, _Place] = {}
 
-    # -- the life of a run ---------------------------------------------------------------------------------------------
+    # -- life cycle of a run -------------------------------------------------------------------------------------------
 
     def begin(self, facts: RunFacts, process: ProcessMark | None = None) -> Run:
-        """Begin a run. ``process`` is the one whose end leaves it unfinished, if one process carries it."""
+        """Begin a run. If one process carries the run, pass it as ``process``: when it ends, the run counts as
+        unfinished.
+        """
         journal = self._journal
         item_id = new_id("run", journal.random(10))
         payload = self._opened(facts, process)
@@ -174,15 +179,15 @@ class Recorder:
         return self.run(item_id)
 
     def step(self, run_id: str, live: LiveStep, *, key: str = "") -> Acknowledged:
-        """Add a step; it is durable when this returns. With a ``key`` that the run has seen nothing is written again.
+        """Add a step; it is durable when this returns. If the run has already seen ``key``, nothing is written.
 
-        Raises RefusedError for a run that has ended, NotFoundError, ConflictError for a key that was used for
-        something else, and what ``Journal.mutate`` raises: nothing is acknowledged then.
+        Raises RefusedError for a run that has ended, NotFoundError, ConflictError for a key that was used for another
+        step, and what ``Journal.mutate`` raises; the step is not acknowledged then.
         """
         journal = self._journal
         payload = payload_of(live)
         if run_id not in self._places:
-            self._count(run_id, self.run(run_id))  # outside the lock, as far as it is written by now
+            self._count(run_id, self.run(run_id))  # counts what is written so far, outside the lock
         index = -1
 
         def write(transaction: Transaction) -> None:
@@ -192,15 +197,15 @@ class Recorder:
         try:
             made_ms = self.run(run_id).started_ms if key and journal.index.has_floors else None
             receipt = journal.mutate(write, self._writer, key=_journal_key(run_id, key), key_ms=made_ms, project=False)
-        except BaseException:  # whatever stopped it: what was counted may be nobody's
-            self._places.pop(run_id, None)  # what was read may be nobody's: it is counted anew from what is durable
+        except BaseException:  # for any reason: the records counted may never be written
+            self._places.pop(run_id, None)  # count again from the durable records
             raise
         if receipt.repeated:
             return Acknowledged(receipt.first_seq, self._repeated(run_id, receipt, payload, key), is_repeated=True)
         return Acknowledged(receipt.first_seq, index, is_repeated=False)
 
     def steps_beside(self, run_id: str, lives: Sequence[LiveStep], beside: Callable[[Transaction], None]) -> None:
-        """Add steps together with what ``beside`` writes: all in one batch, there or not at all. Raises as ``step`` does."""
+        """Add steps together with what ``beside`` writes, in one batch. Raises like ``step``."""
         payloads = [payload_of(live) for live in lives]
         if run_id not in self._places:
             self._count(run_id, self.run(run_id))
@@ -217,7 +222,7 @@ class Recorder:
             raise
 
     def end(self, run_id: str, status: Status) -> Run:
-        """No step comes any more. A run that has ended keeps the status that it ended with."""
+        """End the run for further steps. A run that has ended keeps its status."""
         if status not in STATUSES:
             raise UsageError(f"unknown status {status!r}", mend=f"One of: {', '.join(STATUSES)}.")
         self._refuse_foreign(self.run(run_id))
@@ -234,7 +239,7 @@ class Recorder:
         return self.run(run_id)
 
     def seal(self, run_id: str, status: Status = "success") -> tuple[Run, bool]:
-        """End the run if it has not ended, and make its trail; ``(run, whether anything was written)``."""
+        """End the run if it has not ended, and make its trail; return ``(run, whether anything was written)``."""
         run = self.run(run_id)
         if run.state == "sealed":
             return run, False
@@ -259,7 +264,7 @@ class Recorder:
         return self.run(run_id), bool(receipt.record_count)
 
     def detach(self, run_id: str) -> None:
-        """No process has to live any more for the run to go on."""
+        """Detach the run from its process, so that it goes on when the process ends."""
 
         def write(transaction: Transaction) -> None:
             held = _held(transaction, run_id)
@@ -269,7 +274,7 @@ class Recorder:
 
         self._journal.mutate(write, self._writer, project=False)
 
-    # -- looking -------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def run(self, run_id: str) -> Run:
         self._journal.refresh()
@@ -279,16 +284,16 @@ class Recorder:
         return run_of(entity)
 
     def steps(self, run: Run) -> Iterator[LiveStep]:
-        """The steps of a run in their order, as far as they are written. Raises DamageError."""
+        """Yield the written steps of a run in their order. Raises DamageError."""
         for record in self._records(run):
             yield self._live(record)
 
     def last_ms(self, run: Run) -> int:
-        """When the last step of the run was written."""
+        """Return the time at which the last step of the run was written."""
         journal = self._journal
         journal.refresh()
         ts = self._last_ts(run)
-        if not ts and journal.index.has_floors:  # it lies before the checkpoint that the index was made from
+        if not ts and journal.index.has_floors:  # it is older than the checkpoint from which the index was made
             need_records(journal, run.lineage, run.first_seq)
             ts = self._last_ts(run)
         last = max(run.started_ms, parse_ms(ts) or 0)
@@ -297,14 +302,14 @@ class Recorder:
         return last
 
     def count(self, run: Run) -> int:
-        """How many steps the run has by now."""
+        """Return the number of steps that the run has so far."""
         self._journal.refresh()
         return self._count(run.id, run)
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _last_ts(self, run: Run) -> str:
-        """Of what the index has of the run; empty where that is nothing."""
+        """Return the last time that the index has of the run, or an empty text."""
         where = "item_type = ? AND item_id = ? AND lineage = ?"
         found = self._journal.index.db.execute(
             f"SELECT MAX(ts) FROM records WHERE {where}",  # noqa: S608 - a constant
@@ -315,7 +320,7 @@ class Recorder:
     def _write_step(
         self, transaction: Transaction, run_id: str, live: LiveStep, payload: dict[str, JSONValue], behind: int
     ) -> int:
-        """Under the lock, the step with ``behind`` others of the same batch before it; gives its index."""
+        """Write a step under the lock, after ``behind`` others of the same batch; return its index."""
         journal = self._journal
         run = self._open_run(transaction, run_id)
         index = self._count(run_id, run) + behind
@@ -371,7 +376,7 @@ class Recorder:
                                    mend="Continue and seal it there.")  # fmt: skip
 
     def _count(self, run_id: str, run: Run) -> int:
-        """The steps that the run has in what is read of its lineage; to be had under the lock, where it is exact."""
+        """Count the steps of the run in the read part of its lineage; exact under the lock."""
         journal = self._journal
         held = self._places.get(run_id)
         end = journal.end(run.lineage)
@@ -381,7 +386,7 @@ class Recorder:
             count = held.step_count
             for chunk in journal.reader(run.lineage).read_from(held.position):
                 if held.position.segment < chunk.segment < held.position.next_seq:
-                    held = self._indexed(run)  # a later segment took the place of what had been read
+                    held = self._indexed(run)  # a later segment replaced the part that had been read
                     return self._counted_from(run_id, run, held)
                 count += sum(
                     _is_step(entry.record, run_id) for entry in chunk.entries if entry.record.seq < end.next_seq
@@ -399,7 +404,7 @@ class Recorder:
         return count
 
     def _indexed(self, run: Run) -> _Place:
-        """What the index says, which holds only what is durable."""
+        """Return the count from the index, which holds only durable records."""
         journal = self._journal
         need_records(journal, run.lineage, run.first_seq)
         position = journal.index.watermarks().get(run.lineage, START)
@@ -408,7 +413,7 @@ class Recorder:
         return _Place(position, int(row.fetchone()[0]))
 
     def _repeated(self, run_id: str, receipt: Receipt, payload: dict[str, JSONValue], key: str) -> int:
-        """The index of the step that was written with the key. Raises ConflictError where it is another step."""
+        """Return the index of the step that was written with the key. Raises ConflictError if it is another step."""
         for record in self._records(self.run(run_id)):
             if record.seq == receipt.first_seq:
                 held = self._payload(record)
@@ -420,7 +425,7 @@ class Recorder:
                             safe="Nothing was written.", mend="Give this step a key of its own.")  # fmt: skip
 
     def _records(self, run: Run) -> Iterator[Record]:
-        """The run's steps as records, in their order: those in the index, then those behind it."""
+        """Yield the records of the run's steps in their order: those in the index, then the later ones."""
         journal = self._journal
         journal.project()
         need_records(journal, run.lineage, run.first_seq)
@@ -466,7 +471,7 @@ class Recorder:
             raise
 
     def _ended(self, run: Run) -> Ended:
-        """The trail of an ended run: a function of its records and of nothing else."""
+        """Return the trail of an ended run, computed from its records alone."""
         facts = run.facts
         builder = TrailBuilder(run.secret, self._journal.objects.put)
         steps: list[Step] = []
@@ -490,7 +495,7 @@ class Recorder:
 
 
 def run_of(entity: Entity) -> Run:
-    """The run that an entity of type ``run`` stands for. Raises DamageError for one that stands for none."""
+    """Return the run of an entity of type ``run``. Raises DamageError for a malformed one."""
     value = entity.value
     try:
         base = str(value.get("base", ""))
@@ -539,5 +544,5 @@ def _is_step(record: Record, run_id: str) -> bool:
 
 
 def _journal_key(run_id: str, key: str) -> str:
-    """A key of the journal: those of two runs never meet, whatever agents make of them."""
+    """Return the key of a step for the journal, which differs between runs for any key of the agent."""
     return f"{run_id}.{hashlib.sha256(key.encode()).hexdigest()[: 2 * _KEY_BYTES]}" if key else ""

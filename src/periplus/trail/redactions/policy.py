@@ -1,16 +1,16 @@
-"""Choosing what a trail that is to be shared withholds, so that nothing in it gives away what was chosen.
+"""Choose which strings a shared trail withholds, so that nothing left in it gives the chosen texts away.
 
 Theory of operation
 -------------------
-First, what is wanted gone becomes *texts* (literals, what a pattern or the search for secrets found, paths, the strings of
-a step or of the header). Second, every string of the trail with a trace of one of these texts is withheld, whole
-(``periplus.trail.redactions.text_traces``). Third, digests: one that is just the hash of such a text; those of files and results that are
-at hand and hold a trace; and those of a step of which a string is withheld, unless what they name is at hand and clean.
-The digest of the source goes in any case: it is one hash over everything that was taken out. A long text that is not at
-hand may say anything, and is withheld.
+First, the request becomes *texts*: literals, matches of a pattern or of the search for secrets, paths, the strings of a
+step or of the header. Second, every string of the trail with a trace of one of these texts is withheld, whole
+(``periplus.trail.redactions.text_traces``). Third, digests are withheld: those that are the hash of such a text; those of available files
+and results that hold a trace; and those of a step with a withheld string, unless their content is available and clean. The
+digest of the source is always withheld, because it is a hash over everything that was removed. A long text that is not
+available may hold anything, and is withheld.
 
-What this cannot take out: opcodes, numbers, outcomes, exit codes, sizes of results, times. They are bound by leaf and
-signature and carry no strings.
+Opcodes, numbers, outcomes, exit codes, sizes of results and times cannot be removed: leaf and signature cover them, and
+they hold no strings.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ FindMatches: TypeAlias = Callable[[str, Sequence[str]], dict[int, tuple[str, ...
 FindSecrets: TypeAlias = Callable[[str], Sequence[str]]
 
 _TEXTS_MAX: Final = 10_000
-_SPREADING_CHARS_MIN: Final = 6  # of a step's own strings, shorter ones ("ok", "src") take no other strings along
+_SPREADING_CHARS_MIN: Final = 6  # shorter strings of a chosen step ("ok", "src") do not make other strings withheld
 
 
 class Wanted(NamedTuple):
-    """What is to be withheld. ``steps`` count within part ``part`` of a concatenation, from 1; None for a plain trail.
+    """The request for a redaction. ``steps`` count within part ``part`` of a concatenation, from 1; None for a plain
+    trail.
 
-    ``is_exact`` withholds the strings that were named and no others, though others may tell the same; ``digests`` all
-    digests of what is not at hand.
+    ``is_exact`` withholds only the strings that were named, though others may hold the same text; ``digests`` withholds
+    all digests whose content is not available.
     """
 
     texts: tuple[str, ...] = ()
@@ -56,11 +57,12 @@ class Wanted(NamedTuple):
 
 
 class Redacted(NamedTuple):
-    """A redacted trail, and how much of it is withheld now.
+    """A redacted trail, with counts of what it withholds.
 
-    ``chosen`` were named, ``traces`` are strings that would have given them away, ``digests`` those withheld for the
-    same reason; ``unread`` of them because what they stand for is not at hand. ``unchecked`` digests of what is not at
-    hand were left, ``left`` strings with a trace were left because of ``is_exact``. ``before`` were withheld already.
+    ``chosen`` strings were named, ``traces`` are strings that would have given them away, ``digests`` were withheld for
+    the same reason; ``unread`` of these because their content is not available. ``unchecked`` digests without available
+    content were left, ``left`` strings with a trace were left because of ``is_exact``. ``before`` were withheld
+    already.
     """
 
     data: bytes
@@ -75,7 +77,7 @@ class Redacted(NamedTuple):
 
 
 class _Part:
-    """One trail, and the values of its string table that are to go."""
+    """One trail, and the values of its string table that are to be withheld."""
 
     def __init__(self, reader: TrailReader) -> None:
         self.reader = reader
@@ -100,11 +102,11 @@ def redact_trail(
     find_matches: FindMatches | None = None,
     find_secrets: FindSecrets | None = None,
 ) -> Redacted:
-    """The trail or concatenation without what is ``wanted`` gone: same digest, same receipts, its signature holds.
+    """Return the trail or concatenation without what is ``wanted``: same digest, same receipts, and a valid signature.
 
-    ``read_object`` gives what a SHA-256 stands for, None where it is not at hand; ``find_matches(pattern, texts)`` and
-    ``find_secrets(text)`` do the searching. Raises FormatError where ``data`` is no trail, NotFoundError for a step or a
-    part that is not there, UsageError where nothing is wanted or too much.
+    ``read_object`` returns the content of a SHA-256, None if it is not available; ``find_matches(pattern, texts)`` and
+    ``find_secrets(text)`` do the searching. Raises FormatError if ``data`` is no trail, NotFoundError for a step or a
+    part that does not exist, UsageError if nothing is wanted or too much.
     """
     parts = [_Part(reader) for reader in open_parts(data)]
     held = _Held(read_object)
@@ -128,13 +130,13 @@ def redact_trail(
 
 
 class _Held:
-    """What digests and long texts stand for, as far as it is at hand. Nothing is kept: a trail may name gigabytes."""
+    """The available contents of digests and long texts. Nothing is cached, because a trail may name gigabytes."""
 
     def __init__(self, read: ReadObject) -> None:
         self._read = read
 
     def text(self, value: OperandValue) -> str | None:
-        """The text of a string, None where it is withheld, no text, or not at hand."""
+        """Return the text of a string; None if it is withheld, no text, or not available."""
         if isinstance(value, str):
             return value
         if isinstance(value, TextObject):
@@ -143,7 +145,7 @@ class _Held:
         return None
 
     def content(self, value: Digest) -> str | None:
-        """The file or result that a digest names, as text."""
+        """Return the file or result that a digest names, as text."""
         data = self._read(value.value) if value.algorithm == "sha256" else None
         return None if data is None else data.decode("utf-8", "replace")
 
@@ -152,11 +154,11 @@ def _in(doomed: set[OperandValue]) -> Callable[[int, OperandValue], bool]:
     return lambda _index, value: value in doomed
 
 
-# What was named
+# Chosen strings
 
 
 def _choose(part: _Part, value: OperandValue, held: _Held, texts: list[str], least: int = 1) -> None:
-    """Withhold a value, and whatever has a trace of it where it is not shorter than ``least``."""
+    """Withhold a value, and every string with a trace of it if it has at least ``least`` characters."""
     if value is None or isinstance(value, (int, Withheld)):
         return
     part.chosen.add(value)
@@ -171,7 +173,7 @@ def _choose_step(part: _Part, step: Step, held: _Held, texts: list[str]) -> None
 
 
 def _choose_paths(parts: list[_Part], glob: str, held: _Held, texts: list[str]) -> None:
-    """The steps with such a path, whole: what was written there says as much as the path."""
+    """Withhold all strings of the steps with such a path, because the written content tells as much as the path."""
     matches = path_matcher(glob)
     for part in parts:
         for step in part.reader.steps():
@@ -240,7 +242,7 @@ def _search(
                     texts.extend(found)
 
 
-# What would give it away
+# Traces
 
 
 def _holds_one(value: OperandValue, texts: Sequence[str], held: _Held) -> bool:
@@ -300,16 +302,18 @@ def _digests_of_step(step: Step) -> set[Digest]:
 
 
 def _names_content(part: _Part, value: Digest) -> bool:
-    """Whether the digest is that of a content: those of trails are salted, and those of git are of whole trees."""
+    """Return whether the digest is that of a content. Digests of trails are salted, and those of git are of whole
+    trees.
+    """
     header = part.reader.header
     return value.algorithm == "sha256" and value not in header.parents and value != header.base
 
 
-# What came of it
+# Result
 
 
 def _check(parts: list[_Part], redacted: list[bytes]) -> None:
-    """Whether each part is the trail that it was. Raises DamageError where the trail given was not what it says."""
+    """Check that each part is still the same trail. Raises DamageError if the given trail did not match its digest."""
     for part, data in zip(parts, redacted, strict=True):
         if TrailReader(data).computed_identity() != part.reader.stored_identity:
             raise DamageError(

@@ -1,7 +1,7 @@
-"""Run as a program of its own, by ``periplus.trail.redactions.regex_search``: find a regular expression in texts.
+"""Child process of ``periplus.trail.redactions.regex_search``: search texts for a regular expression.
 
-It reads one JSON document from standard input and writes one to standard output, and needs nothing but Python: whoever
-waits for it can end it, which cannot be done to a search in the same process.
+It reads one JSON document from standard input, writes one to standard output and needs only Python. The parent can kill
+it, while a search in its own process cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FOUND_MAX = 10_000
 
 
 def main() -> None:
-    """Answers ``{"found": [[index, [text, …]], …]}``, or ``{"error": …}`` for what is no expression."""
+    """Answer ``{"found": [[index, [text, …]], …]}``, or ``{"error": …}`` for an invalid expression."""
     asked = json.load(sys.stdin)
     json.dump(_answer(asked["expression"], asked["texts"]), sys.stdout)
 
@@ -48,7 +48,7 @@ def _limit_memory() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
     except (ValueError, OSError):
-        pass  # a system without this limit; the time is limited still
+        pass  # a system without this limit; the time limit still holds
 
 
 if __name__ == "__main__":

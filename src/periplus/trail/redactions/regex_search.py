@@ -1,6 +1,6 @@
-"""Regular expressions of people, in a process of their own that is ended when it takes too long.
+"""Search with a user's regular expression in a separate process, which is killed when it takes too long.
 
-An expression may take for ever on a text that suits it, and nothing in a process can stop its own search for sure; see
+An expression can take exponential time on some texts, and a process cannot reliably interrupt its own search; see
 docs/decisions/0003-regular-expressions.md.
 """
 
@@ -21,9 +21,10 @@ SEARCH_SECONDS_MAX: Final = 10.0
 def find_matches(
     expression: str, texts: Sequence[str], *, seconds: float = SEARCH_SECONDS_MAX
 ) -> dict[int, tuple[str, ...]]:
-    """What ``expression`` (as Python's ``re`` has it) finds in each text, by its place; empty matches are none.
+    """Return what ``expression`` (in the syntax of Python's ``re``) matches in each text, by index; empty matches do
+    not count.
 
-    Raises UsageError for what is no expression or finds too much, RefusedError when the time is over.
+    Raises UsageError for an invalid expression or for too many matches, RefusedError when the time is over.
     """
     import subprocess
     import sys

@@ -1,9 +1,9 @@
-"""What would give a removed text away: the forms in which it, or a hash of it, may stand in other strings.
+"""Traces of a removed text: the forms in which it, or a hash of it, may occur in other strings.
 
-A text is looked for as it is, as one line, within JSON, within JSON within JSON, in URLs and HTML, with every character
-escaped, in hexadecimal, base32, base64 and base85, and by the hashes that anybody could compute from a guess; all of them
-whatever the case of their letters. A string that breaks off in the middle of the text is a trace as well, for titles and
-shortened outputs are made so.
+A text is searched for literally, as one line, within JSON, within JSON within JSON, in URLs and HTML, with every
+character escaped, in hexadecimal, base32, base64 and base85, and by the hashes that anybody could compute from a guess;
+all without regard to case. A string that breaks off in the middle of the text is a trace as well, because titles and
+shortened outputs are made that way.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Final
 
 from periplus.trail.model import Digest
 
-_CODED_BYTES_MIN: Final = 6  # what is shorter stands in hexadecimal or base64 of anything
-_GROUPED_BYTES_MIN: Final = 8  # likewise of base85
-_CUT_CHARS_MIN: Final = 12  # so much of its beginning makes a string that breaks off a trace
+_CODED_BYTES_MIN: Final = 6  # shorter codes occur in hexadecimal or base64 by chance
+_GROUPED_BYTES_MIN: Final = 8  # likewise for base85
+_CUT_CHARS_MIN: Final = 12  # a cut string is a trace if it has this much of the beginning
 _ELLIPSES: Final = ("…", "...", "[")
 
 
 class Traces:
-    """The traces of ``texts``; those forms that are in none of the strings ``among`` are not looked for in strings again."""
+    """The traces of ``texts``; forms that occur in none of the strings ``among`` are not searched for again."""
 
     def __init__(self, texts: Iterable[str], among: Iterable[str]) -> None:
         wanted = [text for text in dict.fromkeys(texts) if text.strip()]
@@ -46,13 +46,13 @@ class Traces:
         return any(form in text for form in self._forms) or any(_is_cut(text, form, head) for form, head in self._cuts)
 
     def are_in_content(self, text: str) -> bool:
-        """As ``are_in``, for what is none of the strings: a file, a result, a long text."""
+        """Search like ``are_in``, in a text that is none of the strings: a file, a result, a long text."""
         text = text.lower()
         return any(form in text for form in self._all)
 
 
 def _is_cut(text: str, form: str, head: str) -> bool:
-    """Whether somewhere in ``text`` stands the beginning of ``form``, and then nothing or an ellipsis."""
+    """Return whether the beginning of ``form`` occurs in ``text``, followed by nothing or by an ellipsis."""
     at = text.find(head)
     while at >= 0:
         same = len(head)
@@ -84,7 +84,9 @@ def _forms(text: str) -> Iterator[str]:
             yield data.hex()
             yield base64.b32encode(data).decode().rstrip("=")[: len(data) * 8 // 5]
             for coded in (base64.b85encode(data), base64.a85encode(data)) if len(data) >= _GROUPED_BYTES_MIN else ():
-                yield coded[: len(data) // 4 * 5].decode()  # four bytes a group, and the last may hold what follows
+                yield coded[
+                    : len(data) // 4 * 5
+                ].decode()  # four bytes a group; the last group may include following bytes
             yield from _base64(data)
     for digest in _hashes(text):
         yield digest.hex()
@@ -93,7 +95,7 @@ def _forms(text: str) -> Iterator[str]:
 
 
 def _escapes(text: str, data: bytes) -> Iterator[str]:
-    """Every character written as an escape of JSON, of Python, of a URL, of HTML."""
+    """Yield the text with every character as an escape of JSON, of Python, of a URL, of HTML."""
     units = text.encode("utf-16-be", "surrogatepass")
     yield "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
     yield "".join(f"\\x{byte:02x}" for byte in data)
@@ -103,7 +105,9 @@ def _escapes(text: str, data: bytes) -> Iterator[str]:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """``data`` as it stands in base64 of something longer, wherever it begins: without what its neighbours decide."""
+    """Yield ``data`` as it occurs in base64 of a longer text, at each alignment, without the characters that its
+    neighbours affect.
+    """
     for shift in range(3):
         coded = base64.b64encode(bytes(shift) + data).decode()
         first = (0, 2, 3)[shift]
@@ -125,13 +129,13 @@ def _hashes(text: str) -> Iterator[bytes]:
 
 
 def _contents(text: str) -> dict[bytes, None]:
-    """The files that somebody might take for one that holds just the text."""
+    """Return the files that hold just the text, with and without a line end."""
     texts = (text, text + "\n", text.strip(), text.strip() + "\n")
     return dict.fromkeys(one.encode("utf-8", "surrogatepass") for one in texts)
 
 
 def digests_of(texts: Iterable[str]) -> frozenset[Digest]:
-    """The digests by which a trail may name a file, a result or a git blob that is just one of ``texts``."""
+    """Return the digests by which a trail may name a file, a result or a git blob that is just one of ``texts``."""
     found = set()
     for text in texts:
         for data in _contents(text):

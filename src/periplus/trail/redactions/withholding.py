@@ -1,7 +1,7 @@
-"""Withholding strings from a trail that is to be shared.
+"""Withhold strings from a trail that is to be shared.
 
-A redacted trail has the same digest, root and receipts as the whole one: of a withheld entry it keeps the
-commitment, and it has neither the trail secret nor that entry's salt, so that the entry cannot be guessed either.
+A redacted trail has the same digest, root and receipts as the whole one: it keeps the commitment of a withheld entry,
+but neither the trail secret nor the salt of that entry, so the entry cannot be guessed either.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from periplus.trail.model import OperandValue
 
 
 def withhold(data: bytes, predicate: Callable[[int, OperandValue], bool]) -> bytes:
-    """The trail without the entries of which ``predicate(index, value)`` is true; a signature stays valid.
+    """Return the trail without the entries for which ``predicate(index, value)`` is true; a signature stays valid.
 
-    What a redacted trail withholds already stays withheld. Sections of a newer version are left out, for nobody here
-    can say what they would give away. Of a concatenation each part is redacted, indices counting within the part.
-    Raises FormatError where ``data`` is no trail.
+    Entries that are already withheld stay withheld. Sections of a newer version are left out, because it is unknown
+    what they would give away. Each part of a concatenation is redacted, with indices counted within the part. Raises
+    FormatError if ``data`` is no trail.
     """
     if is_concatenation(data):
         parts = Parts(data)

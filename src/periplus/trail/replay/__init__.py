@@ -1,4 +1,4 @@
-"""Replaying trails: an executor, the worlds that it drives, what it may do there, and what it remembers."""
+"""Replay of trails: an executor, the worlds that it drives, the capabilities that limit it, and its log."""
 
 from periplus.trail.replay.capability import ACTIONS, Action, Capabilities, Grant
 from periplus.trail.replay.command_runner import CommandLimits

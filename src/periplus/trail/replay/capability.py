@@ -1,11 +1,11 @@
-"""What a replay may do: actions and scopes, in layers of which each must allow.
+"""Capabilities of a replay: actions and scopes, in layers of which each must allow an action.
 
-A layer is a set of grants; whoever passes capabilities on adds a layer and cannot take one away, so that delegation
-only narrows, whatever the scopes are. A grant is written ``action`` or ``action:scope``: for files the scope is a glob
-of paths (``*`` within a name, ``**`` over any number of folders), for commands the words that one begins with.
+A layer is a set of grants. Delegation adds a layer and cannot remove one, so it only narrows, whatever the scopes are.
+A grant is written ``action`` or ``action:scope``: for files the scope is a glob of paths (``*`` within a name, ``**``
+over any number of folders), for commands the first words of a command.
 
-A command is shell text. Under a grant with a scope only a plain one can be judged (words and quotes, nothing that a
-shell would do), and it is then run without a shell; any other needs ``command`` without a scope.
+A command is shell text. A grant with a scope covers only a plain command (words and quotes, nothing that a shell would
+interpret), which then runs without a shell; any other command needs ``command`` without a scope.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./ '\"-]*")
 
 
 class Grant(NamedTuple):
-    """``scope`` empty: anything."""
+    """A permitted action. An empty ``scope`` permits it for anything."""
 
     action: Action
     scope: str = ""
 
     @classmethod
     def read(cls, text: str) -> Grant:
-        """The grant that ``text`` writes. Raises UsageError."""
+        """Parse a grant. Raises UsageError."""
         name, _, scope = text.partition(":")
         action = next((one for one in ACTIONS if one == name), None)
         if action is None:
@@ -53,7 +53,7 @@ class Grant(NamedTuple):
 
 
 class Capabilities:
-    """What is allowed: in every layer there is a grant for it. Immutable."""
+    """A set of permissions: every layer must have a grant for an action. Immutable."""
 
     __slots__ = ("_layers",)
 
@@ -72,13 +72,13 @@ class Capabilities:
         return cls(map(Grant, ACTIONS))
 
     def narrowed(self, grants: Iterable[Grant]) -> Capabilities:
-        """These, as far as ``grants`` allow too: what is passed on to somebody else."""
+        """Return these capabilities limited to ``grants``, for delegation."""
         inner = Capabilities(grants)
         inner._layers = (*self._layers, *inner._layers)
         return inner
 
     def allows(self, action: Action, path: str | None = None) -> bool:
-        """Whether ``action`` is allowed on ``path``; without one, whether it is allowed on anything at all."""
+        """Return whether ``action`` is allowed on ``path``; without a path, whether it is allowed on anything at all."""
         return all(
             any(
                 grant.action == action and (path is None or not grant.scope or glob_matches(path, grant.scope))
@@ -88,17 +88,17 @@ class Capabilities:
         )
 
     def allows_everywhere(self, action: Action) -> bool:
-        """Whether ``action`` is allowed on every path."""
+        """Return whether ``action`` is allowed on every path."""
         return all(any(grant.action == action and not grant.scope for grant in layer) for layer in self._layers)
 
     def command_form(self, action: Literal["command", "test"], text: str) -> CommandForm:
-        """How a command may be run: by a shell, as words without one, or not at all."""
+        """Return how a command may run: by a shell, as words without one, or not at all."""
         forms = {_form(layer, action, text) for layer in self._layers}
         return "denied" if "denied" in forms else "words" if "words" in forms else "shell"
 
 
 def plain_words(text: str) -> list[str] | None:
-    """The words of a command that means the same without a shell; None for any other."""
+    """Return the words of a command that means the same without a shell; None for any other."""
     import shlex
 
     if not _PLAIN.fullmatch(text):

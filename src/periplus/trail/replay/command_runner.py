@@ -1,11 +1,11 @@
-"""Running a command of a record: with consent, in its folder, in an empty environment, within limits, without a network.
+"""Run a recorded command: with consent, in its folder, in an empty environment, within limits, without a network.
 
-The command gets a session of its own and is killed with all that it started when it ends, takes too long or says too
-much. Its environment is PATH, an empty home, a folder for temporary files, and nothing else. Keeping it from the network
-(and, by a process id space, from outliving its end) takes the namespaces of Linux; whether they can be had is found out
-by trying, and where they cannot, a command is refused unless the network is allowed.
+The command gets its own session and is killed with all its processes when it ends, takes too long or prints too much.
+Its environment is PATH, an empty home, a folder for temporary files, and nothing else. Cutting it off from the network,
+and killing it reliably through a process id space, needs the namespaces of Linux; a trial shows whether they are
+available. Without them, a command is refused unless the network is allowed.
 
-It is no prison: a command runs as the person who allowed it and may touch what that person may. See
+This is no sandbox: a command runs as the person who allowed it and may touch what that person may. See
 docs/decisions/0041-replay.md.
 """
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import subprocess
 
 _PIECE_BYTES: Final = 1 << 16
-# Nothing is ever written to the pipe that it reads: its end is the end of the replay, be that by kill -9. What it then
-# kills is all in its process id space, so it is for where there is one.
+# Nothing is written to the pipe that it reads: the pipe closes when the replay ends, even by kill -9. It then kills its
+# whole process id space, so it is used only if there is one.
 _LIFELINE: Final = "(read -r _ <&3; kill -9 -1) &"
 _PROBE_S: Final = 10
 _ISOLATED: Final = ("--user", "--map-current-user", "--net", "--pid", "--fork", "--kill-child")
 
 
 class CommandLimits(NamedTuple):
-    """``file_bytes_max`` bounds each file that a command writes, ``output_bytes_max`` what it says."""
+    """Limits of a command. ``file_bytes_max`` bounds each file that it writes, ``output_bytes_max`` its output."""
 
     seconds_max: float = 300.0
     output_bytes_max: int = 10 << 20
@@ -40,7 +40,9 @@ class CommandLimits(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """``exit_code`` as a shell says it; ``stopped`` says which limit ended the command, empty for none."""
+    """The result of a command. ``exit_code`` is that of a shell; ``stopped`` names the limit that ended the command, or
+    is empty.
+    """
 
     exit_code: int
     output: bytes
@@ -48,8 +50,8 @@ class Ran(NamedTuple):
 
 
 class Runner:
-    """Runs commands; ``home`` and ``temporary`` are folders of the replay's own. What is not ``is_guarded`` is run without
-    namespaces of its own, which take longer to make than most of git's commands: for what is nobody else's.
+    """Run commands; ``home`` and ``temporary`` are folders of the replay. Without ``is_guarded`` a command runs without
+    namespaces, which take longer to make than most git commands: for programs that touch only the replay's own files.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Runner:
         self._limits = limits
         self._allow_network = allow_network or not is_guarded
         self._is_guarded = is_guarded
-        folders = [folder for folder in path.split(":") if folder.startswith("/")]  # never what "." happens to be
+        folders = [folder for folder in path.split(":") if folder.startswith("/")]  # never relative ones, such as "."
         self._environment = {
             "PATH": ":".join(folders) or os.defpath,
             "HOME": home,
@@ -82,21 +84,21 @@ class Runner:
         return dict(self._environment)
 
     def why_not(self) -> str:
-        """Why commands cannot be run as they must be; empty where they can."""
+        """The reason why commands cannot run under these conditions; empty if they can."""
         if self._allow_network or self._can_isolate():
             return ""
         return "the network cannot be kept from a command on this system"
 
     def run(self, words: Sequence[str], cwd: str, *, more: dict[str, str] | None = None) -> Ran:
-        """Run a program without a shell. Raises EnvironmentFailure where ``why_not`` says something, or for a machine
-        that cannot start processes.
+        """Run a program without a shell. Raises EnvironmentFailure if ``why_not`` has a reason, or if no process can be
+        started.
         """
         trouble = self.why_not()
         if trouble:
             raise EnvironmentFailure(trouble)
         blocks = max(1, self._limits.file_bytes_max // 512)
-        # What was recorded are arguments to this shell, never its text. It stays, as the first process of its id space,
-        # for which signals do not do what they do to others.
+        # Recorded words are arguments of this shell, never its text. The shell stays as the first process of its id space,
+        # on which signals act differently.
         limited = f'exec 3<&0 </dev/null; ulimit -c 0; ulimit -f {blocks}; {{}} "$@" 3<&-; exit $?'
         if not self._is_guarded or not self._can_isolate() or self._unshare is None:
             start = ["/bin/sh", "-c", limited.format(""), "sh", *words]
@@ -106,7 +108,7 @@ class Runner:
         return self._watched(start, cwd, {**self._environment, **(more or {})})
 
     def shell(self, text: str, cwd: str) -> Ran:
-        """Run the text of a command by bash, which agents write for, or by ``sh`` where there is none."""
+        """Run the text of a command with bash, for which agents write, or with ``sh`` if there is no bash."""
         return self.run([self._shell, "-c", "--", text], cwd)
 
     def _can_isolate(self) -> bool:
@@ -140,15 +142,15 @@ class Runner:
             raise environment_failure(error, "start a command") from error
         try:
             output, stopped = _listen(process, self._limits)
-        finally:  # an interruption included: nothing that was started stays behind
+        finally:  # also on an interruption, so that no process stays behind
             _end(process)
         return Ran(process.returncode, output, stopped)
 
 
 def _listen(process: subprocess.Popen[bytes], limits: CommandLimits) -> tuple[bytes, str]:
-    """What the command says until it has ended, or until a limit is reached.
+    """Return the output of the command until it ends or a limit is reached.
 
-    Its end is what counts, not that of its output: something in the background may hold the pipe open.
+    The end of the process counts, not the end of its output: a background process may hold the pipe open.
     """
     import select
     import time
@@ -180,7 +182,7 @@ def _listen(process: subprocess.Popen[bytes], limits: CommandLimits) -> tuple[by
         if is_open:
             select.select([fd], [], [], min(left, 0.05))
         else:
-            time.sleep(min(left, 0.01))  # a command that closed its output: only its end is waited for
+            time.sleep(min(left, 0.01))  # the command closed its output: wait for its end
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -189,7 +191,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # all of its session have ended; macOS says it by the second
+        pass  # the whole session has ended; macOS raises the second error
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:

@@ -1,13 +1,12 @@
-"""The text of a recorded command as a replay runs it.
+"""Rewrite the text of a recorded command for a replay.
 
-``rebased`` puts the replay's folder in the place of the one that the command was recorded in, so that
-``cd /home/ada/shop && pytest`` tests what the replay made, and not what ada has; ``rebased_word`` does so for a word that no shell reads.
-A ``cd`` that plainly leads elsewhere is refused.
-``own_part`` leaves of a command that became several steps what is the step's own: tests are not run twice, and what is committed by
-a GIT_COMMIT of its own not by the shell as well.
+``rebased`` replaces the folder in which the command was recorded by the replay's folder, so that ``cd /home/ada/shop &&
+pytest`` tests the files of the replay and not ada's; ``rebased_word`` does so for a word that no shell reads. A ``cd``
+that plainly leads elsewhere is refused. ``own_part`` keeps of a command that became several steps the part of one step:
+tests are not run twice, and a commit that has a GIT_COMMIT step is not made by the shell as well.
 
-Words are told as ``trail.shell_words`` tells them, nothing is expanded, and what cannot be told stays as it is: this makes no prison
-of a shell (docs/decisions/0041-replay.md), it keeps honest commands where they belong.
+Words are split by ``trail.shell_words``, nothing is expanded, and an unclear word stays unchanged: this is no sandbox
+(docs/decisions/0041-replay.md), it keeps honest commands in their folder.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--names
 _QUIET: Final = frozenset({"-q", "-v", "-vv", "-x", "-s", "--verbose", "--quiet", "--no-header", "-ra", "-rA"})
 _RUNNING: Final = frozenset({"pytest", "unittest", "nose2"})
 _STACK_MAX: Final = 64
-# What a path of a word may stand behind: the name of an assignment or an option. Of an assignment it may be one of a list.
+# Text that may precede a path in a word: the name of an assignment or an option. An assignment may hold a list of paths.
 _BEGINNING: Final = re.compile(r"['\"]?(?:-[A-Za-z](?=['\"]?/)|(-{0,2}[A-Za-z_][\w.-]*\+?=))?['\"]?")
 _NEXT: Final = re.compile(r":['\"]?")
 
@@ -51,7 +50,7 @@ _Change = tuple[int, int, str]
 
 
 class Sibling(NamedTuple):
-    """Another step of the same command: its opcode, its first operand and how it ended."""
+    """Another step of the same command: its opcode, its first operand, and whether it failed."""
 
     op: str
     what: str
@@ -59,8 +58,8 @@ class Sibling(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What of the tests in a folder a command ran: ``paths`` in it, none for all of them. It ``is_exact`` where nothing else of the
-    command may have chosen among them.
+    """The tests in a folder that a command ran: ``paths`` in it, none for all of them. ``is_exact`` if nothing else in
+    the command may have chosen among them.
     """
 
     folder: str
@@ -72,8 +71,9 @@ class Chosen(NamedTuple):
 
 
 def rebased(command: str, recorded: str, root: str, cwd: str = ".") -> str:
-    """The command with ``root`` for the folder ``recorded`` (empty: not known) where a word begins with it, or the value of an
-    assignment or option does. ``cwd`` is where it begins, below the root. Raises ConfinementError where it goes to a folder outside.
+    """Return the command with ``root`` in place of the folder ``recorded`` (empty: unknown), at the beginning of a word
+    or of the value of an assignment or option. It starts in ``cwd``, below the root. Raises ConfinementError if it goes
+    to a folder outside.
     """
     if len(command) > _TEXT_CHARS_MAX:
         return command
@@ -81,20 +81,20 @@ def rebased(command: str, recorded: str, root: str, cwd: str = ".") -> str:
 
 
 def rebased_word(word: str, recorded: str, root: str) -> str:
-    """As ``rebased``, of one word that is an argument as it stands."""
+    """Rebase one word that is an argument without a shell."""
     return _moved(word, recorded.rstrip("/"), lambda _quote: root)
 
 
 class _Rebasing:
-    """``where`` is the folder that a command is in, None behind a ``cd`` that cannot be told; ``found`` that of the first part of the
-    text that is ``target``.
+    """The state of a rebasing: the current folder ``where``, None behind an unclear ``cd``; ``found`` is the folder of
+    the first part of the text that is ``target``.
     """
 
     def __init__(self, recorded: str, root: str, where: str, target: str = "") -> None:
         self._recorded = recorded
         self._root = root
         self._target = target
-        self._stack: list[str | None] = []  # what ``pushd`` put by
+        self._stack: list[str | None] = []  # folders saved by ``pushd``
         self.where: str | None = where
         self.is_found = False
 
@@ -105,7 +105,9 @@ class _Rebasing:
             for start, end in redirect_goals(blank)
             if self._recorded in text[start:end]
         ]
-        outer: list[tuple[str | None, list[str | None]]] = []  # of each parenthesis around, what holds again behind it
+        outer: list[
+            tuple[str | None, list[str | None]]
+        ] = []  # for each open parenthesis, the state to restore behind it
         shells: tuple[int, ...] = ()
         for segment in split_segments(blank):
             kept = _alike(shells, segment.shells)
@@ -133,7 +135,7 @@ class _Rebasing:
         elif words[:1] == ["pushd"]:
             self._stack = [*self._stack, self.where][-_STACK_MAX:]
         if goal >= len(segment.words):
-            self.where = None  # the home, or what ``pushd`` swaps
+            self.where = None  # the home folder, or the swap of ``pushd``
         for at, (start, end) in enumerate(segment.places):
             raw, word = text[start:end], segment.words[at]
             if place and at == first + place:
@@ -144,7 +146,7 @@ class _Rebasing:
                 yield start, end, after
 
     def _inner(self, raw: str, word: str, depth: int) -> str:
-        """The text that another shell is given: where that one goes, this one does not."""
+        """Rebase the text given to another shell, whose ``cd`` does not affect this one."""
         held = self.where, [*self._stack]
         new = self.text(word, depth - 1)
         if not self.is_found:
@@ -155,8 +157,8 @@ class _Rebasing:
         return shlex.quote(new) if new != word else raw
 
     def _gone(self, raw: str, word: str) -> str:
-        """The goal of a ``cd``."""
-        plain = raw.split("'")[::2]  # without what stands in single quotes
+        """Rebase the target of a ``cd``."""
+        plain = raw.split("'")[::2]  # without the parts in single quotes
         if (
             word in ("-", "")
             or raw[:1] in ("~", "+")
@@ -181,16 +183,18 @@ class _Rebasing:
 
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many of the first are the same."""
+    """Return the length of the common beginning."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _moved(raw: str, recorded: str, instead: Callable[[str], str]) -> str:
-    """A word with another folder for ``recorded`` where a path in it begins; ``instead`` gives it for the quote around that place."""
+    """Replace the folder ``recorded`` wherever a path in the word begins; ``instead`` gives the replacement for the
+    open quote.
+    """
     if not recorded or recorded not in raw:
         return raw
     beginning = _BEGINNING.match(raw)
-    assert beginning is not None  # it matches nothing as well
+    assert beginning is not None  # it also matches the empty text
     starts = [beginning.end()]
     if beginning[1]:
         starts += [match.end() for match in _NEXT.finditer(raw, beginning.end())]
@@ -210,7 +214,7 @@ def _moved(raw: str, recorded: str, instead: Callable[[str], str]) -> str:
 
 
 def _quote_behind(text: str, quote: str) -> str:
-    """The quote that is open behind ``text``, where ``quote`` was open before it."""
+    """Return the quote that is open at the end of ``text``, given the one open before it."""
     is_escaped = False
     for char in text:
         if is_escaped:
@@ -231,7 +235,7 @@ def _within(root: str, quote: str) -> str:
 
 
 def _behind_options(words: Sequence[str]) -> int:
-    """How many options stand behind the first word."""
+    """Return the number of options behind the first word."""
     count = 0
     for word in words[1:]:
         if word[:1] != "-" or word == "-":
@@ -250,8 +254,8 @@ def _outside(word: str, why: str) -> ConfinementError:
 
 
 def own_part(command: str, target: str, siblings: Sequence[Sibling]) -> str:
-    """What of a command is run for the tests ``target`` in it, where other steps stand for other parts of it: these are
-    replaced by what ends as they did. What has no step of its own is run with the tests that follow, or with the last.
+    """Return the part of a command to run for its tests ``target``. Parts that other steps stand for are replaced by
+    commands that end as those did. A part without a step runs with the tests that follow, or with the last ones.
     """
     if not siblings or not target or len(command) > _TEXT_CHARS_MAX:
         return command
@@ -296,7 +300,7 @@ class _Parting:
         return _changed(text, changes)
 
     def _instead(self, segment: Segment, words: list[str]) -> str:
-        """What stands in the place of a part; empty where it stays."""
+        """Return the replacement of a part; empty if it stays."""
         if segment.is_piped:
             return ":" if self._is_out else ""
         self._is_out = False
@@ -317,7 +321,7 @@ class _Parting:
         return next((one for what, one in self._tests.items() if _is_named(segment, what)), None)
 
     def _owners(self) -> list[str]:
-        """Of each part the tests with which it is run if it has no step of its own."""
+        """Return for each part the tests with which it runs if it has no step."""
         names = [self._target, *self._tests]
         named = [next((name for name in names if _is_named(segment, name)), "") for segment in self._all]
         following = next(filter(None, reversed(named)), self._target)
@@ -350,7 +354,7 @@ def _git_verb(words: Sequence[str]) -> str:
 
 
 def _turned(keywords: Sequence[str], instead: str) -> str:
-    """A loop that waits for what is not run ends at once."""
+    """Make a loop that waits for a command that is not run end at once."""
     if "while" in keywords:
         return ":" if "!" in keywords else "false"
     return ":" if "until" in keywords else instead
@@ -369,8 +373,9 @@ def _changed(text: str, changes: Sequence[_Change]) -> str:
 
 
 def chosen_tests(target: str, command: str, recorded: str, exists: Callable[[str], bool]) -> Chosen | None:
-    """What tests the part ``target`` of a recorded command ran, as far as its words say: paths that are there, in the folder that
-    the command went to. None for a target that is no part of a command but a name of tests. Raises ConfinementError as ``rebased``.
+    """Return the tests that the part ``target`` of a recorded command ran, as far as its words tell: existing paths in
+    the folder to which the command went. None for a target that is the name of tests and no part of a command. Raises
+    ConfinementError like ``rebased``.
     """
     if len(command) > _TEXT_CHARS_MAX or not any(_is_named(one, target) for one in _flat(command, _DEPTH_MAX)):
         return None

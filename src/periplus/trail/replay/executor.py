@@ -1,16 +1,16 @@
-"""Replaying a trail: its steps, one after the other, through a world, each compared with what was recorded.
+"""Replay a trail: execute its steps one after the other in a world, and compare each with its record.
 
-For each step: its operands are made ready, capabilities are asked, the intent of a change is put on the disk, the world
-acts, and the outcome is put on the disk. Going on after a pause or a crash reads the log up to its end and takes the
-next step from there. A step of which only the intent is known is settled by what is there: a file step, or a commit, is
-done or not by its digests, and is never done twice; whether a command ran cannot be told, and it is not run again
-unless ``is_rerun`` says so.
+For each step: prepare its operands, check capabilities, write the intent of a change to disk, let the world act, write
+the outcome to disk. After a pause or a crash the log is read to its end and the replay continues with the next step. A
+step with an intent and no outcome is settled by the state of the files: the digests tell whether a file step or a
+commit was done, so it is never done twice; whether a command ran cannot be told, and it is not run again unless
+``is_rerun`` is set.
 
-A step that the record says was denied or cancelled had no effect, or nobody knows which: it is not performed. Nor is one
-about the store's own files, which Periplus writes beside a run: no base has them, and no tree that is compared.
-BRANCH goes to the first LABEL of its name when its register is not zero. Register 0 is the exit code of the last step
-that has an outcome (1 for one that failed without a code, 0 otherwise); of a step that was not performed, the recorded
-one. Others are what the caller gave, else zero.
+A step that the record marks as denied or cancelled had no effect, or an unknown one: it is not performed. Nor is a step
+on the store's own files, which Periplus writes beside a run: they are in no base and in no compared tree. BRANCH jumps
+to the first LABEL of its name if its register is not zero. Register 0 is the exit code of the last step that has an
+outcome (1 for a failure without a code, 0 otherwise); for a step that was not performed, the recorded one. Other
+registers are given by the caller, or zero.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
 from periplus.trail.replay.values import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
 from periplus.trail.replay.world import PERFORMED, World, perform
 
-STEPS_MAX: Final = 10_000  # each may be a command: a loop that never ends is to be told within minutes
+STEPS_MAX: Final = 10_000  # each may be a command: an endless loop is detected within minutes
 _DIFFERENCES_MAX: Final = 100
 _ERROR_CHARS_MAX: Final = 2_000
 _CONTROL: Final = frozenset({"LABEL", "BRANCH", "NOP", "COMMENT", "CAP_ISSUE"})
-_NEEDS: Final[dict[str, tuple[tuple[Action, int | None], ...]]] = {  # opcode → actions, each with its path's operand
+_NEEDS: Final[
+    dict[str, tuple[tuple[Action, int | None], ...]]
+] = {  # opcode → actions, each with the index of its path operand
     "FILE_READ": (("read", 0),),
     "FILE_WRITE": (("write", 0),),
     "FILE_EDIT": (("write", 0),),
@@ -60,9 +62,9 @@ _CAP_ISSUE: Final = BY_NAME["CAP_ISSUE"].code
 
 
 class ReplayOptions(NamedTuple):
-    """``first`` and ``end`` are a slice of the steps. ``recorded_root`` is the folder that absolute paths of the record
-    lie in. ``steps_max`` is how many steps branches may add to
-    those of the trail. ``is_strict`` compares results too; ``pause_after`` stops after so many steps of this call.
+    """``first`` and ``end`` are a slice of the steps. Absolute paths of the record lie in ``recorded_root``.
+    ``steps_max`` is the number of steps that branches may add to those of the trail. ``is_strict`` compares results
+    too; ``pause_after`` stops after that many steps of this call.
     """
 
     capabilities: Capabilities
@@ -78,8 +80,8 @@ class ReplayOptions(NamedTuple):
 
 
 class ReplayReport(NamedTuple):
-    """``states`` counts the steps by what became of them; ``next`` is the step to go on with; ``differences`` are the
-    first of ``difference_count``.
+    """``states`` counts the steps by state; ``next`` is the step to continue with; ``differences`` are the first of
+    ``difference_count``.
     """
 
     verdict: Verdict
@@ -110,9 +112,9 @@ class Replay:
         put_output: Callable[[bytes], object] | None = None,
         observe: Callable[[Call, Did], object] = lambda _call, _did: None,
     ) -> None:
-        """``put_output`` gets what commands said, before the step that names it is logged; ``observe`` is told of each
-        step that is carried out by this call. Raises RefusedError for a world that reaches further than
-        ``options`` allow.
+        """``put_output`` receives the output of commands before the step that names it is logged; ``observe`` is called
+        with each step that this call carries out. Raises RefusedError for a world that needs more than ``options``
+        allow.
         """
         beyond = [action for action in world.reaches if not options.capabilities.allows(action)]
         if beyond:
@@ -141,15 +143,15 @@ class Replay:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What became of each step, in the order in which they were carried out."""
+        """The outcome of each step, in the order of execution."""
         return self._log.outcomes
 
     def delegated(self, holder: str) -> Capabilities:
-        """What CAP_ISSUE steps passed on to ``holder``: never more than this replay may itself."""
+        """Return the capabilities that CAP_ISSUE steps delegated to ``holder``, within those of this replay."""
         return self._options.capabilities.narrowed(self._issued.get(holder, ()))
 
     def run(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> ReplayReport:
-        """Carry out the steps up to the end, a pause or a limit. What is logged stays, whatever is raised."""
+        """Execute the steps up to the end, a pause or a limit. The log stays valid whatever is raised."""
         done = 0
         verdict: Verdict | None = None
         while self._first <= self._next < self._end:
@@ -175,7 +177,7 @@ class Replay:
         )  # fmt: skip
 
     def _is_endless(self) -> bool:
-        """Whether branches led to more steps, or to more reading of steps, than a replay may take."""
+        """Return whether branches led to more steps, or to more reading of steps, than a replay may take."""
         beyond = self._options.steps_max
         return len(self._log.outcomes) >= self._count + beyond or self._steps.decoded >= 4 * self._count + 10 * beyond
 
@@ -202,7 +204,9 @@ class Replay:
         self._observe(call, did)
 
     def _siblings(self, index: int, step: Step) -> list[Sibling]:
-        """The steps about other parts of the command that ``step`` is of: they stand beside it, with the same text and source."""
+        """Return the other steps of the command of which ``step`` is a part: adjacent steps with the same text and
+        source.
+        """
         found: list[Sibling] = []
         for way in (-1, 1):
             at = index + way
@@ -218,7 +222,7 @@ class Replay:
         return found
 
     def _performed(self, call: Call, form: CommandForm) -> tuple[Did, bool]:
-        """The world's Did, and whether the step was to change something."""
+        """Return the world's Did, and whether the step was to change something."""
         begun = self._log.intent
         if begun is not None:
             fate = self._world.fate(call, begun.foreseen)
@@ -233,7 +237,7 @@ class Replay:
         return perform(self._world, call, form), bool(foreseen)
 
     def _judged(self, call: Call) -> tuple[CommandForm, Did | None]:
-        """How a command may be run, and the Did of a step that no world is asked for."""
+        """Return how a command may run, and the Did of a step for which no world is asked."""
         recorded = call.step.outcome
         if recorded in ("denied", "cancelled"):
             return "denied", Did.skipped(f"the record says that it was {recorded}")
@@ -258,7 +262,7 @@ class Replay:
         return form, Did.denied(f"this {action} is not allowed") if form == "denied" else None
 
     def _control(self, call: Call) -> tuple[Did, int]:
-        """A step that is the executor's own, and the step after it."""
+        """Execute a step of the executor itself; return its Did and the next step."""
         following = call.at + 1
         if call.op == "CAP_ISSUE":
             return self._issue(call.text(0), call.text(1)), following
@@ -276,7 +280,7 @@ class Replay:
         return Did("done", detail=f"went to step {target:,}"), target
 
     def _issue(self, action: str, holder: str) -> Did:
-        """Nobody passes on what he does not have; what is no action here has nothing to pass on, and is only recorded."""
+        """Delegate a capability of this replay. An unknown action is only recorded."""
         try:
             grant = Grant.read(action)
         except UsageError:
@@ -300,7 +304,7 @@ class Replay:
             return "."
         return path[len(root) + 1 :] if root and path.startswith(root + "/") else path
 
-    # What became of it
+    # Outcomes
 
     def _outcome(self, call: Call, did: Did, following: int, begun_ms: int) -> Outcome:
         result = b""
@@ -332,7 +336,7 @@ class Replay:
         )
 
     def _account(self, outcome: Outcome) -> None:
-        """Count what became of a step, and compare it with its record."""
+        """Count the outcome of a step, and compare it with its record."""
         step = self._steps.at(outcome.index)
         self._next, self._register = outcome.next, outcome.register
         self._states[outcome.state] += 1
@@ -349,7 +353,7 @@ class Replay:
 
 
 def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference | None:
-    """Where a step's outcome and its record part; None where they do not, or where there is nothing to compare."""
+    """Return the difference between a step's outcome and its record; None if there is none, or nothing to compare."""
 
     def differs(what: str, expected: object, found: object) -> Difference:
         return Difference(outcome.index, opcode_name(step.code), what, str(expected), str(found))
@@ -361,7 +365,7 @@ def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference 
     if outcome.differs is not None:
         return differs(*outcome.differs)
     if outcome.outcome == "unknown" and not outcome.error:
-        return None  # it was done, and how it ended cannot be told here
+        return None  # it was done, but its outcome is unknown here
     if step.outcome not in ("unknown", outcome.outcome):
         why = f": {outcome.error}" if outcome.error else ""
         return differs("outcome", step.outcome, f"{outcome.outcome}{why}")
@@ -369,7 +373,7 @@ def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference 
         return differs("exit code", step.exit_code, outcome.exit_code)
     is_file = isinstance(step.note, str) and NOTE_AFTER in step.note.split("; ")
     if (
-        ((is_strict and step.code != _TEST_RUN) or is_file)  # tests say how long they took
+        ((is_strict and step.code != _TEST_RUN) or is_file)  # the output of tests contains durations
         and outcome.result
         and isinstance(step.result, Digest)
         and step.result.algorithm == "sha256"
@@ -382,13 +386,15 @@ def _difference(outcome: Outcome, step: Step, *, is_strict: bool) -> Difference 
 
 
 def _is_of_store(path: str) -> bool:
-    """Whether a path, as a world has it, is the store's or in it. Another spelling of that name is for a world to refuse."""
+    """Return whether a path of a world is the store or in it. Other spellings of that name are refused by the world."""
     names = [name for name in path.split("/") if name != "."]
     return names[:1] == [STORE_FOLDER] and ".." not in names
 
 
 class StepCursor:
-    """The steps by their numbers, made one after the other: going on, or a little back, is cheap; going back further begins anew."""
+    """Access to steps by number. Steps are decoded in order: going forward, or back a little, is cheap; further back
+    starts again.
+    """
 
     def __init__(self, readers: Sequence[TrailReader]) -> None:
         self._readers = readers

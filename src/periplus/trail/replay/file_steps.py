@@ -1,4 +1,4 @@
-"""The file steps, over any folder that keeps paths in: the disk's ``Confined`` or ``MemoryFolder``."""
+"""The file steps, over any folder that keeps paths inside: ``Confined`` on disk or ``MemoryFolder``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOTAL_BYTES_MAX: Final = 1 << 30
 
 
 class Folder(Protocol):
-    """See ``base.confined.Confined``, which is one."""
+    """The interface of ``base.confined.Confined``."""
 
     def stat(self, path: str) -> Entry | None: ...
     def read(self, path: str) -> bytes: ...
@@ -42,7 +42,7 @@ class Folder(Protocol):
 
 
 class MemoryFolder:
-    """Files in memory, under the rules of ``Confined``; as on a disk a folder stays when its last file goes."""
+    """Files in memory, under the rules of ``Confined``; as on disk, a folder stays when its last file is removed."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self._files: dict[str, bytes] = {}
@@ -53,7 +53,7 @@ class MemoryFolder:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """All files by their paths, in order."""
+        """All files by path, sorted."""
         return dict(sorted(self._files.items()))
 
     def stat(self, path: str) -> Entry | None:
@@ -131,7 +131,7 @@ class MemoryFolder:
 
 
 def _above(name: str) -> list[str]:
-    """The folders that a file is in."""
+    """Return the folders that contain a file."""
     return [name[:at] for at, char in enumerate(name) if char == "/"]
 
 
@@ -140,10 +140,9 @@ def _refused(path: str, why: str) -> ConfinementError:
 
 
 def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
-    """``data`` with ``new`` in the place of ``old``, or the reason why that is not possible.
+    """Return ``data`` with ``new`` in place of ``old``, or the reason why that is impossible.
 
-    An edit of nothing fills a file that is empty. Where the old text stands several times, which one was meant cannot
-    be told.
+    An edit with an empty old text fills an empty file. If the old text occurs several times, the edit is ambiguous.
     """
     before, after = old.encode("utf-8", "replace"), new.encode("utf-8", "replace")
     if not before:
@@ -159,8 +158,8 @@ def edited(data: bytes, old: str, new: str, *, is_every: bool) -> bytes | str:
 
 
 class FileSteps:
-    """The methods of a world that are about files; ``carried`` are entries that are none, and are not made. ``is_kept`` says of
-    content that could not be read whether the repository has it.
+    """The file methods of a world. ``carried`` are tree entries that are not created as files. ``is_kept`` tells
+    whether the repository has a content that could not be read.
     """
 
     def __init__(
@@ -199,7 +198,7 @@ class FileSteps:
 
         if mode:
             return self._tried(lambda: self._carry(path, mode, content), path, is_replaced=True)
-        # What git has takes the place of a link; a tool of an agent writes to where the link leads.
+        # An entry of git replaces a link; a tool of an agent writes to the target of the link.
         return self._tried(act, path, is_replaced=content.algorithm != "sha256")
 
     def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:
@@ -254,7 +253,7 @@ class FileSteps:
         return self._tried(act, path)
 
     def search(self, pattern: str, path: str) -> Did:
-        """A pattern of a record is a stranger's regular expression and is not run; one of plain text is looked for."""
+        """Search for a plain text. A pattern of a record is a stranger's regular expression and is not run."""
 
         def act() -> Did:
             if self.folder.stat(path) is None:
@@ -272,12 +271,14 @@ class FileSteps:
     # What became of it
 
     def foresee(self, call: Call) -> dict[str, str]:
-        """For each path that the call is to change, ``-PATH`` with its digest before, ``+PATH`` with that after."""
+        """Return for each path that the call will change ``-PATH`` with its digest before and ``+PATH`` with the digest
+        after.
+        """
         try:
             after = self._after(call)
             before = {f"-{path}": self._print(path) for path in after}
         except (ConfinementError, NotFoundError):
-            return {}  # the step itself will say so
+            return {}  # the step itself will report it
         return before | {f"+{path}": print_ for path, print_ in after.items()}
 
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
@@ -316,7 +317,7 @@ class FileSteps:
         return {}
 
     def _note_large(self, path: str, content: Digest, kind: FileKind) -> Did:
-        """A file that is too large for a replay is an entry of the trees all the same."""
+        """Note a file that is too large for a replay as an entry of the trees."""
         mode = self._mode_of(path, kind=kind)
         self._make_room(path)
         if self._is_file(path):
@@ -341,7 +342,7 @@ class FileSteps:
         return Did("done", detail=f"noted: {UnmaterializedEntry(mode, '', path).why}")
 
     def _tried(self, act: Callable[[], Did], path: str, *, is_replaced: bool = False) -> Did:
-        """What ``act`` gives; nothing is done over a link, and to one itself only where it ``is_replaced``."""
+        """Call ``act`` unless a link is on the way; a link at ``path`` itself is only changed with ``is_replaced``."""
         over = self.carried.on(path)
         if over is None or (is_replaced and self.carried.get(path) is not None):
             return _tried(act)
@@ -353,7 +354,7 @@ class FileSteps:
         return _tried(skip)
 
     def _is_free(self, path: str) -> bool:
-        """Whether nothing but empty folders is in the place of ``path``."""
+        """Return whether ``path`` is absent or holds only empty folders."""
         if self.carried.on(path) is not None:
             return False
         entry = self.folder.stat(path)
@@ -363,7 +364,7 @@ class FileSteps:
         return all(entry.kind == "folder" and self._is_empty(entry.path) for entry in self.folder.list(path))
 
     def _make_room(self, path: str) -> None:
-        """Remove the empty folders in the place of ``path``, which git has none of."""
+        """Remove the empty folders at ``path``, which git does not have."""
         entry = self.folder.stat(path)
         if entry is None or entry.kind != "folder" or not self._is_empty(path):
             return
@@ -372,7 +373,7 @@ class FileSteps:
         try:
             self.folder.remove_folder(path)
         except EnvironmentFailure:
-            pass  # there is something in it that no path leads to: the write, or move, is refused
+            pass  # it holds a file of no valid path: the write or move is refused
 
     def _can_run(self, path: str) -> bool:
         entry = self.folder.stat(path)
@@ -389,7 +390,7 @@ class FileSteps:
         return entry is not None and entry.kind == "file"
 
     def _print(self, path: str) -> str:
-        """The digest of a file, ``folder`` of a folder with all its names, ABSENT of nothing."""
+        """Return the digest of a file, ``folder`` with all names for a folder, ABSENT if there is nothing."""
         carried = self.carried.get(path)
         if carried is not None:
             return f"{carried.mode} {carried.id}"

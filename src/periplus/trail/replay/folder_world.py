@@ -1,4 +1,4 @@
-"""A world on the disk: a folder of a replay's own, out of which no step leads. See ``trail.replay.scratch``."""
+"""A world on disk: a folder of the replay that no step can leave. See ``trail.replay.working_folder``."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _TARGET: Final = "{target}"
 
 
 class FolderPlan(NamedTuple):
-    """How a world is opened. ``folder`` is the replay's own; ``path`` the PATH that programs are found by.
+    """The plan of a world. ``folder`` belongs to the replay; ``path`` is the PATH for programs.
 
-    Its files begin as those of ``base``, a commit of ``repository``, or as a copy of the folder ``copied``, or empty.
-    ``test_command`` are the words that run tests, with ``{target}``, and ``{report}`` for a JUnit file, in them. ``recorded_root`` is
-    the folder that the record's commands ran in, which is this one here.
+    The files start as those of ``base``, a commit of ``repository``, or as a copy of the folder ``copied``, or empty.
+    ``test_command`` holds the words that run tests, with ``{target}``, and ``{report}`` for a JUnit file. Commands of
+    the record ran in the folder ``recorded_root``, which this folder replaces.
     """
 
     folder: str
@@ -58,7 +58,7 @@ class FolderPlan(NamedTuple):
 
 
 class FolderWorld(FileSteps):
-    """Open a folder for a replay: a new one is filled, one that was filled before is gone on with. Close it."""
+    """Open a folder for a replay: a new folder is filled, a filled one is resumed. Close it."""
 
     name = "folder"
 
@@ -70,7 +70,7 @@ class FolderWorld(FileSteps):
         files: Files | None = None,
         progress: Callable[[int, int], None] = no_progress,
     ) -> None:
-        """Raises RefusedError for a folder that holds something else, NotFoundError for a base that is not there."""
+        """Raises RefusedError for a folder that holds something else, NotFoundError for a base that does not exist."""
         self.plan = plan
         self.reaches: frozenset[Action] = frozenset({"network"} if plan.allow_commands and plan.allow_network else ())
         self._files = files or Files()
@@ -82,7 +82,7 @@ class FolderWorld(FileSteps):
         if trouble:
             raise RefusedError(trouble, safe="Nothing was replayed.",
                                mend="Give --allow-network too, or leave --allow-commands out.")  # fmt: skip
-        # Where no command may run nothing foreign can have come into the repository, and git needs no guard.
+        # If no command may run, nothing foreign can be in the repository, and git needs no guard.
         own = Runner(home, temporary, plan.path, allow_network=plan.allow_network, is_guarded=plan.allow_commands,
                      limits=CommandLimits(output_bytes_max=_GIT_BYTES_MAX))  # fmt: skip
         self._source = SourceRepository(plan.repository, own.environment) if plan.repository else None
@@ -90,7 +90,7 @@ class FolderWorld(FileSteps):
         try:
             base = self._open(home, temporary, own, progress)
             carried = _gone_on(os.path.join(os.path.abspath(plan.folder), _CARRIED), base, self._files)
-        except BaseException:  # whatever it was, git is not left running
+        except BaseException:  # on any failure, stop git
             if self._source is not None:
                 self._source.close()
             raise
@@ -101,7 +101,7 @@ class FolderWorld(FileSteps):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What of the files that the record has is not made here: links and the like."""
+        """The recorded files that are not created here, such as links."""
         return tuple(entry.path for entry in self.carried.all())
 
     def __enter__(self) -> Self:
@@ -169,11 +169,13 @@ class FolderWorld(FileSteps):
         if did.outcome == "cancelled":
             return did
         if tests is not None and not tests.is_exact:
-            expected = None  # other tests than these may have been chosen
+            expected = None  # the record may have chosen other tests
         return judge_tests(ran.exit_code, self._passed(os.path.basename(report)), expected, ran.output)
 
     def commit(self, message: str, commit: Digest | None) -> Did:
-        """The recorded commit has another id, for its time; where its repository is at hand, the trees are compared."""
+        """Commit the files. The recorded commit has another id because of its time, so the trees are compared if its
+        repository is available.
+        """
         try:
             tree = self.git.commit(message.replace("\0", ""), self._tracked(commit))
         except EnvironmentFailure as error:
@@ -233,7 +235,7 @@ class FolderWorld(FileSteps):
             return "done" if self.git.parent() == foreseen.get(_HEAD) else "unknown"
         return super().fate(call, foreseen)
 
-    # How
+    # Internals
 
     def _committed(self, tree: str, commit: Digest | None) -> Did:
         wanted = self._tree_of(commit) if commit is not None else ""
@@ -243,7 +245,7 @@ class FolderWorld(FileSteps):
         return self._source.tree_of(state.value.hex()) if self._source is not None else ""
 
     def _tracked(self, state: Digest | None) -> Callable[[], list[str]]:
-        """What git keeps at ``state``: a file that .gitignore names may be among it."""
+        """Return a function for the paths that git tracks at ``state``, which may include files that .gitignore names."""
 
         def paths() -> list[str]:
             tree = self._tree_of(state) if state is not None else ""
@@ -268,10 +270,10 @@ class FolderWorld(FileSteps):
         if held:
             made = _read_mark(mark, folder)
             if any(os.path.islink(one) for one in (self.root, home, temporary)):
-                raise _not_ours(folder)  # somebody else made it, to lead us out
+                raise _not_ours(folder)  # a link or folder of somebody else
             if made is not None:
                 return made
-            for name in ("files", "home", "tmp"):  # it was being filled when it was stopped
+            for name in ("files", "home", "tmp"):  # an earlier call stopped while filling it
                 shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
         self._files.make_folder(folder, 0o700)
         write_atomic(self._files, mark, b"null")
@@ -314,7 +316,7 @@ class FolderWorld(FileSteps):
             return False
 
     def _passed(self, report: str) -> int | None:
-        """How many tests a report says that passed; None where there is none. A link there is not followed."""
+        """Return the number of passed tests in a report; None without a report. A link is not followed."""
         try:
             with Confined(self._reports) as folder:
                 counts = read_junit(folder.read(report))
@@ -325,7 +327,7 @@ class FolderWorld(FileSteps):
 
 
 def _filled(words: Sequence[str], targets: Sequence[str], report: str) -> list[str]:
-    """The words of a test command; a word that is ``{target}`` becomes as many as there are targets."""
+    """Fill in the words of a test command; a word ``{target}`` becomes one word for each target."""
     filled: list[str] = []
     for word in words:
         if word == _TARGET:
@@ -349,7 +351,7 @@ def _compared(tree: str, wanted: str, good: str) -> Did:
 
 
 def _read_mark(mark: str, folder: str) -> tuple[UnmaterializedEntry, ...] | None:
-    """What of its base a filled folder carries along; None for one that was not filled to its end."""
+    """Return the unmaterialized entries of the base of a filled folder; None if it was not filled to the end."""
     import msgspec
 
     try:
@@ -360,8 +362,8 @@ def _read_mark(mark: str, folder: str) -> tuple[UnmaterializedEntry, ...] | None
 
 
 def _gone_on(path: str, base: tuple[UnmaterializedEntry, ...], files: Files) -> UnmaterializedEntries:
-    """The entries of the base with what steps made of them since: each change is a line in a file, on the disk before its
-    step counts as done.
+    """Return the entries of the base with the changes of later steps. Each change is a line in a file, durable before
+    its step counts as done.
     """
     import msgspec
 
@@ -380,7 +382,7 @@ def _gone_on(path: str, base: tuple[UnmaterializedEntry, ...], files: Files) -> 
         return UnmaterializedEntries(base, note)
     except OSError as error:
         raise _not_ours(os.path.dirname(path)) from error
-    if lines[-1]:  # what a crash leaves: its step is done again
+    if lines[-1]:  # a line cut by a crash: its step is done again
         write_atomic(files, path, b"".join(line + b"\n" for line in lines[:-1]))
     for line in lines[:-1]:
         try:

@@ -1,4 +1,4 @@
-r"""What a replay did, step by step, in a file that only grows: pausing, a crash and going on are all the same to it.
+r"""The log of a replay, step by step, in an append-only file, from which a paused or crashed replay is resumed.
 
 ::
 
@@ -7,9 +7,9 @@ r"""What a replay did, step by step, in a file that only grows: pausing, a crash
     {"kind":"intent",…} a step that changes something is about to be carried out, and what it is to change
     {"kind":"outcome",…} what became of a step, and which step is next
 
-An intent is on the disk before its step begins, an outcome of such a step before the next begins. A last line that is
-not whole is what a crash leaves: it is taken away when the log is opened. Any other line that is not as it was written
-is damage. See docs/decisions/0041-replay.md.
+An intent is durable before its step begins, an outcome of such a step before the next step begins. An incomplete last
+line is the trace of a crash and is removed when the log is opened. Any other malformed line is damage. See
+docs/decisions/0041-replay.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CRC_CHARS: Final = 8
 
 
 class LogHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``settings`` must be the same for the replay to go on: world, range, capabilities, base."""
+    """``settings`` (world, range, capabilities, base) must be unchanged for the replay to be resumed."""
 
     version: int
     trail: str
@@ -43,7 +43,7 @@ class LogHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Intent(msgspec.Struct, frozen=True, tag_field="kind", tag="intent", forbid_unknown_fields=True):
-    """The ``number``-th step that was carried out, from 0, is step ``index`` of the trail."""
+    """The ``number``-th executed step, from 0, is step ``index`` of the trail."""
 
     number: int
     index: int
@@ -51,7 +51,9 @@ class Intent(msgspec.Struct, frozen=True, tag_field="kind", tag="intent", forbid
 
 
 class Outcome(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forbid_unknown_fields=True):
-    """``register`` is register 0 behind the step, ``next`` the step to go on with; ``result`` hexadecimal, or empty."""
+    """``register`` is register 0 after the step, ``next`` the step to continue with; ``result`` is hexadecimal, or
+    empty.
+    """
 
     number: int
     index: int
@@ -69,7 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, tag_field="kind", tag="outcome", forb
 
 
 class Log(Protocol):
-    """Where intents and outcomes go; ``intent`` is the one that has no outcome yet."""
+    """The interface of a log; ``intent`` is the intent without an outcome."""
 
     outcomes: list[Outcome]
     intent: Intent | None
@@ -79,7 +81,7 @@ class Log(Protocol):
 
 
 class MemoryLog:
-    """For a replay that nobody will go on with."""
+    """A log for a replay that is not resumed."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -98,10 +100,10 @@ class ReplayLog:
     """The log in file ``path``; close it. While it is open no other process can open it."""
 
     def __init__(self, path: str, header: LogHeader, files: Files, *, is_resumed: bool) -> None:
-        """Begin a log, or with ``is_resumed`` go on with the one that is there.
+        """Begin a log, or with ``is_resumed`` continue the existing one.
 
-        Raises ConflictError where that is of another trail or of other settings, RefusedError where there is one that
-        was not asked for or none to go on with, DamageError for a line that is not as it was written.
+        Raises ConflictError if that belongs to another trail or other settings, RefusedError if there is an unexpected
+        log or none to resume, DamageError for a malformed line.
         """
         self.path = path
         self.outcomes: list[Outcome] = []
@@ -121,7 +123,7 @@ class ReplayLog:
         except OSError as error:
             self.close()
             raise environment_failure(error, "open", path) from error
-        except BaseException:  # whatever it was, the lock is given back
+        except BaseException:  # on any failure, release the lock
             self.close()
             raise
 
@@ -133,7 +135,7 @@ class ReplayLog:
         self._lock.close()
 
     def intend(self, intent: Intent) -> None:
-        """On the disk when this returns."""
+        """Write an intent; it is durable when this returns."""
         self._append(intent, is_durable=True)
         self.intent = intent
 
@@ -171,7 +173,7 @@ class ReplayLog:
                 raise self._damage(f"no record of a replay: {error}", start) from error
             self._take(record, start)
             start = stop + 1
-        if end < len(data):  # a crash tore the last line: its step has an intent, or will be done again
+        if end < len(data):  # a crash cut the last line: its step has an intent, or is done again
             write_atomic(self._files, self.path, data[:end])
 
     def _check_header(self, held: LogHeader, wanted: LogHeader) -> None:
@@ -212,7 +214,7 @@ class ReplayLog:
             raise environment_failure(error, "write", self.path) from error
 
     def _checked(self, line: bytes, offset: int) -> bytes:
-        """The JSON of a line."""
+        """Return the JSON of a line."""
         data = line[_CRC_CHARS + 1 :]
         if len(line) > _LINE_BYTES_MAX or line[: _CRC_CHARS + 1] != f"{zlib.crc32(data):08x} ".encode():
             raise self._damage("a line that is not as it was written", offset)

@@ -1,4 +1,4 @@
-"""A world in memory: files that are nowhere, and results that were said before. For tests, and for thinking ahead."""
+"""A world in memory: files and prepared results, for tests and for previews."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from periplus.trail.replay.working_folder import SourceRepository, copy_folder, 
 
 
 class Canned(NamedTuple):
-    """What a command, a test target, or a step that is only observed (by its first operand) comes to.
+    """The prepared result of a command, of a test target, or of an observed step (by its first operand).
 
-    ``passed`` is how many tests did; ``writes`` are files that the command leaves.
+    ``passed`` is the number of passed tests; ``writes`` are files that the command writes.
     """
 
     exit_code: int = 0
@@ -32,7 +32,9 @@ class Canned(NamedTuple):
 
 
 class MemoryWorld(FileSteps):
-    """``files`` to begin with; ``canned`` by the text of a command, a test's target, or a first operand."""
+    """A world that starts with ``files``; ``canned`` is keyed by the text of a command, a test target, or a first
+    operand.
+    """
 
     name = "memory"
     reaches: frozenset[Action] = frozenset()
@@ -44,7 +46,7 @@ class MemoryWorld(FileSteps):
         canned: Mapping[str, Canned] | None = None,
         states: Mapping[str, dict[str, bytes]] | None = None,
     ) -> None:
-        """``states`` are the files that stood at a checkpoint, by ``algorithm:hex`` of its digest."""
+        """``states`` are the files of a checkpoint, by ``algorithm:hex`` of its digest."""
         memory = MemoryFolder(files)
         super().__init__(memory, self._content)
         self.memory = memory
@@ -56,8 +58,8 @@ class MemoryWorld(FileSteps):
 
     @classmethod
     def filled(cls, read_content: ReadContent, *, path: str, base: str, repository: str, copied: str) -> Self:
-        """A world that begins with the files of a commit, or of a folder; where there is a ``repository``, what steps wrote by git's
-        ids is had from it. Close it. Raises NotFoundError.
+        """Return a world with the files of a commit or of a folder; with a ``repository``, contents written by git id
+        are read from it. Close it. Raises NotFoundError.
         """
         world = cls(read_content)
         if repository:
@@ -68,7 +70,7 @@ class MemoryWorld(FileSteps):
                     copy_folder(source, world.memory, no_progress)
             elif base and world._source is not None:
                 world._fill(world._source, base)
-        except BaseException:  # whatever it was, git is not left running
+        except BaseException:  # on any failure, stop git
             world.close()
             raise
         return world

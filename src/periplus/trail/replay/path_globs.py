@@ -1,4 +1,4 @@
-"""Globs of paths, matched in time bounded by the product of both lengths, whoever wrote them."""
+"""Globs of paths, matched in time bounded by the product of both lengths, for any pattern."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["glob_matches", "is_glob"]
 
 
 def is_glob(text: str) -> bool:
-    """Brackets are none: frameworks use them in the names of files."""
+    """Return whether a text is a glob. Brackets do not count: frameworks use them in file names."""
     return "*" in text or "?" in text
 
 
 def glob_matches(path: str, glob: str) -> bool:
-    """Whether all of ``path`` matches: ``*`` and ``?`` within a name, ``**`` over any number of folders."""
+    """Return whether all of ``path`` matches: ``*`` and ``?`` within a name, ``**`` over any number of folders."""
     names = [name for name in path.split("/") if name != "."]
     reached = {0}
     for pattern in glob.split("/"):
@@ -25,7 +25,7 @@ def glob_matches(path: str, glob: str) -> bool:
 
 
 def _name_matches(name: str, pattern: str) -> bool:
-    """The last ``*`` takes one character more whenever what follows it does not fit: no other needs to."""
+    """Match a name. Only the last ``*`` is extended by a character when the rest does not match; that is sufficient."""
     at = place = taken = 0
     star = -1
     while at < len(name):

@@ -1,4 +1,4 @@
-"""A replay as a trail of its own: the same steps with what became of them, and the original's digest as its parent."""
+"""The trail of a replay: the same steps with their new outcomes, and the digest of the original as its parent."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def replay_trail(
     secret: bytes,
     put_text: Callable[[bytes], bytes],
 ) -> bytes:
-    """The bytes of the trail of ``replay``. A step that was not performed has the outcome ``unknown`` and says so; one
-    that a redaction took the content from is a remark.
+    """Return the bytes of the trail of ``replay``. A step that was not performed has the outcome ``unknown`` and a
+    note; a step whose content was redacted becomes a comment.
     """
     builder = TrailBuilder(secret, put_text)
     steps = StepCursor(readers)

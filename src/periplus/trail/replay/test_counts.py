@@ -1,4 +1,4 @@
-"""What a run of tests comes to: by its exit code and by the counts of its report, never by what it printed."""
+"""The result of a test run, from its exit code and the counts of its report, never from its output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Counts(NamedTuple):
 
 
 def judge_tests(exit_code: int, passed: int | None, expected: int | None, output: bytes) -> Did:
-    """The step's Did. Where tests were expected to pass and the count is known, another count is a failure."""
+    """Return the Did of the step. If tests were expected to pass and the count is known, another count is a failure."""
     outcome: Outcome = "failed" if exit_code else "ok"
     if expected is None:
         return Did("done", outcome, exit_code, output=output)
@@ -38,10 +38,10 @@ def judge_tests(exit_code: int, passed: int | None, expected: int | None, output
 
 
 def why_unclear(command: str, target: str, exit_code: int) -> str:
-    """Why the exit code of a recorded command does not say how the tests in it ended; empty where it does.
+    """Return why the exit code of a recorded command does not tell how its tests ended; empty if it does.
 
-    ``target`` is what of the command runs the tests, where the record says it. A record of such a command has what the tests
-    said of themselves, or nothing; what is printed is never believed here.
+    ``target`` is the part of the command that runs the tests, if the record has it. A record of an unclear command
+    holds the result that the tests reported, or nothing; printed output is never believed here.
     """
     if len(command) > _COMMAND_CHARS_MAX:
         return "the command is too long to tell which part of it the exit code is of"
@@ -60,9 +60,9 @@ def why_unclear(command: str, target: str, exit_code: int) -> str:
 
 
 def read_junit(data: bytes) -> Counts | None:
-    """The counts of a JUnit XML report, which most test runners can write; None for what is none.
+    """Return the counts of a JUnit XML report, which most test runners can write; None for any other document.
 
-    The tests wrote it, so nothing in it is resolved: a document with a DOCTYPE, and so with entities, is none.
+    The tests wrote it, so nothing in it is resolved: a document with a DOCTYPE, and so with entities, is refused.
     """
     from xml.parsers import expat
 
@@ -88,7 +88,7 @@ class _Cases:
     def __init__(self) -> None:
         self.passed = self.total = 0
         self.is_report = False
-        self._is_good: bool | None = None  # of the test case that is open
+        self._is_good: bool | None = None  # state of the open test case
 
     def start(self, name: str, _attributes: dict[str, str]) -> None:
         self.is_report = self.is_report or name in ("testsuites", "testsuite")

@@ -1,8 +1,10 @@
-"""What the trees of a replay have and its folder has not: links, submodules, stores further down, and names like ``:memory:``.
+"""Entries of a replay's trees that its folder does not have: links, submodules, nested stores, and names like
+``:memory:``.
 
-None of them is ever made: a link would lead steps and commands elsewhere, of a submodule nothing is at hand, a store
-is nobody's to write, and a name may begin as an option does, or be a pattern to a shell. But they are entries of the trees that recorded commits and checkpoints name. So each is remembered
-by its path, as mode and id, from the base on and through the steps that make, move and remove one. Pure.
+None of them is ever created: a link would lead steps and commands elsewhere, the content of a submodule is not
+available, a replay must not write a store, and a name may look like an option or be a pattern to a shell. But they are
+entries of the trees that recorded commits and checkpoints name. So each is kept by path, as mode and id, starting with
+the base and through the steps that make, move and remove one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _WORDS: Final = {LINK: "a link", SUBMODULE: "a submodule"}
 
 
 class UnmaterializedEntry(NamedTuple):
-    """An entry of a tree that is no file here: mode, id and path."""
+    """A tree entry that is no file in the folder: mode, id and path."""
 
     mode: str
     id: str
@@ -42,7 +44,7 @@ class UnmaterializedEntry(NamedTuple):
 
 
 class UnmaterializedEntries:
-    """The entries by their paths. ``changed`` is told of each that comes, and, without mode and id, of each that goes."""
+    """The entries by path. ``changed`` is called with each new entry, and, without mode and id, with each removed one."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class UnmaterializedEntries:
         return self._entries.get(_name(path))
 
     def on(self, path: str) -> UnmaterializedEntry | None:
-        """The entry that a path names, or leads over."""
+        """Return the entry that is ``path`` or lies on the way to it."""
         if not self._entries:
             return None
         name = _name(path)
@@ -67,7 +69,7 @@ class UnmaterializedEntries:
         return next((found for end in (*ends, None) if (found := self._entries.get(name[:end])) is not None), None)
 
     def under(self, path: str) -> list[UnmaterializedEntry]:
-        """The entries in a folder."""
+        """Return the entries in a folder."""
         start = _name(path) + "/"
         return [entry for entry in self._entries.values() if entry.path.startswith(start)]
 
@@ -81,7 +83,7 @@ class UnmaterializedEntries:
             self._changed(UnmaterializedEntry("", "", _name(path)))
 
     def move(self, source: str, target: str) -> None:
-        """The entry ``source``, or those in the folder of that name, have another name from here on."""
+        """Rename the entry ``source``, or the entries in the folder of that name."""
         start = _name(source)
         own = self.get(source)
         for entry in [own] if own is not None else self.under(source):
@@ -90,7 +92,7 @@ class UnmaterializedEntries:
 
 
 def unmaterialized_mode(path: str, content: Digest, kind: FileKind) -> str:
-    """The mode of what such a write makes, where it is carried; empty for a file."""
+    """Return the mode of the entry that such a write makes, if it is not created as a file; empty for a file."""
     if kind in ("link", "submodule"):
         return LINK if kind == "link" else SUBMODULE
     if content.algorithm == "sha256" or not is_left_out(path):
@@ -99,7 +101,7 @@ def unmaterialized_mode(path: str, content: Digest, kind: FileKind) -> str:
 
 
 def is_left_out(path: str) -> bool:
-    """Whether a file that git has is none here for its path alone, though that leads nowhere else."""
+    """Return whether a path of git is not created for its name alone, although it leads nowhere else."""
     try:
         judge_unmaterialized(path)
     except ConfinementError:
@@ -108,12 +110,14 @@ def is_left_out(path: str) -> bool:
 
 
 def judge_unmaterialized(path: str) -> None:
-    """As ``judge_path``, for a path that is not made: it may be in a store, or mean something to a shell. Raises ConfinementError."""
+    """Check a path that is not created, like ``judge_path``; it may be in a store or have a meaning to a shell. Raises
+    ConfinementError.
+    """
     judge_path("/".join(f"x{name}" if name == STORE_FOLDER else name for name in _spoken(path).split("/")))
 
 
 def _spoken(path: str) -> str:
-    """The path without what git or a shell would take for more than a name."""
+    """Return the path without the parts that git or a shell would interpret."""
     harmless = path.replace("*", "x").replace("?", "x")
     return f"x{harmless}" if harmless[:1] in ("-", "~", ":") else harmless
 

@@ -1,4 +1,4 @@
-"""The values of a replay: a call, what became of it, and what that means beside the record."""
+"""Values of a replay: a call, its result, and the difference from the record."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Fate: TypeAlias = Literal["done", "not_done", "unknown"]
 FileKind: TypeAlias = Literal["kept", "executable", "plain", "link", "submodule"]
 ReadContent: TypeAlias = Callable[[Digest], bytes | None]
 
-ABSENT: Final = ""  # in the place of a digest: nothing is there
+ABSENT: Final = ""  # in place of a digest: no file
 TEXT_BYTES_MAX: Final = 64 << 20
-EVERY: Final = "every occurrence"  # the note of an edit that replaces all of them
-BACKGROUND: Final = "in the background"  # the note of a command that nobody waited for
+EVERY: Final = "every occurrence"  # note of an edit that replaces all occurrences
+BACKGROUND: Final = "in the background"  # note of a command that ran in the background
 _KINDS: Final[dict[str, FileKind]] = {
     NOTE_LINK: "link", NOTE_SUBMODULE: "submodule", NOTE_EXECUTABLE: "executable", NOTE_NOT_EXECUTABLE: "plain",
 }  # fmt: skip
 
 
 class Call(NamedTuple):
-    """Step ``at`` of the trail with its operands ready for a world: texts as text, paths as they are in the world.
+    """Step ``at`` of the trail with its operands prepared for a world: texts as text, paths of the world.
 
-    ``missing`` says of which operands the step cannot be carried out, because they are withheld or not at hand.
+    ``missing`` names the operands without which the step cannot be carried out: they are withheld or not available.
     """
 
     at: int
@@ -66,12 +66,12 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> FileKind:
-        """What a write makes: ``kept`` is a file that may be run if it could before."""
+        """The kind of file that a write makes; ``kept`` keeps the executable bit."""
         return next((_KINDS[note] for note in self.notes if note in _KINDS), "kept")
 
     @property
     def is_taking_over(self) -> bool:
-        """Whether a CHECKPOINT says how the files stand by no step: by a checkout, or by a merge."""
+        """True if a CHECKPOINT states files that come from a checkout or a merge, not from steps."""
         return self.op == "CHECKPOINT" and not {NOTE_CHECKED_OUT, NOTE_MERGED}.isdisjoint(self.notes)
 
     def text(self, place: int) -> str:
@@ -88,7 +88,7 @@ class Call(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Where a replay and its record part: step, opcode, of what, and the two values for people."""
+    """A difference between a replay and its record: step, opcode, subject, and both values for people."""
 
     at: int
     op: str
@@ -98,11 +98,11 @@ class Difference(NamedTuple):
 
 
 class Did(NamedTuple):
-    """What a world did with a call.
+    """The result of a call in a world.
 
-    ``state``: ``done``; ``would`` be done (dry); ``skipped`` as a replay never performs it, or not here; ``denied``.
-    ``outcome`` is the step's own, and of what was not done always ``unknown``, or ``denied``. ``detail`` is for people.
-    ``differs`` names what the world itself found to be otherwise: a tree, the number of tests.
+    ``state``: ``done``; ``would`` be done (dry); ``skipped``, because replays never perform it or not here; ``denied``.
+    ``outcome`` is that of the step; ``unknown`` or ``denied`` if it was not done. ``detail`` is for people. ``differs``
+    names a difference that the world itself found: a tree, the number of tests.
     """
 
     state: State
@@ -133,8 +133,8 @@ def digest_text(digest: Digest) -> str:
 def operands_of(
     at: int, step: Step, local: Callable[[str], str], read_content: ReadContent, *, is_performed: bool
 ) -> Call:
-    """The call that a step asks for; ``local`` turns a recorded path into one of the world. Of a step that is
-    not ``is_performed`` long texts are left out.
+    """Return the call for a step; ``local`` turns a recorded path into one of the world. Long texts are left out unless
+    the step ``is_performed``.
     """
     row = BY_CODE.get(step.code)
     values: list[str | Digest | int | None] = []
@@ -154,7 +154,7 @@ def operands_of(
 
 
 def _fetched(value: Withheld | TextObject, read_content: ReadContent) -> tuple[str | None, str]:
-    """The text of an operand, or why it cannot be had."""
+    """Return the text of an operand, or the reason why it is not available."""
     if isinstance(value, Withheld):
         return None, "withheld"
     if value.length > TEXT_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""The folder that a replay works in, and git in it.
+"""The working folder of a replay, with git in it.
 
 ::
 
@@ -6,11 +6,11 @@
     FOLDER/files/        the files of the world, and a git repository of its own where git is there
     FOLDER/home/, tmp/   what commands have for a home and for temporary files
 
-The files of a base commit are read from its repository object by object and written through ``Confined``: no checkout,
-so neither hooks nor filters, and no link is made. Links and submodules are remembered as names and ids
-(``trail.replay.carried``), so that trees can be compared all the same. Git in ``files`` runs as commands do, in the same empty environment and the same
-confinement, with hooks, monitors, signing and the configuration of system and user switched off: a command of the
-record may have written whatever it liked into that repository.
+The files of a base commit are read from its repository object by object and written through ``Confined``: without
+checkout, hooks, filters or links. Links and submodules are kept as names and ids (``trail.replay.unmaterialized``), so
+that trees can still be compared. Git in ``files`` runs like a command, in the same empty environment and confinement,
+with hooks, monitors, signing and the configuration of system and user switched off, because a recorded command may have
+written anything into that repository.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ _ID: Final = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _LINE_BYTES_MAX: Final = 512
 _LINE_OF_WORDS_BYTES_MAX: Final = 64 << 10
 _GIT_S: Final = 120
-# Above all that the files say: bytes go into the repository as they are, and no filter is asked.
+# Overrides the attributes in the files: bytes go into the repository unchanged, without filters.
 _ATTRIBUTES: Final = b"* -text -filter -ident -working-tree-encoding\n"
-_EXCLUDED: Final = b"/%b/\n" % _STORE  # a command of the record may make one, and recorded trees are compared without
+_EXCLUDED: Final = (
+    b"/%b/\n" % _STORE
+)  # a recorded command may create a store, and recorded trees are compared without it
 
 
 class SourceRepository:
-    """A person's repository, only read: objects by their ids, nothing that its configuration names is run. Close it."""
+    """A user's repository, read only: objects by id; nothing in its configuration is run. Close it."""
 
     def __init__(self, folder: str, environment: dict[str, str]) -> None:
         self._folder = folder
@@ -93,14 +95,14 @@ class SourceRepository:
             batch.wait()
 
     def tree_of(self, commit: str) -> str:
-        """The id of the tree of a commit or tree, without the store in it; empty where there is none. Raises
+        """Return the id of the tree of a commit or tree, without the store in it; empty if it does not exist. Raises
         EnvironmentFailure.
         """
         found = self._tree(commit)
         return self._without_store(*found) if found is not None else ""
 
     def need_tree(self, commit: str) -> str:
-        """The id of the tree of a commit or tree. Raises NotFoundError, EnvironmentFailure."""
+        """Return the id of the tree of a commit or tree. Raises NotFoundError, EnvironmentFailure."""
         found = self._tree(commit)
         if found is None:
             raise NotFoundError(f"there is no commit {commit[:60]!r} in {self._folder}", safe="Nothing was replayed.",
@@ -108,18 +110,18 @@ class SourceRepository:
         return found[0]
 
     def blob(self, digest: Digest) -> bytes | None:
-        """The bytes of a blob by its id of git; None where there is none or it is too large."""
+        """Return the bytes of a blob by its git id; None if it does not exist or is too large."""
         if digest.algorithm == "sha256":
             return None
         found = self._ask(digest.value.hex(), b"blob")
         return found[1] if found is not None else None
 
     def has(self, digest: Digest) -> bool:
-        """Whether the repository has a blob of this id, be it of any size."""
+        """Return whether the repository has a blob of this id, of any size."""
         return digest.algorithm != "sha256" and not self._run("cat-file", "-e", digest.value.hex()).returncode
 
     def entries(self, tree: str) -> Iterator[UnmaterializedEntry]:
-        """All that is in a tree, at any depth, but for the store: the files of a replay have none."""
+        """Yield all entries of a tree, at any depth, without the store, which the files of a replay do not have."""
         done = self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree)
         if done.returncode or len(done.stdout) > _TREE_BYTES_MAX:
             raise NotFoundError(f"git cannot list {tree}", mend="Name a commit of the repository.")
@@ -131,7 +133,7 @@ class SourceRepository:
                     yield UnmaterializedEntry(mode, name, os.fsdecode(path))
 
     def _tree(self, commit: str) -> tuple[str, bytes] | None:
-        """The id and the bytes of the tree of a commit or tree."""
+        """Return the id and the bytes of the tree of a commit or tree."""
         if _ID.fullmatch(commit) is None:
             done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{tree}}")
             commit = done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
@@ -145,7 +147,7 @@ class SourceRepository:
         return folder_id(kept, "git-sha1" if len(tree) == 40 else "git-sha256").hex()
 
     def _ask(self, name: str, kind: bytes) -> tuple[str, bytes] | None:
-        """One object of the process that answers for all of them: ``ID TYPE SIZE`` on a line, then its bytes. Raises
+        """Ask the ``cat-file`` process for one object: ``ID TYPE SIZE`` on a line, then its bytes. Raises
         EnvironmentFailure.
         """
         try:
@@ -169,11 +171,11 @@ class SourceRepository:
         words = stdout.readline(_LINE_BYTES_MAX).split()
         if len(words) != 3 or not words[2].isdigit():
             if words[1:] != [b"missing"]:
-                self.close()  # it ended, or said something that is none of its answers
+                self.close()  # it ended, or gave an unexpected answer
             return None
         size = int(words[2])
         if words[1] != kind or size > _BLOB_BYTES_MAX:
-            self.close()  # what it is about to say need not be read
+            self.close()  # stop it, because its answer need not be read
             return None
         data = stdout.read(size + 1)
         return (words[0].decode("ascii", "replace"), data[:-1]) if len(data) == size + 1 else None
@@ -196,7 +198,7 @@ class SourceRepository:
 
 
 def _names_in(tree: bytes, id_bytes: int) -> dict[bytes, tuple[bytes, bytes]]:
-    """Mode and id of each name in the bytes of a tree. Raises NotFoundError for what is none."""
+    """Return mode and id of each name in the bytes of a tree. Raises NotFoundError for other bytes."""
     names = {}
     at = 0
     while at < len(tree):
@@ -210,14 +212,14 @@ def _names_in(tree: bytes, id_bytes: int) -> dict[bytes, tuple[bytes, bytes]]:
 
 
 def no_progress(_done: int, _total: int) -> None:
-    """For who does not watch."""
+    """Ignore progress."""
 
 
 def copy_tree(
     source: SourceRepository, tree: str, target: Folder, progress: Callable[[int, int], None]
 ) -> tuple[UnmaterializedEntry, ...]:
-    """Write the files of a tree into a folder; what is no file there, or belongs to a store further down, comes back.
-    Raises ConfinementError for a tree with a path that no folder may have.
+    """Write the files of a tree into a folder; return the entries that are not created as files. Raises
+    ConfinementError for a tree with a path that no folder may have.
     """
     entries = list(source.entries(tree))
     carried = []
@@ -237,8 +239,8 @@ def take_tree(
     carried: UnmaterializedEntries,
     held: Mapping[str, tuple[str, str]],
 ) -> int:
-    """Make the files of a folder those of a tree, and count the changes; ``held`` are mode and id of what it has now.
-    Raises UsageError for a file that cannot be had, ConfinementError as ``copy_tree``.
+    """Make the files of a folder equal to those of a tree, and count the changes; ``held`` are mode and id of its
+    present files. Raises UsageError for a file that is not available, ConfinementError like ``copy_tree``.
     """
     wanted = {entry.path: entry for entry in source.entries(tree)}
     count = 0
@@ -283,18 +285,18 @@ def _write(source: SourceRepository, entry: UnmaterializedEntry, tree: str, targ
 
 
 def _remove_empty(target: Folder, path: str) -> None:
-    """Remove the folders that a file left empty."""
+    """Remove the folders that became empty when a file was removed."""
     while path := posixpath.dirname(path):
         try:
             if target.list(path):
                 return
             target.remove_folder(path)
         except (NotFoundError, EnvironmentFailure):
-            return  # it holds what no path leads to
+            return  # it holds files of no valid path
 
 
 def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int], None]) -> int:
-    """Copy the plain files of one folder into another and count them; links and what belongs to git are left out."""
+    """Copy the plain files of one folder into another and count them; links and git's own files are left out."""
     count = 0
     for entry in source.walk():
         target.write(entry.path, source.read(entry.path), is_executable=entry.is_executable)
@@ -304,20 +306,22 @@ def copy_folder(source: Confined, target: Folder, progress: Callable[[int, int],
 
 
 class GitFolder:
-    """The repository of a replay's own in ``folder``; ``carried`` are the entries of its trees that are no files."""
+    """The replay's own repository in ``folder``; ``carried`` are the entries of its trees that are no files."""
 
     def __init__(self, folder: str, runner: Runner, carried: UnmaterializedEntries, *, may_change: bool) -> None:
-        """With ``may_change`` commands of the record may change the repository."""
+        """With ``may_change``, recorded commands may change the repository."""
         self._folder = folder
         self._place = os.stat(folder, follow_symlinks=False)
         self._may_change = may_change
         self._git_folder = os.path.join(folder, ".git")
         self._runner = runner
         self._carried = carried
-        self._head = ""  # of the commit that was made last, which stays the newest where no command may change that
+        self._head = ""  # id of the last commit made here; stays the newest if no command may change the repository
 
     def begin(self, files: Files, object_format: str, *, is_forced: bool) -> None:
-        """Make the repository, with the files as they are for its first commit; with ``is_forced`` ignored ones too."""
+        """Create the repository, with the present files for its first commit; with ``is_forced`` including ignored
+        files.
+        """
         self._need("init", "--quiet", "--template=", f"--object-format={object_format}", is_new=True)
         files.make_folder(os.path.join(self._git_folder, "info"))
         write_atomic(files, os.path.join(self._git_folder, "info", "attributes"), _ATTRIBUTES)
@@ -328,7 +332,7 @@ class GitFolder:
         self.commit("base")
 
     def head(self) -> str:
-        """The id of the newest commit; empty where there is none."""
+        """Return the id of the newest commit; empty if there is none."""
         if self._head and not self._may_change:
             self._check()
             return self._head
@@ -336,7 +340,7 @@ class GitFolder:
         return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
 
     def head_tree(self) -> str:
-        """The id of the tree of the newest commit."""
+        """Return the id of the tree of the newest commit."""
         return self._need("rev-parse", "--verify", "HEAD^{tree}").output.decode("ascii", "replace").strip()
 
     def parent(self) -> str:
@@ -344,13 +348,13 @@ class GitFolder:
         return done.output.decode("ascii", "replace").strip() if done.exit_code == 0 else ""
 
     def tree(self, tracked: Callable[[], Iterable[str]] = tuple) -> str:
-        """The id of the tree of all files as they are now, without those that .gitignore names; but those among them that
-        are ``tracked`` all the same are in it.
+        """Return the id of the tree of all present files, without those that .gitignore names unless they are
+        ``tracked``.
         """
         return self._staged(tracked, "write-tree", "--missing-ok").decode("ascii", "replace").strip()
 
     def entries(self) -> dict[str, tuple[str, str]]:
-        """Mode and id of all that ``tree`` has now, by path. Raises EnvironmentFailure."""
+        """Return mode and id of all entries of ``tree``, by path. Raises EnvironmentFailure."""
         found = {}
         for line in self._staged(tuple, "ls-files", "--stage", "-z").split(b"\0"):
             if line:
@@ -360,9 +364,7 @@ class GitFolder:
         return found
 
     def commit(self, message: str, tracked: Callable[[], Iterable[str]] = tuple) -> str:
-        """Commit all files, as ``tree`` has them, and give the id of that tree. Nothing of the repository's is run: no hook, no
-        editor.
-        """
+        """Commit all files of ``tree`` and return the id of that tree. No hook and no editor of the repository runs."""
         tree = self.tree(tracked)
         head = self.head()
         parents = ("-p", head) if head else ()
@@ -371,7 +373,7 @@ class GitFolder:
         return tree
 
     def _staged(self, tracked: Callable[[], Iterable[str]], *last: str) -> bytes:
-        """What git says to ``last`` when the index has all files and entries."""
+        """Add all files and entries to the index, run ``last``, and return its output."""
         self._check()
         self._unlock()
         entries = self._carried.all()
@@ -391,12 +393,12 @@ class GitFolder:
         return self._need(*last).output
 
     def _unlock(self) -> None:
-        """Remove the lock of an index whose git was killed: the folder is the replay's own, and it runs one git."""
+        """Remove the index lock that a killed git left: the folder belongs to the replay, which runs one git at a time."""
         lock = os.path.join(self._git_folder, "index.lock")
         try:
             os.unlink(lock)
         except OSError:
-            pass  # there is none; where it cannot be removed, git says so
+            pass  # no lock; if it cannot be removed, git reports it
 
     def _need(self, *words: str, is_new: bool = False) -> Ran:
         done = self._git(*words, is_new=is_new)
@@ -406,8 +408,8 @@ class GitFolder:
         return done
 
     def _ran(self, what: str, script: str, *words: str) -> Ran:
-        """Several of git's commands in one process, which costs more than most of them; ``words`` are arguments of the script.
-        Raises EnvironmentFailure.
+        """Run several git commands in one process, because the process costs more than most of them; ``words`` are
+        arguments of the script. Raises EnvironmentFailure.
         """
         self._check()
         done = self._start(["/bin/sh", "-c", f"{_FUNCTION}\n{script}", "sh", *words])
@@ -428,9 +430,9 @@ class GitFolder:
         return self._runner.run(command, self._folder, more={**_ENVIRONMENT, **pinned})
 
     def _check(self) -> None:
-        """Raises EnvironmentFailure where the repository is not as ``begin`` made it: then its settings might run
-        something. Where commands may run, they may have changed it, and git runs as confined as they do; but never where another
-        folder stands in the place of ours.
+        """Raise EnvironmentFailure if the repository is not as ``begin`` made it, because its settings might run a
+        program. If commands may run, they may have changed it, and git runs as confined as they do; but git never runs
+        if another folder is in its place.
         """
         is_folder = os.path.isdir(self._git_folder) and not os.path.islink(self._git_folder) and self._is_in_its_place()
         if is_folder and self._may_change:
@@ -455,7 +457,7 @@ class GitFolder:
 
 
 def _in_lines(words: Sequence[str]) -> Iterator[list[str]]:
-    """The words in as many lists as a command line each can hold."""
+    """Split the words into lists that each fit on a command line."""
     line: list[str] = []
     size = 0
     for word in words:
@@ -483,8 +485,8 @@ def _git_trouble(error: Exception) -> EnvironmentFailure:
 
 
 _FUNCTION: Final = f'g() {{ git {shlex.join(_options())} "$@"; }}'
-# All files into the index, then the names of those that .gitignore keeps out of it, two NULs, and what git says to the words that
-# the first argument counts. What is left of the arguments are entries without a file.
+# Adds all files to the index; prints the names that .gitignore keeps out of it, two NULs, and the output of git for the
+# words counted by the first argument. The remaining arguments are entries without a file.
 _STAGE: Final = r"""
 said=$(g add --all -- . 2>&1) || { code=$?; printf %s "$said"; exit $code; }
 g ls-files --others --ignored --exclude-standard -z 2>/dev/null

@@ -1,8 +1,8 @@
-"""What an executor drives: one method a kind of step, each of which says in a ``Did`` what became of it.
+"""The interface of a world: one method for each kind of step, whose result is a ``Did``.
 
-A world is handed paths that were made local, and judges them itself; nothing that a step says becomes an option or,
-but for the text of a command, anything that a shell reads. What reaches beyond a folder of files (models, the web,
-other agents, remotes) is no world's to repeat: ``observe`` gets it, and performs nothing.
+A world receives local paths and checks them itself; no text of a step becomes an option or, except the text of a
+command, input of a shell. A step that reaches beyond a folder of files (models, the web, other agents, remotes) is not
+repeated: ``observe`` receives it and performs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from periplus.trail.replay.values import EVERY, Call, Did, Fate, FileKind, ReadC
 
 
 class World(Protocol):
-    """Methods give a Did for whatever a step asks, refusals included; they raise for a machine that fails alone."""
+    """Methods return a Did for every request, refusals included; they raise only when the machine fails."""
 
     name: str
     reaches: frozenset[Action]
@@ -39,33 +39,35 @@ class World(Protocol):
     def checkpoint(self, state: Digest) -> Did: ...
 
     def take_over(self, state: Digest) -> Did:
-        """The files become those of a commit: the record says that they did so by no step, but by a checkout or a merge."""
+        """Make the files those of a commit, which a checkout or a merge made, not a step."""
         ...
 
     def observe(self, call: Call) -> Did: ...
 
     def foresee(self, call: Call) -> dict[str, str]:
-        """What a call is about to change: names and values by which ``fate`` can tell later whether it happened."""
+        """Return the changes that a call is about to make, as names and values from which ``fate`` can tell whether
+        they happened.
+        """
         ...
 
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
-        """Whether a call was carried out of which only the intent is known."""
+        """Return whether a call with an intent and no outcome was carried out."""
         ...
 
     def recall(self, call: Call) -> Did:
-        """The Did of a call that ``fate`` says was done."""
+        """Return the Did of a call that ``fate`` reports as done."""
         ...
 
 
 def perform(world: World, call: Call, form: CommandForm) -> Did:
-    """Give the call to the method of its kind."""
+    """Pass the call to the method of its kind."""
     method = _METHODS.get(call.op)
     return method(world, call, form) if method is not None else world.observe(call)
 
 
 def _write(world: World, call: Call, _form: CommandForm) -> Did:
     content = call.digest(1)
-    assert content is not None  # the reader knows the table, and what is withheld is skipped before
+    assert content is not None  # the reader checked the table, and a withheld operand is skipped before
     return world.write_file(call.text(0), content, call.kind)
 
 
@@ -92,17 +94,17 @@ _METHODS: Final[dict[str, Callable[[World, Call, CommandForm], Did]]] = {
 }
 
 
-PERFORMED: Final = frozenset(_METHODS)  # opcodes that a world is asked to carry out; others it only observes
+PERFORMED: Final = frozenset(_METHODS)  # opcodes that a world carries out; it only observes others
 
 
 def judge_pattern(path: str) -> tuple[str, ...]:
-    """As ``judge_path``, for a path that may have ``*`` and ``?``."""
+    """Check a path like ``judge_path``; it may contain ``*`` and ``?``."""
     judge_path(path.replace("*", "x").replace("?", "x"))
     return tuple(name for name in path.split("/") if name != ".")
 
 
 class DryWorld:
-    """Says what would happen, and does nothing. Paths are judged as in a folder; what lies there is not known."""
+    """Report what would happen and do nothing. Paths are checked as in a folder; the files are unknown."""
 
     name = "dry"
     reaches: frozenset[Action] = frozenset()
@@ -171,7 +173,7 @@ class DryWorld:
         return "not_done"
 
     def recall(self, call: Call) -> Did:
-        raise AssertionError(call)  # nothing is ever done here
+        raise AssertionError(call)  # this world never does anything
 
 
 def _would(what: str, *paths: str) -> Did:

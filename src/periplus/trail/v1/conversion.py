@@ -1,8 +1,8 @@
-"""Version 1 as a program, as it stands and as version 2 carries it, and the way back.
+"""Convert version 1 to a program, as it is and as version 2 stores it, and back.
 
-``program_of_flux`` is for version 1's own tools: what it makes of a sound trail gives the same bytes when it is
-written. ``converted_from_flux`` adds what version 2 must know: that version 1 says nothing of outcomes, where each step stood,
-and, in a comment at the beginning, what the format or its writer had lost. ``for_flux`` takes that out again.
+``program_of_flux`` is for the tools of version 1: the program of a sound trail gives the same bytes when it is written.
+``converted_from_flux`` adds what version 2 must know: that version 1 records no outcomes, the number of each step, and,
+in a comment at the beginning, what the format or its writer had lost. ``for_flux`` removes these additions.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _NOT_LISTED: Final = "The empty text is not in its table."
 _COMMENT: Final = BY_NAME["COMMENT"].code
 _FILE_WRITE: Final = BY_NAME["FILE_WRITE"].code
 _BRANCH: Final = BY_NAME["BRANCH"].code
-# What these do has no outcome that a log could have lost.
+# These steps have no outcome, so version 1 lost none.
 _WITHOUT_OUTCOME: Final = frozenset(BY_NAME[name].code for name in ("NOP", "COMMENT", "LABEL", "BRANCH"))
 
 
 class Conversion(NamedTuple):
-    """``told`` says in sentences what version 1 had lost, and what is damaged."""
+    """``told`` lists, in sentences, what version 1 had lost and what is damaged."""
 
     program: Program
     told: tuple[str, ...]
 
 
 def program_of_flux(reader: FluxReader) -> Program:
-    """The program of a trail of version 1. What is damaged stands in brackets: a key without its string, a step of an
-    opcode that is none; steps behind the end stand before it, and a status that is none is ``partial``.
+    """Return the program of a trail of version 1. Damaged values are put in brackets: a key without its string, a step
+    of an unknown opcode. Steps behind the end are moved before it, and an unknown status becomes ``partial``.
     """
     agent = reader.agent if reader.agent is not None else _UNKNOWN_AGENT
     steps: list[Instruction] = []
@@ -68,7 +68,7 @@ def program_of_flux(reader: FluxReader) -> Program:
 
 
 def converted_from_flux(reader: FluxReader, data: bytes) -> Conversion:
-    """The program as version 2 carries it; ``data`` are the bytes that ``reader`` reads."""
+    """Return the program as version 2 stores it; ``data`` are the bytes that ``reader`` reads."""
     program = program_of_flux(reader)
     told = tuple(_told(reader, program))
     steps = [program.steps[0], _comment(_cut("Converted from version 1 (Trail-FLUX). " + " ".join(told)))]
@@ -87,7 +87,7 @@ def converted_from_flux(reader: FluxReader, data: bytes) -> Conversion:
 
 
 def for_flux(program: Program) -> Program:
-    """``program`` as version 1 would say it, where it came from there; any other as it is."""
+    """Return ``program`` as version 1 stores it, if it came from there; any other program unchanged."""
     if program.header is None or program.header.tool != FLUX_TOOL or not program.is_valid:
         return program
     agent_byte, status_byte, lists_empty = program.agent_byte, program.status_byte, program.lists_empty
@@ -116,7 +116,7 @@ def for_flux(program: Program) -> Program:
 
 
 def digest_of_text(text: str) -> Digest | None:
-    """The digest that ``text`` writes out, as ``sha256:`` and its hexadecimal digits; None for any other text."""
+    """Parse a digest written as ``sha256:`` and hexadecimal digits; None for any other text."""
     algorithm, _, digits = text.partition(":")
     for known, size in DIGEST_SIZES.items():
         if algorithm == known and len(digits) == 2 * size and re.fullmatch(r"[0-9a-f]+", digits):

@@ -1,4 +1,4 @@
-"""The hex listing of version 1: every byte of the file once, at its offset, with what it says and what is wrong with it."""
+"""Hex listing of version 1: every byte of the file once, at its offset, with its meaning and its faults."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Item(NamedTuple):
 
 
 def flux_hex_lines(reader: FluxReader, data: bytes, view: View | None = None) -> Iterator[str]:
-    """The lines, without line ends; ``data`` are the bytes that ``reader`` reads. Whoever takes the bytes of all lines
-    has the file. A fault stands on the line of the bytes that it lies in, behind an exclamation mark.
+    """Yield the lines, without line ends; ``data`` are the bytes that ``reader`` reads. The bytes of all lines together
+    are the file. A fault follows an exclamation mark on the line of the bytes in which it lies.
     """
     faults = reader.faults
     told_faults = 0
@@ -39,7 +39,7 @@ def flux_hex_lines(reader: FluxReader, data: bytes, view: View | None = None) ->
 
 
 def _filled(items: Iterator[_Item], size: int) -> Iterator[_Item]:
-    """The items, and between and behind them the bytes that nothing was made of."""
+    """Yield the items, and the uninterpreted bytes between and behind them."""
     at = 0
     for item in items:
         if item.start > at:

@@ -1,4 +1,4 @@
-"""Reading version 1, Trail-FLUX: all that older writers wrote is read, and all that is wrong with it is told.
+"""Read version 1, Trail-FLUX: everything that older writers wrote is read, and every fault is reported.
 
 ::
 
@@ -8,13 +8,13 @@
     A1 total:u16 status:u8                   end; total counts all steps, header and end included
     B0 count:u16 { hi lo len:u8 bytes }*     string table, ascending keys
 
-All numbers are little-endian u16; a value of 32 bits is two of them, the high half first. The key of a string is the
-first 4 bytes of the SHA-256 of its UTF-8 text.
+All numbers are little-endian u16; a 32-bit value is two of them, the high half first. The key of a string is the first
+4 bytes of the SHA-256 of its UTF-8 text.
 
-Nothing in the format can be skipped by a length, and older writers let keys collide and lengths wrap. So a reader
-makes of the bytes what can be made of them, and says of each fault where it lies; only bytes that do not begin as a
-trail of version 1 are refused. Two kinds of damage are mended while reading, for the keys are hashes: a text whose length
-wrapped at 256 is found by trying the longer ones, and texts that changed places are found under their own keys.
+Nothing in the format can be skipped by a length, and older writers let keys collide and lengths wrap. So the reader
+decodes whatever it can and reports the offset of each fault; it refuses only bytes that do not begin as a trail of
+version 1. Two kinds of damage are repaired while reading, because the keys are hashes: a text whose length wrapped at
+256 is found by trying longer ones, and texts that changed places are found by their own keys.
 ``docs/formats/trail-v1.md`` is the reference.
 """
 
@@ -49,26 +49,26 @@ FaultKind: TypeAlias = Literal[
     "begin",  # a second TRAIL_BEGIN
     "end",  # no TRAIL_END, or a second one
     "after_end",  # a step after TRAIL_END
-    "total",  # TRAIL_END counts other steps than there are
-    "status",  # a status that is none
+    "total",  # TRAIL_END counts another number of steps than there are
+    "status",  # an unknown status
     "opcode",  # an opcode that version 1 does not have
     "slots",  # a step with more or fewer slots than its opcode has
-    "count",  # the string table counts other strings than there are
+    "count",  # the string table counts another number of strings than there are
     "order",  # keys of the string table that do not rise
-    "key",  # a string whose key is another's
+    "key",  # a string under the key of another
     "collision",  # two strings with one key
-    "duplicate",  # a string that stands twice
+    "duplicate",  # a string that occurs twice
     "text",  # a string that is not UTF-8
     "wrapped",  # a length or a count that wrapped
-    "unresolved",  # a key that no string has
+    "unresolved",  # a key without a string
     "trailing",  # bytes after the string table
 ]
 
 FLUX_STATUSES: Final[tuple[Status, ...]] = STATUSES
 FLUX_BYTES_MAX: Final = 64 << 20
-FAULTS_KEPT_MAX: Final = 1000  # of more than these only the number is told
+FAULTS_KEPT_MAX: Final = 1000  # further faults are only counted
 _STEPS_MAX: Final = 1 << 18  # far over the 65,535 that the format can count; a file of NOPs must not fill the memory
-_WRAPPED_TRIES_MAX: Final = 1 << 16  # in the whole file, of 256 bytes each
+_WRAPPED_TRIES_MAX: Final = 1 << 16  # per file, of 256 bytes each
 _WRAPPED_TRIES_A_STRING_MAX: Final = 256  # so a text of up to 64 KiB is found
 _U16: Final = 0xFFFF
 _BEGIN: Final = TRAIL_BEGIN.code
@@ -85,7 +85,7 @@ _SHOWN_CHARS: Final = 40
 
 
 class Fault(NamedTuple):
-    """What is wrong at byte ``offset``; ``step`` counts from 0, which is TRAIL_BEGIN."""
+    """A fault at byte ``offset``; ``step`` counts from 0, which is TRAIL_BEGIN."""
 
     kind: FaultKind
     offset: int
@@ -94,8 +94,8 @@ class Fault(NamedTuple):
 
 
 class FluxStep(NamedTuple):
-    """Step ``number``, counted from 0, at byte ``offset``. ``operands`` stand as in version 1's row of the opcode, None for one that cannot be
-    resolved or is missing; ``slots`` are the numbers that the file has.
+    """Step ``number``, counted from 0, at byte ``offset``. ``operands`` follow version 1's row of the opcode, with None
+    for one that is missing or cannot be resolved; ``slots`` are the numbers in the file.
     """
 
     number: int
@@ -115,7 +115,7 @@ class FluxString(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Of each string the key that it stands under, its own key, where its text lies, and its length in bytes."""
+    """For each string: the key in the file, the key of its text, the offset of its text, and its length in bytes."""
 
     keys: array[int]
     owns: array[int]
@@ -124,23 +124,23 @@ class _Table(NamedTuple):
 
 
 def is_flux(data: bytes) -> bool:
-    """Whether the bytes begin as those of version 1 do."""
+    """Return whether the bytes begin like those of version 1."""
     return data[:1] == b"\xa0"
 
 
 def flux_key(text: str) -> int:
-    """The key of a string, as one number of 32 bits."""
+    """Return the key of a string as one 32-bit number."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
 def agent_byte_of(agent: str) -> int:
-    """The byte that stands for the agent, unless a writer drew it: the first of SHA-256(agent)."""
+    """Return the byte that stands for the agent unless a writer drew it at random: the first of SHA-256(agent)."""
     return hashlib.sha256(agent.encode()).digest()[0]
 
 
 class FluxReader:
-    """The trail of version 1 in ``data``. Raises FormatError where the bytes do not begin as one; everything else that
-    is wrong is in ``faults``, in the order of their offsets, and ``fault_count`` counts also those that are not kept.
+    """Read the trail of version 1 in ``data``. Raises FormatError if the bytes do not begin as one. All other faults
+    are in ``faults``, ordered by offset; ``fault_count`` includes those that are not kept.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -182,57 +182,57 @@ class FluxReader:
 
     @property
     def step_count(self) -> int:
-        """Of all steps that there are, TRAIL_BEGIN and TRAIL_END among them."""
+        """The number of all steps, TRAIL_BEGIN and TRAIL_END included."""
         return len(self._offsets)
 
     @property
     def status(self) -> Status | None:
-        """None where the file says none, or one that is none."""
+        """The status, or None if the file has none or an unknown one."""
         return FLUX_STATUSES[self._status] if self._status is not None and self._status < len(FLUX_STATUSES) else None
 
     @property
     def status_byte(self) -> int | None:
-        """The status as it stands in the file, one that is none included; None where the file says none."""
+        """The status byte of the file, even an unknown one; None if the file has none."""
         return self._status
 
     @property
     def lists_empty(self) -> bool:
-        """Whether the empty text stands in the table."""
+        """True if the string table holds the empty text."""
         return flux_key("") in self._place_by_key
 
     def strings(self) -> Iterator[tuple[int, str]]:
-        """The strings of the table with their keys, as they stand there."""
+        """Yield the strings of the table with their keys, in the order of the file."""
         for place, key in enumerate(self._table.keys):
             yield key, self._text(place)
 
     def string_spans(self) -> Iterator[FluxString]:
-        """Where each string of the table lies, with its key in front."""
+        """Yield the place of each string of the table, its key included."""
         table = self._table
         for place, key in enumerate(table.keys):
             at = table.offsets[place]
             yield FluxString(at - _ENTRY.size, at + table.lengths[place], key, self._text(place))
 
     def require_sound(self) -> None:
-        """Raises FormatError with the offset of the first fault, where there is one."""
+        """Raise FormatError with the offset of the first fault, if there is one."""
         if self._faults:
             first = self._faults[0]
             step = "" if first.step is None else f"step {first.step}: "
             raise FormatError(f"{step}{first.text}", offset=first.offset)
 
     def steps(self) -> Iterator[FluxStep]:
-        """All steps in their order, TRAIL_BEGIN and TRAIL_END among them, each made when it is reached."""
+        """Yield all steps in their order, TRAIL_BEGIN and TRAIL_END included, each made when it is reached."""
         for index, at in enumerate(self._offsets):
             code, slots = self._slots(at)
             yield FluxStep(index, at, code, slots, self._operands(code, slots))
 
     def step_keys(self, step: FluxStep) -> tuple[int | None, ...]:
-        """For each operand of ``step`` the key of its string; None for a number, and for one that is missing."""
+        """Return the string key of each operand of ``step``; None for a number, and for one that is missing."""
         return tuple(self._keys(step.code, step.slots))
 
     # The steps
 
     def _scan_steps(self, at: int) -> int | None:
-        """Find every step; where the string table begins, None where there is none."""
+        """Find every step; return the offset of the string table, or None if there is none."""
         data, end, offsets = self._data, len(self._data), self._offsets
         end_step = -1
         while at < end:
@@ -378,7 +378,7 @@ class FluxReader:
             self._fault("trailing", at, f"{end - at:,} bytes after the string table")
 
     def _is_string(self, at: int) -> bool:
-        """Whether a string with its own key stands at ``at``: four bytes of its hash say so."""
+        """Return whether a string with its own key begins at ``at``: four bytes of its hash tell."""
         data = self._data
         if at + _ENTRY.size > len(data):
             return False
@@ -388,7 +388,7 @@ class FluxReader:
         return at + length <= len(data) and _key_of(data[at : at + length]) == key
 
     def _scan_string(self, at: int, place: int) -> int | None:
-        """Read string ``place`` at ``at``: where the next one begins, None where it is cut off."""
+        """Read string ``place`` at ``at``; return the offset of the next one, or None if it is cut off."""
         data, table = self._data, self._table
         if at + _ENTRY.size > len(data):
             return None
@@ -420,7 +420,7 @@ class FluxReader:
         return after
 
     def _unwrapped(self, at: int, length: int, key: int) -> int | None:
-        """The length of the text at ``at``, of which only the lowest 8 bits were written; None where none fits."""
+        """Return the length of the text at ``at``, of which the file has only the lowest 8 bits; None if none fits."""
         data = self._data
         hasher = hashlib.sha256(data[at : at + length])
         for _ in range(_WRAPPED_TRIES_A_STRING_MAX):
@@ -434,7 +434,7 @@ class FluxReader:
         return None
 
     def _places(self) -> dict[int, int]:
-        """Where the string of each key stands. A text is first of all its own key's, wherever it stands."""
+        """Map each key to the index of its string. A text whose own key it is comes first, wherever it stands."""
         data, table = self._data, self._table
         own: dict[int, int] = {}
         stated: dict[int, int] = {}
@@ -461,10 +461,10 @@ class FluxReader:
         at = self._table.offsets[place]
         return self._data[at : at + self._table.lengths[place]].decode("utf-8", "replace")
 
-    # Keys, and who the agent was
+    # Keys, and the name of the agent
 
     def _check_keys(self) -> set[int]:
-        """Tell of each key that no string has; the places of the strings that something refers to."""
+        """Report each key without a string; return the indices of the strings that are referred to."""
         used: set[int] = set()
         if self._id_key:
             self._use(self._id_key, used, 2, 0)
@@ -494,16 +494,16 @@ class FluxReader:
         return self._by_key(self._id_key) if self._id_key else ""
 
     def _resolved_agent(self, used: set[int]) -> str | None:
-        """The string that only the agent can be; None where several, or none, could.
+        """Return the only string that can name the agent; None if several could, or none.
 
-        Nothing refers to the agent but one byte of its hash, and older writers drew that byte. So it is the string
-        that nothing else needs, and where the agent's name is used elsewhere too, the one that has the byte.
+        Only one byte of its hash refers to the agent, and older writers drew that byte at random. So the agent is the
+        string that nothing else refers to; if its name is used elsewhere too, it is the string with that byte.
         """
         places = range(len(self._table.keys))
         named = [place for place in places if self._table.owns[place] >> 24 == self.agent_byte]
         unused = [place for place in places if place not in used]
         both = [place for place in named if place not in used]
-        # Of an empty id writers list the text, and no key in the header points to it.
+        # Writers list the text of an empty id, but no key in the header points to it.
         others = unused if self._id_key else [place for place in unused if self._table.lengths[place]]
         for candidates in (both, others, named if not others else [], unused):
             if len({self._text(place) for place in candidates}) == 1:

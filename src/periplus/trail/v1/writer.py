@@ -1,9 +1,9 @@
-"""Writing version 1, Trail-FLUX, byte for byte, and refusing what it cannot carry.
+"""Write version 1, Trail-FLUX, byte for byte, and refuse what it cannot store.
 
-Two losses are version 1's own and are told, not refused, for no trail could be written otherwise: it has no place for
-what a step came to (outcome, times, result, note), and a number keeps its lowest 16 bits. Anything else that would be
-lost or become another thing is refused, with the step named: texts over 255 bytes, texts with colliding keys,
-operands that version 1 has no slot for, over 65,535 steps or strings, a time that 32 bits of seconds do not have.
+Two losses belong to version 1 itself and are reported, not refused, because no trail could be written otherwise: it has
+no place for what a step came to (outcome, times, result, note), and it keeps the lowest 16 bits of a number. Anything
+else that would be lost or changed is refused, and the error names the step: texts over 255 bytes, texts with colliding
+keys, operands without a slot in version 1, over 65,535 steps or strings, a time beyond 32 bits of seconds.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _LOSSES: Final = ("outcome", "exit_code", "error", "result", "note", "at_ms", "d
 
 
 class FluxFile(NamedTuple):
-    """``left_out`` says in sentences what the program holds and the bytes do not."""
+    """``left_out`` lists, in sentences, what the program holds and the bytes do not."""
 
     data: bytes
     left_out: tuple[str, ...]
 
 
 def write_flux(program: Program, *, lenient: bool = False) -> FluxFile:
-    """The program in the bytes of version 1. Steps count from 0, which is TRAIL_BEGIN, in errors as in the format.
+    """Encode the program as version 1. Steps count from 0, which is TRAIL_BEGIN, in errors as in the format.
 
-    Raises UsageError, naming the step, for what version 1 cannot carry. With ``lenient``, operands without a slot are
-    left out, a text where a number stands becomes 0, and a step whose opcode version 1 does not have becomes NOP, so that
-    all others keep their numbers; each is told.
+    Raises UsageError, naming the step, for what version 1 cannot store. With ``lenient``, operands without a slot are
+    left out, a text in place of a number becomes 0, and a step whose opcode version 1 does not have becomes NOP, so
+    that all other steps keep their numbers; each of these is reported.
     """
     program = for_flux(program)
     program.require_valid()
@@ -82,8 +82,8 @@ def write_flux(program: Program, *, lenient: bool = False) -> FluxFile:
 
 
 def concatenate_flux(*parts: bytes) -> bytes:
-    """Trails of version 1 as one, in version 1's way: see ``Program.concatenate``. Raises FormatError for a part that
-    is not sound, UsageError where the whole is more than version 1 carries.
+    """Join trails of version 1 in version 1's way: see ``Program.concatenate``. Raises FormatError for a part that is
+    not sound, UsageError if the whole is more than version 1 can store.
     """
     whole: Program | None = None
     for part in parts:
@@ -105,9 +105,10 @@ def flux_slots(
     *,
     lenient: bool = False,
 ) -> list[int]:
-    """The slots of a step. ``where`` names operand *n* in errors, ``key`` gives a text's key and may refuse it.
+    """Return the slots of a step. ``where`` names operand *n* in errors, ``key`` returns a text's key and may refuse
+    it.
 
-    Raises UsageError for what has no slot, or does not fit into it.
+    Raises UsageError for an operand that has no slot or does not fit into it.
     """
     assert opcode.flux is not None
     slots: list[int] = []
@@ -131,14 +132,14 @@ def flux_slots(
 
 
 class FluxStrings:
-    """The string table of one file: each text once, under a key that is its own alone."""
+    """The string table of one file: each text once, under its own key."""
 
     def __init__(self) -> None:
         self._text_by_key: dict[int, str] = {}
         self._where: dict[int, str] = {}
 
     def key(self, text: str | TextObject, where: str) -> int:
-        """The key of ``text``. Raises UsageError where it is too long, or another text has that key."""
+        """Return the key of ``text``. Raises UsageError if it is too long or another text has that key."""
         text = _carried(text, where)
         key = flux_key(text)
         known = self._text_by_key.setdefault(key, text)
@@ -161,7 +162,7 @@ class FluxStrings:
 
 
 def _carried(text: str | TextObject, where: str) -> str:
-    """``text``, where version 1 carries one of that size. Raises UsageError."""
+    """Return ``text`` if version 1 can store a text of that size. Raises UsageError."""
     try:
         size = text.length if isinstance(text, TextObject) else len(text.encode())
     except UnicodeEncodeError as error:
@@ -231,7 +232,7 @@ def _kind(value: OperandValue) -> str:
 
 
 def flux_seconds(started_ms: int, where: str, told: list[str]) -> int:
-    """The beginning of a trail in seconds. Raises UsageError where 32 bits do not hold them."""
+    """Return the start of a trail in seconds. Raises UsageError if it does not fit into 32 bits."""
     seconds, rest = divmod(started_ms, 1000)
     if not 0 <= seconds <= _SECONDS_MAX:
         wrong = f"{where}: version 1 carries the seconds from 1970-01-01 to 2106-02-07"
@@ -242,7 +243,7 @@ def flux_seconds(started_ms: int, where: str, told: list[str]) -> int:
 
 
 def _losses(program: Program) -> list[str]:
-    """What the steps say and version 1 has no place for, one sentence a kind."""
+    """Report what the steps hold and version 1 has no place for, one sentence a kind."""
     counts: Counter[str] = Counter()
     plain = Instruction(_NOP)
     for step in program.steps[1:-1]:
@@ -258,6 +259,6 @@ def _losses(program: Program) -> list[str]:
 
 
 def _meaning(code: int) -> str | None:
-    """What the lenient compiler takes for the description of a step that has none."""
+    """Return the text that the lenient compiler takes as the description of a step without one."""
     opcode = BY_CODE.get(code)
     return None if opcode is None else opcode.meaning

@@ -1,14 +1,13 @@
-"""The worklog compiler: entries in JSON to a program, strictly or as version 1 did.
+"""The worklog compiler: JSON entries to a program, strictly or leniently as in version 1.
 
-An entry is an object with ``op`` (in any case), the operands by their keys in the table, and perhaps what the step came
-to: ``desc`` or ``note``, ``ts`` (seconds) or ``at_ms``, ``outcome``, ``exit_code``, ``error``, ``result``,
-``result_size``, ``duration_ms``, ``source_record``. Strict means that nothing is guessed and nothing is dropped: what is
-missing, mistyped, out of range or not in the table is a FormatError that names entry and key, as in
-``entries[3].path: required``. Lenient means that there is a program whatever the entries say, and that each guess is
-told.
+An entry is an object with ``op`` (in any case), the operands by their keys in the table, and optional facts: ``desc``
+or ``note``, ``ts`` (seconds) or ``at_ms``, ``outcome``, ``exit_code``, ``error``, ``result``, ``result_size``,
+``duration_ms``, ``source_record``. Strict means that nothing is guessed and nothing is dropped: a value that is
+missing, mistyped, out of range or not in the table is a FormatError that names entry and key, as in ``entries[3].path:
+required``. Lenient means that any entries give a program, and that each guess is reported.
 
-A worklog is text that an agent wrote, so secrets in it are masked as they are in transcripts, unless the caller says
-that they are not to be.
+A worklog is text that an agent wrote, so its secrets are masked like those of transcripts, unless the caller turns that
+off.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from periplus.trail.worklogs.values import SAFE, Fields, WorklogValues, hexadeci
 Target: TypeAlias = Literal[1, 2]
 
 _MEND_BEGIN: Final = "Say it in an entry of TRAIL_BEGIN, or with --agent and --trail-id."
-_NO_STATUS: Final[Status] = "partial"  # as a status that is none is read
+_NO_STATUS: Final[Status] = "partial"  # an unknown status is read as this one
 _MEND_END: Final = "Say it in an entry of TRAIL_END, or with --status."
 _AGENT: Final = "unknown"
 _TRAIL_ID: Final = "untitled"
@@ -49,7 +48,7 @@ _HEADER_TEXTS: Final = ("tool", "tool_version", "model", "host", "title")
 
 
 class RunFacts(NamedTuple):
-    """What the caller knows of the run; it takes the place of what the worklog says."""
+    """Facts of the run that the caller knows; they replace those of the worklog."""
 
     agent: str | None = None
     trail_id: str | None = None
@@ -58,7 +57,7 @@ class RunFacts(NamedTuple):
 
 class Compiled(NamedTuple):
     """``told`` has a sentence for each guess of a lenient compile; ``masked`` counts the secrets that were masked;
-    ``secret`` is the trail secret where the worklog has one.
+    ``secret`` is the trail secret if the worklog has one.
     """
 
     program: Program
@@ -75,10 +74,10 @@ def compile_worklog(
     mask: bool = True,
     facts: RunFacts | None = None,
 ) -> Compiled:
-    """The program of a worklog: a JSON array, JSON lines, or an object with ``entries``.
+    """Return the program of a worklog: a JSON array, JSON lines, or an object with ``entries``.
 
-    ``target`` is the version of the format that it is meant for: what version 1 cannot carry is an error of the entry
-    that says it. Raises FormatError for all that is wrong with the worklog, and nothing else.
+    ``target`` is the version of the format for which it is meant: what version 1 cannot store is an error of its entry.
+    Raises FormatError for anything that is wrong with the worklog, and nothing else.
     """
     raw = read_worklog(data, lenient=lenient)
     compiler = _Compiler(target, facts or RunFacts(), lenient=lenient, mask=mask)
@@ -143,7 +142,7 @@ class _Compiler:
         return {"op": _COMMENT.name, "text": str(value)[:200]}
 
     def _opcode(self, entry: dict[str, object], where: str) -> Opcode | None:
-        """The opcode of the entry; None for one of a newer version, which version 2 can carry."""
+        """Return the opcode of the entry; None for one of a newer version, which version 2 can store."""
         op = entry.get("op")
         if not isinstance(op, str):
             self._values.guess(
@@ -175,7 +174,9 @@ class _Compiler:
                 operands.append(self._operand(opcode, place, value, fields.where(key), key))
             while operands and operands[-1] is None:
                 operands.pop()
-            if self._target == 1 and not self._values.lenient:  # lenient guesses are the writer's, who tells them
+            if (
+                self._target == 1 and not self._values.lenient
+            ):  # in a lenient compile the writer guesses, and reports it
                 self._check_fits(opcode, tuple(operands), keys, where)
             step = self._attributes(Instruction(opcode.code, tuple(operands)), fields)
             if self._values.lenient and step.note is None:
@@ -184,7 +185,7 @@ class _Compiler:
         return step
 
     def _check_fits(self, opcode: Opcode, operands: tuple[OperandValue, ...], keys: list[str], where: str) -> None:
-        """Raise FormatError for what version 1 cannot carry of a step."""
+        """Raise FormatError for what version 1 cannot store of a step."""
         if opcode.flux is None:
             self._values.guess(f"{where}.op: version 1 has no {opcode.name}", "")
             return
@@ -200,7 +201,7 @@ class _Compiler:
             raise FormatError(error.wrong, safe=SAFE, mend=error.mend) from error
 
     def _attributes(self, step: Instruction, fields: Fields) -> Instruction:
-        """``step`` with what the entry says that it came to."""
+        """Return ``step`` with the outcome facts of the entry."""
         note = fields.take("note")
         if note is None:
             note = fields.take("desc")
@@ -219,7 +220,7 @@ class _Compiler:
         )
 
     def _carried(self, fields: Fields) -> tuple[OperandValue, ...]:
-        """The operands of a step whose opcode this version does not know."""
+        """Return the operands of a step whose opcode this version does not know."""
         values = fields.take("operands")
         where = fields.where("operands")
         if not isinstance(values, list):
@@ -303,8 +304,8 @@ class _Compiler:
         return Header("", "", **found) if found else None
 
     def _end(self, fields: Fields, begin: Fields) -> tuple[Instruction, int | None]:
-        """The last step; beside it version 1's byte for a status that is none."""
-        fields.take("steps")  # version 1's own count, which whoever wrote the log cannot know better
+        """Return the last step, and version 1's byte for an unknown status."""
+        fields.take("steps")  # the count of version 1 is computed, whatever the worklog says
         for key in ("desc", "note", "ts"):
             fields.take(key)
         value = fields.take("status")
@@ -383,14 +384,14 @@ class _Compiler:
 
 
 def _joined(head: Fields, entry: Fields) -> Fields:
-    """What the entry of TRAIL_BEGIN says, and what only the object around the entries says."""
+    """Join the entry of TRAIL_BEGIN with keys that only the object around the entries has."""
     joined = Fields({**head.values, **entry.values}, entry.where(""))
     joined.take("op")
     return joined
 
 
 def _unknown_code(name: str) -> int | None:
-    """The code of ``OP_C7``, where that is none of this version's."""
+    """Return the code of a name like ``OP_C7``, if this version does not know it."""
     digits = name.removeprefix("OP_")
     if len(name) != 5 or len(digits) != 2 or not all(digit in "0123456789ABCDEF" for digit in digits):
         return None

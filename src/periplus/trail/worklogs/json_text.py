@@ -1,8 +1,8 @@
-"""Worklogs as JSON text: reading them with every trick refused, and writing a program as one.
+"""Worklogs as JSON text: a strict reader, and the writer of a program as a worklog.
 
-A worklog is a JSON array of entries, JSON lines, or an object whose ``entries`` they are and whose other keys say what
-TRAIL_BEGIN would. The reader takes no key twice, no NaN, no number out of any range; whatever is wrong is a
-FormatError that says where.
+A worklog is a JSON array of entries, JSON lines, or an object with ``entries`` whose other keys are those of
+TRAIL_BEGIN. The reader refuses a repeated key, NaN and a number out of range; every fault is a FormatError with its
+place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from periplus.trail.opcodes import BY_CODE, TRAIL_BEGIN, TRAIL_END, Opcode, opco
 from periplus.trail.program import Instruction, Program
 
 WORKLOG_BYTES_MAX: Final = 64 << 20
-# What stands in place of a text that is not in the trail; no key of a worklog, and in no JSON of a tool.
+# Stands for a text that is not in the trail; no worklog key, and absent from the JSON of tools.
 TEXT_OBJECT: Final = "$object"
 WITHHELD: Final = "$withheld"
 _INTEGER_DIGITS_MAX: Final = 20
@@ -35,18 +35,18 @@ _FILE_WRITE: Final = 0x93
 
 
 class RawWorklog(NamedTuple):
-    """``head`` has the keys of the object around the entries, none where there is no such object."""
+    """``head`` has the keys of the object around the entries; it is empty without such an object."""
 
     head: dict[str, object]
     entries: list[object]
 
 
 class _RefusedError(ValueError):
-    """What the parser may meet and a worklog may not have."""
+    """JSON that the parser accepts and a worklog must not have."""
 
 
 def read_worklog(data: bytes, *, lenient: bool = False) -> RawWorklog:
-    """The entries as JSON values. ``lenient`` lets the last of a key's values win. Raises FormatError."""
+    """Return the entries as JSON values. With ``lenient``, the last value of a repeated key wins. Raises FormatError."""
     if len(data) > WORKLOG_BYTES_MAX:
         wrong = f"over {WORKLOG_BYTES_MAX >> 20} MiB of worklog"
         raise FormatError(wrong, offset=WORKLOG_BYTES_MAX, safe=_SAFE, mend="Compile it in parts.")
@@ -103,12 +103,12 @@ def _parser(*, lenient: bool) -> Callable[[str], object]:
 
 
 def _is_lines(text: str, parse: Callable[[str], object]) -> bool:
-    """Whether the text is JSON lines: its first line is an object by itself, and no worklog."""
+    """Return whether the text is JSON lines: its first line is an object by itself, and no worklog."""
     line = text.lstrip().partition("\n")[0]
     try:
         value = parse(line)
     except _RefusedError:
-        return True  # whole, and refused again with its line
+        return True  # a whole object; the reader refuses it with its line
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "entries" not in value
@@ -145,9 +145,10 @@ def _parsed(text: str, parse: Callable[[str], object], line: int | None) -> obje
 
 
 def entries_of_program(program: Program, secret: bytes | None = None) -> Iterator[dict[str, Any]]:
-    """The program as entries of a worklog, of which the strict compiler makes that program again.
+    """Yield the program as entries of a worklog, which the strict compiler turns into the same program.
 
-    With ``secret``, the trail's, the bytes of the trail can be made again too: the entry of TRAIL_BEGIN has it.
+    With the trail's ``secret``, which the entry of TRAIL_BEGIN then holds, the bytes of the trail can be made again
+    too.
     """
     for step in program.steps:
         if step.code == TRAIL_BEGIN.code:
@@ -161,7 +162,7 @@ def entries_of_program(program: Program, secret: bytes | None = None) -> Iterato
 
 
 def entry_line(entry: dict[str, Any]) -> str:
-    """One entry as a line of JSON, with every character that is not printable as an escape."""
+    """Return one entry as a line of JSON, with every non-printable character as an escape."""
     import json
 
     line = json.dumps(entry, ensure_ascii=False, separators=(", ", ": "))
@@ -169,7 +170,7 @@ def entry_line(entry: dict[str, Any]) -> str:
 
 
 def _escaped(char: str) -> str:
-    # Only strings of JSON hold such characters, and there an escape means the same.
+    # Such characters occur only in JSON strings, where the escape means the same.
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -235,7 +236,7 @@ def _entry(step: Instruction, *, is_flux: bool) -> dict[str, Any]:
 
 
 def _key(opcode: Opcode, place: int, value: OperandValue, *, is_flux: bool) -> str:
-    """The key of an operand: its name, or where version 1 does not know that, its first key there."""
+    """Return the key of an operand: its name, or its first key in version 1."""
     name = opcode.operands[place].name
     if opcode.code == _FILE_WRITE and name == "content" and isinstance(value, Digest):
         return "content_hash"
@@ -265,7 +266,7 @@ def _plain(value: OperandValue) -> Any:
 
 
 def _marked(value: OperandValue) -> Any:
-    """A value of a step without a row in the table, whose kind the text itself has to say."""
+    """Return a value of a step of an unknown opcode, with its kind marked in the text."""
     if isinstance(value, Digest):
         return {"digest": digest_text(value)}
     return {"int": int(value)} if isinstance(value, Signed) else _plain(value)

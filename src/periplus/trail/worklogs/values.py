@@ -1,6 +1,6 @@
-"""The values of a worklog's entries: each is read as the kind that the table says, or refused with its place.
+"""Values of a worklog's entries: each is read as the kind in the table, or refused with its place.
 
-In a lenient compile nothing is refused that can be guessed, and each guess is told.
+A lenient compile guesses instead of refusing if it can, and reports each guess.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from periplus.trail.worklogs.json_text import TEXT_OBJECT, WITHHELD
 TOLD_MAX: Final = 1000
 SAFE: Final = "Nothing was written."
 _DIGITS_MAX: Final = 21
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*")  # as version 1 read numbers
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*")  # numbers as version 1 read them
 _JSON_DEPTH_MAX: Final = 64
 _BARE_DIGESTS: Final[dict[int, DigestAlgorithm]] = {64: "sha256", 40: "git-sha1"}
 
 
 class Fields:
-    """The keys of one object, of which each is taken once; the rest is what nobody asked for."""
+    """The keys of one object, each taken once; the remaining ones are unknown."""
 
     def __init__(self, values: dict[str, object], prefix: str) -> None:
         self.values = values
@@ -39,7 +39,7 @@ class Fields:
         return self.values.get(key)
 
     def first(self, keys: tuple[str, ...]) -> tuple[str, object]:
-        """The first of ``keys`` that has a value, and that value; the last of them and None where none has."""
+        """Return the first of ``keys`` that has a value, and that value; the last of them and None if none has."""
         self._taken.update(keys)
         for key in keys:
             if self.values.get(key) is not None:
@@ -54,7 +54,7 @@ class Fields:
 
 
 class WorklogValues:
-    """Reads values; ``told`` has what was guessed, ``masked`` counts the secrets that were masked."""
+    """Read values; ``told`` lists the guesses, ``masked`` counts the secrets that were masked."""
 
     def __init__(self, *, lenient: bool, mask: bool) -> None:
         self.lenient = lenient
@@ -142,7 +142,7 @@ class WorklogValues:
         return number
 
     def moment(self, fields: Fields, keys: tuple[str, ...]) -> int | None:
-        """Milliseconds since 1970: of ``at_ms`` as they are, of one of ``keys`` in seconds."""
+        """Return milliseconds since 1970, from ``at_ms`` or from one of ``keys`` in seconds."""
         exact = fields.take("at_ms")
         key, value = fields.first(keys)
         where = fields.where(key)
@@ -193,7 +193,7 @@ class WorklogValues:
         return value
 
     def guess(self, wrong: str, instead: str, mend: str = "Correct the worklog, or compile with --lenient.") -> None:
-        """Raise what is wrong; in a lenient compile, say what is done instead."""
+        """Raise FormatError; in a lenient compile, report what is used instead."""
         if not self.lenient:
             raise FormatError(wrong, safe=SAFE, mend=mend)
         if len(self.told) < TOLD_MAX:
@@ -224,7 +224,7 @@ def whole_number(value: object) -> int | None:
 
 
 def name_of(value: object) -> str:
-    """How an error names a value that is not what was expected."""
+    """Return the description of an unexpected value for an error."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -232,7 +232,7 @@ def name_of(value: object) -> str:
     if isinstance(value, str):
         from periplus.base.text.secrets import mask_secrets
 
-        value, _ = mask_secrets(value)  # an error is shown and logged, and the value may be a key in the wrong place
+        value, _ = mask_secrets(value)  # an error is shown and logged, and the value may be a secret in the wrong place
         return repr(value if len(value) <= 40 else value[:39] + "…")
     if isinstance(value, (int, float)):
         return str(value)[:40]
