@@ -1,14 +1,14 @@
-"""What contexts are made of: atoms, molecules, contexts, and what a reader gets of them.
+"""Values of contexts: atoms, molecules, contexts, and the parts of an expansion.
 
-Values only; nothing here reads or writes. Rules kept here:
+Values only; nothing here reads or writes. Rules:
 
-* an atom is the same atom wherever its content and type are the same: that is its *identity*. Relevance, time, source and
-  tags are its *annotation*, of which a context holds one per atom;
-* a context is a delta over its base: what it removes, then what it adds or annotates anew;
+* the *identity* of an atom is its content and type. Relevance, time, source and tags are its *annotation*, of which a context holds
+  one per atom;
+* a context is a delta over its base: its removals, then the atoms that it adds or annotates anew;
 * order is total: relevance descending, then newer first, then digest ascending (``order_key``).
 
-Numbers: relevance in millionths (0 … 1,000,000), times in milliseconds since 1970-01-01 UTC. Digests are 32 bytes inside and 64
-hexadecimal digits outside.
+Numbers: relevance in millionths (0 … 1,000,000), times in milliseconds since 1970-01-01 UTC. Digests are 32 bytes
+inside and 64 hexadecimal digits outside.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OrderKey: TypeAlias = tuple[int, int, bytes]
 class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A piece of knowledge: ``content`` of ``type`` (the print of a type, see ``context.types``), and its annotation.
 
-    ``source`` is the digest or the locator of what it came from: a record, a file with a range, a step of a trail.
+    ``source`` is the digest or the locator of its origin: a record, a file with a range, a step of a trail.
     """
 
     content: str
@@ -74,7 +74,7 @@ class Atom(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknow
 
 
 def atom_digest(atom: Atom) -> bytes:
-    """The identity of ``atom``: of its content and type, whatever its annotation."""
+    """Return the identity of ``atom``, over its content and type without the annotation."""
     kind = atom.type.encode()
     content = atom.content.encode()
     return sha256(
@@ -83,7 +83,7 @@ def atom_digest(atom: Atom) -> bytes:
 
 
 def atom_digests(atoms: Iterable[Atom]) -> list[bytes]:
-    """``atom_digest`` of each."""
+    """Return ``atom_digest`` of each atom."""
     hasher = sha256
     heads: dict[str, bytes] = {}
     digests = []
@@ -98,9 +98,10 @@ def atom_digests(atoms: Iterable[Atom]) -> list[bytes]:
 
 
 def annotation_record(digest: bytes, atom: Atom) -> bytes:
-    """What a context's tree has as the leaf of ``atom``, whose identity is ``digest``: identity and annotation.
+    """Return the leaf of ``atom``, whose identity is ``digest``, in the tree of a context: identity and annotation.
 
-    ``digest · relevance u32 · time i64 · source length u32 · source · tag count u32 · (length u32 · tag)*``, big-endian.
+    ``digest · relevance u32 · time i64 · source length u32 · source · tag count u32 · (length u32 · tag)*``,
+    big-endian.
     """
     source = atom.source.encode()
     record = b"%b%b%b%b%b%b" % (
@@ -118,12 +119,12 @@ def annotation_record(digest: bytes, atom: Atom) -> bytes:
 
 
 def order_key(digest: bytes, atom: Atom) -> OrderKey:
-    """Ascending order of this key is the order of an expansion."""
+    """Return the sort key of an expansion's order."""
     return (-atom.relevance, -atom.time_ms, digest)
 
 
 class Molecule(msgspec.Struct, frozen=True, array_like=True):
-    """Atoms that belong together. ``relations`` has pairs of places in ``atoms`` by name; all of it makes its digest."""
+    """Atoms that belong together. ``relations`` has pairs of places in ``atoms`` by name; the digest covers all fields."""
 
     atoms: tuple[bytes, ...]
     relations: dict[str, tuple[tuple[int, int], ...]] = {}
@@ -132,11 +133,13 @@ class Molecule(msgspec.Struct, frozen=True, array_like=True):
 
 
 def molecule_digest(molecule: Molecule) -> bytes:
-    """The digest of all that ``molecule`` holds; in what order relations and the pairs of one are given makes no difference.
+    """Return the digest of all fields of ``molecule``; the order of relations, and of the pairs of one, does not
+    matter.
 
-    ``domain · type · atom count u32 · atom* · relation count u32 · (name · pair count u32 · (i u32 · j u32)*)* · metadata``:
-    names ascending by code point, pairs ascending and none twice, metadata as canonical JSON; a text or JSON is its length in
-    bytes as u64 and its UTF-8; big-endian. Raises UsageError where the metadata have no canonical form.
+    ``domain · type · atom count u32 · atom* · relation count u32 · (name · pair count u32 · (i u32 · j u32)*)* ·
+    metadata``: names ascending by code point, pairs ascending and none twice, metadata as canonical JSON; a text or
+    JSON is its length in bytes as u64 and its UTF-8; big-endian. Raises UsageError if the metadata have no canonical
+    form.
     """
     out = bytearray(_MOLECULE_DOMAIN)
     kind = molecule.type.encode()
@@ -157,9 +160,10 @@ def molecule_digest(molecule: Molecule) -> bytes:
 class Context(msgspec.Struct, frozen=True):
     """A delta over ``base`` (the digest of a context, None for a root).
 
-    ``removed`` are digests of atoms and molecules of the base as it stands expanded; ``merged`` are the contexts whose changes it
-    takes in beside its base. What is removed is not added in the same delta: an atom is annotated anew by adding it alone.
-    In canonical form atoms stand in the order of ``order_key``, everything else in ascending order, nothing twice.
+    ``removed`` are digests of atoms and molecules in the expansion of the base; ``merged`` are the contexts whose
+    changes it takes in beside its base. A delta does not remove and add the same atom: to annotate an atom anew, just
+    add it. In canonical form atoms are in the order of ``order_key``, everything else ascends, and nothing occurs
+    twice.
     """
 
     base: bytes | None = None
@@ -171,11 +175,12 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class ContextHeader(msgspec.Struct, frozen=True):
-    """What a context's record says of it before any page is read.
+    """The part of a context's record that is read before any page.
 
-    ``depth`` is 0 where it stands on nothing, else one more than the deepest of its base and of what it merged, so that every
-    ancestor, by whichever link, is less deep (what finds common bases counts on it); ``live`` is how many atoms its expansion has; ``atoms_root`` is the root of
-    the tree (RFC 9162) over the annotation records of its own atoms in their order.
+    ``depth`` is 0 without parents, else one more than the deepest of its base and of the contexts that it merged, so
+    that every ancestor by any link is less deep (the search for common bases relies on it); ``live`` is the number of
+    atoms of its expansion; ``atoms_root`` is the root of the tree (RFC 9162) over the annotation records of its own
+    atoms in their order.
     """
 
     digest: bytes
@@ -191,12 +196,12 @@ class ContextHeader(msgspec.Struct, frozen=True):
 
 
 def depth_over(parents: Iterable[ContextHeader]) -> int:
-    """The depth of a context that stands on ``parents``: its base, if it has one, and what it merged."""
+    """Return the depth of a context with ``parents``: its base, if any, and the contexts that it merged."""
     return max((parent.depth + 1 for parent in parents), default=0)
 
 
 class Entry(NamedTuple):
-    """An atom of an expansion, with its identity and the context that brought it (or annotated it last)."""
+    """An atom of an expansion, with its identity and the context that added it or annotated it last."""
 
     digest: bytes
     atom: Atom
@@ -204,9 +209,10 @@ class Entry(NamedTuple):
 
 
 class BrokenMolecule(NamedTuple):
-    """A molecule (its digest before) that is gone because it lost ``atoms`` on which a relation of it stood, or its last one.
+    """A molecule (its old digest) that is gone because it lost ``atoms`` of a relation, or its last atom.
 
-    A report of the chain, not part of what a context stands for: it stays until a delta removes ``digest`` or adds that molecule again.
+    A report of the chain, no part of the expansion's content: it stays until a delta removes ``digest`` or adds that
+    molecule again.
     """
 
     digest: bytes
@@ -214,7 +220,9 @@ class BrokenMolecule(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """What ``context`` stands for: ``entries`` in their order; ``molecules`` as they are now, those that lost an atom without it."""
+    """The expansion of ``context``: ``entries`` in their order, and its present ``molecules``, without the atoms that
+    they lost.
+    """
 
     context: bytes
     entries: Sequence[Entry]
@@ -223,10 +231,10 @@ class Expansion(NamedTuple):
 
 
 class ChunkLimits(NamedTuple):
-    """What one chunk may hold at the most; each is enforced.
+    """The most that one chunk may hold; each limit is enforced.
 
-    ``size_bytes`` counts the atoms as messagepack; a proof has as much again for itself. An atom that alone is over ``tokens`` or
-    ``size_bytes`` is never cut: it is named in ``Chunk.over``, and the stream goes on behind it.
+    ``size_bytes`` counts the atoms as messagepack; a proof may take as much again. An atom that alone exceeds
+    ``tokens`` or ``size_bytes`` is not cut: it is named in ``Chunk.over``, and the stream continues behind it.
     """
 
     atoms: int = 64
@@ -238,7 +246,7 @@ DEFAULT_LIMITS: Final = ChunkLimits()
 
 
 class Oversize(NamedTuple):
-    """An atom that no chunk within the limits can hold: its identity, where it is from, and its ``annotation_record``."""
+    """An atom that no chunk within the limits can hold: its identity, its origin, and its ``annotation_record``."""
 
     digest: bytes
     origin: bytes
@@ -248,9 +256,10 @@ class Oversize(NamedTuple):
 class Chunk(NamedTuple):
     """The next best atoms of a stream.
 
-    ``start`` is the place of the first in the stream; ``proof`` as ``context.proof`` has it; ``over`` are those of the atoms that
-    are only named, at their places among the others by the order of a stream. Tokens are those of ``entries``. A chunk without
-    either carries a part of a proof that is too long for one chunk, or says that the stream was empty.
+    ``start`` is the place of the first atom in the stream; ``proof`` is described in ``context.streams.chunk_proof``;
+    ``over`` are the atoms that are only named, with their places by the order of the stream. Tokens are those of
+    ``entries``. A chunk without either carries a part of a proof that is too long for one chunk, or reports an empty
+    stream.
     """
 
     chunk_id: int
@@ -264,9 +273,11 @@ class Chunk(NamedTuple):
 
 
 class StreamEnd(NamedTuple):
-    """What a whole stream came to: how many atoms (with those only named), tokens and chunks, from the first on even if resumed.
+    """The totals of a whole stream: atoms (named ones included), tokens and chunks, from the first chunk on even if
+    resumed.
 
-    ``head`` is the root of the tree (RFC 9162) over the annotation records of all atoms of the expansion in their order.
+    ``head`` is the root of the tree (RFC 9162) over the annotation records of all atoms of the expansion in their
+    order.
     """
 
     atoms: int

@@ -1,4 +1,4 @@
-"""Long work in steps: a generator that yields None wherever others may have their turn, and returns what it comes to."""
+"""Long work in steps: a generator that yields None at each rest, where others may run, and returns the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class SliceBudget:
-    """Says when texts that are gone through have come to enough for a rest: by their number, and by their length."""
+    """Decide when a rest is due, by the number and the length of the texts processed."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -29,12 +29,12 @@ class SliceBudget:
 
 
 def noted(steps: Generator[None, None, _T], outcome: list[_T]) -> Generator[None, None, None]:
-    """``steps``, for who does something else at each rest; what they come to is put into ``outcome``."""
+    """Run ``steps`` with their rests, and append the result to ``outcome``."""
     outcome.append((yield from steps))
 
 
 def run_to_end(steps: Generator[None, None, _T]) -> _T:
-    """What ``steps`` come to, without a rest."""
+    """Run ``steps`` to the end without rests, and return the result."""
     while True:
         try:
             next(steps)

@@ -4,16 +4,16 @@ A signature is ``name``, ``kind``, ``parameters`` and ``constraints``. It prints
 
     type       := name [":" kind] ["[" type (", " type)* "]"] ["{" constraint (", " constraint)* "}"]
 
-The kind stands there only where it is not the usual one: CONTEXT for the name ``Context``, else ARROW with parameters, else STAR.
-Exactly one text belongs to each signature: spaces stand where they are shown and nowhere else, constraints are sorted,
-members of a ``Union`` and fields of a ``Record`` too. A field is a parameter ``name[Type]``.
+The kind is printed only if it is not the default: CONTEXT for the name ``Context``, else ARROW with parameters, else
+STAR. Each signature has exactly one print: spaces only as shown, constraints sorted, members of a ``Union`` and fields
+of a ``Record`` too. A field is a parameter ``name[Type]``.
 
-Rules kept here:
+Rules:
 
-* a signature that exists is within the limits, so that whatever walks one goes at most ``TYPE_DEPTH_MAX`` deep;
-* the parser keeps its own stack and looks at each character once: hostile nesting costs a sentence;
-* ``unify`` is a meet, place by place: idempotent, commutative, associative where it is defined, ``ANY`` neutral. Where the common
-  form of two unions would not be in order, or be over a limit, there is none.
+* every signature is within the limits, so that a walk over one goes at most ``TYPE_DEPTH_MAX`` deep;
+* the parser keeps its own stack and reads each character once: hostile nesting only costs an error;
+* ``unify`` is a meet, place by place: idempotent, commutative, associative where it is defined, with ``ANY`` as neutral element. If
+  the common form of two unions would not be sorted, or would exceed a limit, there is none.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ NAME_BYTES_MAX: Final = 256
 PARAMETERS_MAX: Final = 256
 CONSTRAINTS_MAX: Final = 64
 _CACHED: Final = 1_024
-_CACHED_CHARACTERS: Final = 128  # what is longer is parsed each time, so that strangers cannot fill the memory
+_CACHED_CHARACTERS: Final = 128  # longer types are parsed each time, so that a peer cannot fill the memory
 
 
 class Kind(Enum):
-    """What a type is of: a concrete type, a constructor, a constraint, a context."""
+    """The kind of a type: a concrete type, a constructor, a constraint, a context."""
 
     STAR = "star"
     ARROW = "arrow"
@@ -77,7 +77,7 @@ class Kind(Enum):
 
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
-# Spaces, controls and what reorders or hides text; a fixed list, for what Python calls printable changes with its version.
+# Spaces, controls, and characters that reorder or hide text; a fixed list, because Python's isprintable changes with its version.
 UNSEEN: Final = frozenset(
     map(
         chr,
@@ -94,13 +94,13 @@ _ENDS_CONSTRAINT: Final = frozenset("{},")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeSignature:
-    """An immutable type. ``kind`` is the usual one where it is left out; constraints are sorted, each once.
+    """An immutable type. Without ``kind`` it has the default kind; constraints are sorted, each once.
 
-    Raises UsageError for a name or constraint that has no print, and where a limit is passed.
+    Raises UsageError for a name or constraint that cannot be printed, and for an exceeded limit.
     """
 
     name: str
-    kind: Kind = None  # type: ignore[assignment]  # None asks for the usual one; afterwards it is never None
+    kind: Kind = None  # type: ignore[assignment]  # None asks for the default; afterwards it is never None
     parameters: tuple[TypeSignature, ...] = ()
     constraints: tuple[str, ...] = ()
     depth: int = field(init=False, compare=False, repr=False)
@@ -121,9 +121,7 @@ class TypeSignature:
             size += len(parameter._text)  # noqa: SLF001 - of its own class
         if depth > TYPE_DEPTH_MAX:
             raise UsageError(f"a type nested deeper than {TYPE_DEPTH_MAX} levels")
-        if (
-            size > TYPE_BYTES_MAX
-        ):  # before the text is made: parameters may be shared, and then it grows as 2 to the depth
+        if size > TYPE_BYTES_MAX:  # before the text is made, which for shared parameters grows as 2 to the depth
             raise _too_long()
         text = self.name if kind is usual else f"{self.name}:{kind.value}"
         if parameters:
@@ -163,7 +161,7 @@ def OPTION(item: TypeSignature) -> TypeSignature:  # noqa: N802
 
 
 def UNION(*members: TypeSignature) -> TypeSignature:  # noqa: N802
-    """One of ``members``: those of unions among them taken in, sorted by print, each once; of a single one, that one."""
+    """Return the union of ``members``: nested unions flattened, sorted by print, each once; a single member as it is."""
     flat: dict[str, TypeSignature] = {}
     for member in members:
         for one in member.parameters if _is_plain_union(member) else (member,):
@@ -179,7 +177,7 @@ def REF(target: TypeSignature) -> TypeSignature:  # noqa: N802
 
 
 def RECORD(fields: Mapping[str, TypeSignature]) -> TypeSignature:  # noqa: N802
-    """A record; its fields are parameters ``name[Type]`` in the order of their names."""
+    """Return a record; its fields are parameters ``name[Type]`` in the order of their names."""
     return TypeSignature(
         "Record", Kind.ARROW, tuple(TypeSignature(name, parameters=(fields[name],)) for name in sorted(fields))
     )
@@ -200,7 +198,7 @@ def _usual_kind(name: str, parameters: tuple[TypeSignature, ...]) -> Kind:
 
 
 def parse(text: str) -> TypeSignature:
-    """The signature that prints as ``text``, and as nothing else.
+    """Return the signature that prints as exactly ``text``.
 
     Raises FormatError with the offset in bytes.
     """
@@ -305,7 +303,7 @@ class _Parser:
         self, opened: _Open, parameters: tuple[TypeSignature, ...], constraints: tuple[str, ...]
     ) -> TypeSignature:
         try:
-            return TypeSignature(opened.name, opened.kind, parameters, constraints)  # type: ignore[arg-type]  # None asks for the usual kind
+            return TypeSignature(opened.name, opened.kind, parameters, constraints)  # type: ignore[arg-type]  # None asks for the default kind
         except UsageError as error:
             raise self._error(error.wrong, opened.at) from error
 
@@ -331,9 +329,11 @@ class _Parser:
 
 
 def nesting(text: str) -> int:
-    """How many levels the print ``text`` has, without parsing it: for limits that come before everything else."""
+    """Return the number of levels of the print ``text`` without parsing it: for limits that come before everything
+    else.
+    """
     depth = deepest = 1
-    in_constraints = False  # where a bracket is a character like any other
+    in_constraints = False  # where a bracket is an ordinary character
     for character in text:
         if in_constraints:
             in_constraints = character != "}"
@@ -348,10 +348,10 @@ def nesting(text: str) -> int:
 
 
 def unify(a: TypeSignature, b: TypeSignature) -> TypeSignature | None:
-    """The most specific common form of ``a`` and ``b``, None where they have none.
+    """Return the most specific common form of ``a`` and ``b``, None if they have none.
 
-    ANY unifies with all. Otherwise name, kind and number of parameters are the same, the parameters unify place by place,
-    and constraints are united.
+    ANY unifies with every type. Otherwise name, kind and number of parameters must be equal, the parameters unify place
+    by place, and constraints are united.
     """
     if b in (a, ANY):
         return a
@@ -367,17 +367,17 @@ def unify(a: TypeSignature, b: TypeSignature) -> TypeSignature | None:
         parameters.append(common)
     try:
         return TypeSignature(a.name, a.kind, tuple(parameters), a.constraints + b.constraints)
-    except UsageError:  # over a limit, or a union out of order: there is no such type
+    except UsageError:  # over a limit, or an unsorted union: there is no such type
         return None
 
 
 def is_subtype(a: TypeSignature, b: TypeSignature) -> bool:
-    """Whether whatever is of type ``a`` is of type ``b``: their common form is ``a``."""
+    """Return whether every value of type ``a`` is of type ``b``: their common form is ``a``."""
     return unify(a, b) == a
 
 
 def unify_text(a: str, b: str) -> str | None:
-    """``unify`` on prints. Raises FormatError where one is none."""
+    """Unify two prints. Raises FormatError for a text that is none."""
     if len(a) <= _CACHED_CHARACTERS and len(b) <= _CACHED_CHARACTERS:
         return _unify_short(a, b)
     return _unify_prints(a, b)
@@ -392,7 +392,7 @@ _unify_short = lru_cache(maxsize=4 * _CACHED)(_unify_prints)
 
 
 def check_text(text: str) -> None:
-    """Raise FormatError with the offset where ``text`` has a lone surrogate, which no UTF-8 can carry."""
+    """Raise FormatError with the offset if ``text`` has a lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -405,7 +405,7 @@ def check_text(text: str) -> None:
 def _checked_parts(
     parameters: Iterable[TypeSignature], constraints: Iterable[str]
 ) -> tuple[tuple[TypeSignature, ...], tuple[str, ...]]:
-    """Both as tuples, the constraints sorted, each once."""
+    """Return both as tuples, the constraints sorted, each once."""
     if isinstance(constraints, str):
         raise UsageError("constraints are texts, not one text")
     listed = tuple(parameters)
@@ -458,7 +458,7 @@ def _is_plain_union(signature: TypeSignature) -> bool:
 
 
 def _check_form(signature: TypeSignature) -> None:
-    """Raise UsageError where a union or a record is not in its one form."""
+    """Raise UsageError if a union or a record is not in canonical form."""
     if signature.kind is not Kind.ARROW:
         return
     parameters = signature.parameters

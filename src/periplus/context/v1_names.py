@@ -1,8 +1,8 @@
-"""The names that version 1 of the protocol had for atoms and contexts: 16 hexadecimal digits of an untagged hash.
+"""Names of atoms and contexts in version 1 of the protocol: 16 hexadecimal digits of an untagged hash.
 
-They are kept for peers that know no others, in an index of aliases that can be made again at any time; nothing is ever stored,
-compared or proved by them. An alias can mean two things: 64 bits of a hash over content and type without a border between them
-are met by chance or on purpose. Whoever resolves one has to say so where it does.
+They are kept for peers that know no others, in an index of aliases that can be rebuilt at any time; nothing is stored,
+compared or proved by them. An alias can be ambiguous: 64 bits of a hash over content and type without a separator
+collide by chance or on purpose. Whoever resolves an alias must report an ambiguous one.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 
 def is_alias(text: str) -> bool:
-    """Whether ``text`` has the form of an alias: 16 hexadecimal digits, lower case."""
+    """Return whether ``text`` has the form of an alias: 16 hexadecimal digits, lower case."""
     return len(text) == ALIAS_CHARACTERS and _HEX.issuperset(text)
 
 
 def atom_alias(atom: Atom) -> str:
-    """Of the content, then the print of the type."""
+    """Return the alias of an atom, over its content followed by the print of its type."""
     return _short(atom.content + atom.type)
 
 
 def context_alias(base: str | None, atoms: Iterable[str]) -> str:
-    """Of the alias of the base (of the word ROOT where there is none), then those of the atoms, in the order given."""
+    """Return the alias of a context, over the alias of its base (or the word ROOT) followed by those of its atoms, in
+    the given order.
+    """
     return _short("".join([base or _ROOT, *atoms]))
 
 
 def context_alias_of(context: Context, base: str | None) -> str:
-    """The alias of a context by the order in which its atoms stand; ``base`` is the alias of its base."""
+    """Return the alias of a context with its atoms in their order; ``base`` is the alias of its base."""
     return context_alias(base, map(atom_alias, context.atoms))
 
 

@@ -1,7 +1,8 @@
-"""What a context may hold, field by field; what it may not is named: ``atoms[3].relevance: …``.
+"""Validation of a context, field by field; an error names the field: ``atoms[3].relevance: …``.
 
-Everything here needs the context alone. What needs its base (is it known, is there what is removed, is there the atom of a
-molecule) is for stores. ``prepare`` also brings a context into its canonical form, so that equal content has equal bytes.
+All checks here need the context alone. Checks against its base (is it known, does it have the removed items and the
+atoms of molecules) belong to stores. ``prepare`` also brings a context into canonical form, so that equal content has
+equal bytes.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ from periplus.context.types import UNSEEN, TypeSignature, check_text, parse
 CONTENT_BYTES_MAX: Final = 16 << 20
 SOURCE_BYTES_MAX: Final = 4_096
 TAG_BYTES_MAX: Final = 256
-ATOMS_MAX: Final = 1 << 24  # of one delta, as many removals
+ATOMS_MAX: Final = 1 << 24  # of one delta; the same limit holds for removals
 MOLECULES_MAX: Final = 1 << 20
 MOLECULE_ATOMS_MAX: Final = 1 << 16
 MOLECULE_PAIRS_MAX: Final = 1 << 18
 MOLECULE_RELATIONS_MAX: Final = 256
 RELATION_NAME_BYTES_MAX: Final = 256
 METADATA_BYTES_MAX: Final = 64 << 10
-REPEATED_BYTES_MAX: Final = 64 << 20  # of contents that more than one atom of a delta has: they travel once
-_LONG_CHARACTERS: Final = 1_024  # shorter contents stand in the pages
+REPEATED_BYTES_MAX: Final = 64 << 20  # of contents that several atoms of a delta share, which are transferred once
+_LONG_CHARACTERS: Final = 1_024  # shorter contents are inside the pages
 MERGED_MAX: Final = 64
 
 
@@ -74,7 +75,7 @@ class Prepared(NamedTuple):
 
 
 def normalised(context: Context) -> Context:
-    """``context`` in canonical form. Raises as ``prepare``."""
+    """Return ``context`` in canonical form. Raises like ``prepare``."""
     return prepare(context).context
 
 
@@ -122,10 +123,11 @@ def atom(
     source: str = "",
     tags: Iterable[str] = (),
 ) -> Atom:
-    """An atom from what people write; the checked way to make one.
+    """Make an atom from values as people write them, with all checks.
 
-    ``relevance`` is a number in 0 … 1, rounded to millionths; ``millionths`` says it exactly in its place. ``timestamp`` is in
-    milliseconds since 1970 UTC, or an RFC 3339 text or a datetime, which must have a time zone. Raises UsageError naming the field.
+    ``relevance`` is a number in 0 … 1, rounded to millionths; ``millionths`` states it exactly instead. ``timestamp``
+    is in milliseconds since 1970 UTC, or an RFC 3339 text or a datetime, which must have a time zone. Raises UsageError
+    naming the field.
     """
     time_ms = timestamp if isinstance(timestamp, int) else _moment(timestamp)
     share = _millionths(relevance) if millionths is None else millionths
@@ -136,7 +138,7 @@ def atom(
 
 
 def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
-    """The atoms and their digests in canonical order."""
+    """Return the atoms and their digests in canonical order."""
     if not isinstance(atoms, (tuple, list)):
         raise UsageError("atoms: a tuple of atoms is wanted")
     if len(atoms) > ATOMS_MAX:
@@ -144,7 +146,7 @@ def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
     kept = list(atoms)
     kinds: set[str] = set()
     for index, given in enumerate(atoms):
-        # One test for what nearly every atom is; whatever fails it is looked at field by field.
+        # A fast test that nearly every atom passes; the others are checked field by field.
         if not (
             type(given) is Atom
             and type(given.type) is str
@@ -171,7 +173,7 @@ def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
         raise
     if len(set(digests)) < len(digests):
         _refuse_twice(digests)
-    # Bytes that sort as ``order_key`` does: tuples of numbers cost more than all the rest.
+    # Bytes that sort like ``order_key``, because tuples of numbers would cost more than everything else.
     keys = [
         (RELEVANCE_MAX - atom.relevance).to_bytes(4, "big") + (TIME_MS_MAX - atom.time_ms).to_bytes(8, "big") + digest
         for atom, digest in zip(kept, digests, strict=True)
@@ -181,7 +183,7 @@ def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
 
 
 def check_repeated(size_bytes: int) -> None:
-    """Refuse so many bytes of contents that other atoms have as well: what is small to bring would be large to hold."""
+    """Refuse too many bytes of contents that several atoms share: cheap to send, but large to hold."""
     if size_bytes > REPEATED_BYTES_MAX:
         raise UsageError(
             f"atoms: over {REPEATED_BYTES_MAX:,} bytes of contents that other atoms of the context have as well",
@@ -208,7 +210,7 @@ def _refuse_twice(digests: Sequence[bytes]) -> None:
 
 
 def _checked_atom(path: str, given: object) -> Atom:
-    """``given`` with its tags in order. Raises UsageError naming the field that is wrong."""
+    """Return ``given`` with sorted tags. Raises UsageError naming the invalid field."""
     if type(given) is not Atom:
         raise UsageError(f"{path.rstrip('.') or 'atom'}: an atom is wanted, not {type(given).__name__}")
     _check_text(path + "content", given.content, CONTENT_BYTES_MAX)
@@ -247,7 +249,7 @@ def _molecules(molecules: Sequence[Molecule]) -> list[tuple[bytes, Molecule]]:
 
 
 def check_molecule(path: str, given: object) -> Molecule:
-    """``given`` in canonical form. Raises UsageError naming the field under ``path``."""
+    """Return ``given`` in canonical form. Raises UsageError naming the field under ``path``."""
     if type(given) is not Molecule:
         raise UsageError(f"{path}: a molecule is wanted, not {type(given).__name__}")
     atoms: object = given.atoms
@@ -371,13 +373,13 @@ def _check_integer(path: str, value: object, least: int, most: int, what: str) -
 def _millionths(relevance: object) -> int:
     if type(relevance) is float and relevance != relevance:  # noqa: PLR0124 - the one value that is not itself
         raise UsageError("relevance: NaN is no number in 0 … 1")
-    if type(relevance) not in (int, float) or not 0 <= relevance <= 1:  # type: ignore[operator]  # the first test says that it is a number
+    if type(relevance) not in (int, float) or not 0 <= relevance <= 1:  # type: ignore[operator]  # the first test shows that it is a number
         raise UsageError(f"relevance: {str(relevance)[:40]} is no number in 0 … 1")
     return round(relevance * RELEVANCE_MAX)  # type: ignore[operator]  # as above
 
 
 def _moment(given: object) -> int:
-    """Milliseconds of a datetime or RFC 3339 text with its time zone."""
+    """Return the milliseconds of a datetime or RFC 3339 text with its time zone."""
     from datetime import UTC, timedelta
 
     moment = given

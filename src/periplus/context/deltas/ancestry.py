@@ -1,9 +1,9 @@
-"""What stands on what: walks over the links of contexts, which read headers and nothing else.
+"""Ancestry of contexts: walks over their links, which read headers and nothing else.
 
-Two kinds of link go backwards from a context: its ``base``, of which it is a delta, and what it ``merged``. Both count as descent.
-Every ancestor is less deep than its descendants (``model.depth_over``, checked on entry), so a walk that always takes the deepest
-context it knows meets each one after all that descend from it; a search ends where nothing deep enough is left. Nothing here
-recurses, and nothing reads further than its answer needs.
+Two kinds of link lead back from a context: its ``base``, of which it is a delta, and the contexts that it ``merged``.
+Both count as descent. Every ancestor is less deep than its descendants (``model.depth_over``, checked on entry), so a
+walk that always takes the deepest known context meets each one after all its descendants; a search ends when nothing
+deep enough is left. Nothing here recurses, and nothing reads further than its answer needs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, Protocol
 
 from periplus.context.model import ContextHeader
 
-CONTEXT_WEIGHT: Final = 8  # what it costs to read a context that says nothing, in atoms
+CONTEXT_WEIGHT: Final = 8  # cost of reading an empty context, in atoms
 _OURS: Final = 1
 _THEIRS: Final = 2
 _BOTH: Final = _OURS | _THEIRS
-_STALE: Final = 4  # an ancestor of a common base that was found
+_STALE: Final = 4  # mark: ancestor of a common base already found
 
 
 class Headers(Protocol):
@@ -34,7 +34,7 @@ def _parents(header: ContextHeader) -> tuple[bytes, ...]:
 
 
 def chain(store: Headers, head: bytes | None) -> Iterator[ContextHeader]:
-    """``head``, its base, the base of that, to the root: the deltas of which it is made, newest first."""
+    """Yield ``head``, its base, the base of that, down to the root: the deltas of which it is made, newest first."""
     while head is not None:
         header = store.header(head)
         yield header
@@ -42,7 +42,7 @@ def chain(store: Headers, head: bytes | None) -> Iterator[ContextHeader]:
 
 
 def descent(store: Headers, head: bytes) -> Iterator[ContextHeader]:
-    """``head`` and all that it stands on, over bases and merged contexts, each once and after all that descend from it."""
+    """Yield ``head`` and its ancestors, over bases and merged contexts, each once and after all its descendants."""
     first = store.header(head)
     heap = [(-first.depth, head, first)]
     seen = {head}
@@ -57,7 +57,7 @@ def descent(store: Headers, head: bytes) -> Iterator[ContextHeader]:
 
 
 def is_ancestor(store: Headers, ancestor: bytes, descendant: bytes) -> bool:
-    """Whether ``descendant`` is ``ancestor`` or stands on it, by whichever links."""
+    """Return whether ``descendant`` is ``ancestor`` or descends from it by any links."""
     depth = store.header(ancestor).depth
     for header in descent(store, descendant):
         if header.digest == ancestor:
@@ -68,13 +68,14 @@ def is_ancestor(store: Headers, ancestor: bytes, descendant: bytes) -> bool:
 
 
 def common_bases(store: Headers, ours: bytes, theirs: bytes) -> tuple[bytes, ...]:
-    """The nearest contexts on which both stand: common ancestors that are no ancestors of another common ancestor.
+    """Return the nearest common ancestors: those that are no ancestors of another common ancestor.
 
-    Deepest first, of one depth by digest; several after merges that cross, none where the two have nothing in common.
+    The deepest come first, those of one depth by digest. There are several after crossing merges, and none for
+    unrelated contexts.
     """
     marks: dict[bytes, int] = {}
     heap: list[tuple[int, bytes, ContextHeader]] = []
-    open_ends = 0  # contexts in the heap that may still lead to a base
+    open_ends = 0  # number of contexts in the heap that may still lead to a base
 
     def reach(digest: bytes, mark: int) -> None:
         nonlocal open_ends
@@ -104,7 +105,9 @@ def common_bases(store: Headers, ours: bytes, theirs: bytes) -> tuple[bytes, ...
 
 
 class Fork(NamedTuple):
-    """Where two chains of deltas meet: ``common`` is the newest context in both, ``ours`` and ``theirs`` what came since, newest first."""
+    """The fork of two chains of deltas: ``common`` is the newest context in both, ``ours`` and ``theirs`` are the later
+    ones, newest first.
+    """
 
     common: bytes
     ours: list[ContextHeader]
@@ -112,10 +115,10 @@ class Fork(NamedTuple):
 
 
 def fork_of(store: Headers, ours: bytes, theirs: bytes, *, weight_max: int) -> Fork | None:
-    """Where the chains of ``ours`` and ``theirs`` meet.
+    """Return the fork of the chains of ``ours`` and ``theirs``.
 
-    None where they do not, or where more than ``weight_max`` lies between: CONTEXT_WEIGHT for each context and one for each atom,
-    removal and molecule of it.
+    None if they do not meet, or if more than ``weight_max`` lies between: CONTEXT_WEIGHT for each context and one for
+    each atom, removal and molecule of it.
     """
     heads = [store.header(ours), store.header(theirs)]
     since: tuple[list[ContextHeader], list[ContextHeader]] = ([], [])

@@ -1,8 +1,8 @@
-"""Single atoms of an expansion, and its molecules, without the rest of it.
+"""Look up single atoms of an expansion, and its molecules, without reading the rest.
 
-A store that can look an identity up says so by having ``find`` and ``molecule_table`` (``Finder``). For any other the deltas are
-walked back from the context, newest first, until every identity asked for was met; where that would go on for longer than reading
-the expansion, the expansion is read instead.
+A store that supports look-ups by identity has ``find`` and ``molecule_table`` (``Finder``). For any other store the
+deltas are walked back from the context, newest first, until every identity was found; if that would take longer than
+reading the expansion, the expansion is read instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WALKED_ATOMS_MAX: Final = 65_536
 
 
 class Reader(Protocol):
-    """The part of a store that is enough to compare contexts."""
+    """The part of a store that is needed to compare contexts."""
 
     def header(self, digest: bytes) -> ContextHeader: ...
 
@@ -33,19 +33,19 @@ class Reader(Protocol):
 
 @runtime_checkable
 class Finder(Protocol):
-    """What a store has that looks identities up by itself."""
+    """A store that looks up identities by itself."""
 
     def find(self, digest: bytes, identities: Iterable[bytes]) -> dict[bytes, Entry]:
-        """Those of ``identities`` that are in the expansion of the context ``digest``."""
+        """Return those of ``identities`` that are in the expansion of the context ``digest``."""
         ...
 
     def molecule_table(self, digest: bytes) -> MoleculeTable:
-        """The molecules of the context ``digest``, in a table that is the caller's."""
+        """Return a new table of the molecules of the context ``digest``, which the caller may change."""
         ...
 
 
 def find(store: Reader, digest: bytes | None, identities: Iterable[bytes]) -> dict[bytes, Entry]:
-    """Those of ``identities`` that are in the expansion of the context ``digest`` (None: of nothing)."""
+    """Return those of ``identities`` that are in the expansion of the context ``digest`` (None: the empty context)."""
     wanted = set(identities)
     if digest is None or not wanted:
         return {}
@@ -68,7 +68,7 @@ def find(store: Reader, digest: bytes | None, identities: Iterable[bytes]) -> di
 
 
 def _take(store: Reader, header: ContextHeader, wanted: set[bytes], found: dict[bytes, Entry]) -> None:
-    """Move what this delta says of ``wanted`` into ``found``; what it removes was not there any more."""
+    """Move the atoms of ``wanted`` that this delta sets into ``found``, and drop those that it removes."""
     delta = store.context(header.digest)
     for atom in delta.atoms:
         identity = atom_digest(atom)
@@ -79,7 +79,9 @@ def _take(store: Reader, header: ContextHeader, wanted: set[bytes], found: dict[
 
 
 def molecule_table(store: Reader, digest: bytes | None) -> MoleculeTable:
-    """The molecules of the context ``digest`` (None: of nothing), in a table that is the caller's."""
+    """Return a new table of the molecules of the context ``digest`` (None: the empty context), which the caller may
+    change.
+    """
     if digest is None:
         return MoleculeTable()
     if isinstance(store, Finder):

@@ -1,8 +1,9 @@
-"""What one context stands for and another does not.
+"""The difference of two contexts.
 
-Two contexts that have a delta in common differ only in what the deltas since then speak of: those are walked, newest first, and only
-identities they name are looked up in the common one. So the difference of near contexts costs what was done between them, however
-much both stand for. Where nothing is in common, or more lies between than both stand for, their expansions are read.
+Two contexts with a common delta differ only in the identities that later deltas name: those deltas are walked, newest
+first, and only these identities are looked up in the common context. So the difference of near contexts costs what
+changed between them, however large both are. If nothing is in common, or if more lies between than both hold, their
+expansions are read.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from periplus.context.deltas.atom_lookup import Reader, find, molecule_table
 from periplus.context.deltas.molecule_table import MoleculeTable
 from periplus.context.model import Atom, BrokenMolecule, ContextHeader, Entry, Molecule, atom_digest, order_key
 
-WALKED_WEIGHT_MIN: Final = 4_096  # contexts that stand for less are walked up to here all the same
+WALKED_WEIGHT_MIN: Final = 4_096  # the deltas of smaller contexts are walked up to this weight
 ANNOTATION_FIELDS: Final = ("time_ms", "relevance", "source", "tags")
 
 
 class Reannotated(NamedTuple):
-    """An atom that both have, annotated otherwise: ``fields`` are the names of what differs."""
+    """An atom in both contexts with different annotations; ``fields`` are the names of the fields that differ."""
 
     digest: bytes
     before: Entry
@@ -30,10 +31,10 @@ class Reannotated(NamedTuple):
 
 
 class Diff(NamedTuple):
-    """What leads from ``before`` to ``after``. Atoms in the order of an expansion, molecules by digest.
+    """The changes from ``before`` to ``after``: atoms in the order of an expansion, molecules by digest.
 
-    An entry's origin is the context that brought or annotated it last. A molecule that lost an atom is removed as it was and added
-    as it is; ``broken`` are reports that ``after`` has and ``before`` has not.
+    The origin of an entry is the context that added or annotated it last. A molecule that lost an atom is removed in
+    its old form and added in its new one; ``broken`` are reports that ``after`` has and ``before`` does not.
     """
 
     before: bytes | None
@@ -51,10 +52,10 @@ class Diff(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An atom on two sides: None where it is not.
+    """An atom on two sides; None on a side without it.
 
-    ``said_in`` is the context whose delta said last what is ``after``, or took it away; None where that is not known, as of a removal
-    that only expansions tell of.
+    ``said_in`` is the context whose delta last set or removed ``after``; None if unknown, as for a removal seen only in
+    expansions.
     """
 
     before: Entry | None
@@ -63,7 +64,9 @@ class Change(NamedTuple):
 
 
 class Between(NamedTuple):
-    """What differs between a context and ``head``: atoms by identity, and the molecules before and after, None if those cannot differ."""
+    """The differences between a context and ``head``: atoms by identity, and the molecules before and after; None if
+    those cannot differ.
+    """
 
     head: bytes | None
     atoms: dict[bytes, Change]
@@ -71,7 +74,9 @@ class Between(NamedTuple):
 
 
 class _Walk(NamedTuple):
-    """What the deltas since a fork come to: the last word on every identity and who said it; those that may touch molecules."""
+    """The result of the deltas since a fork: the last value of every identity with its context; the deltas that may
+    touch molecules.
+    """
 
     last: dict[bytes, tuple[Entry | None, bytes]]
     removes: bool
@@ -83,7 +88,7 @@ def changed_fields(before: Atom, after: Atom) -> tuple[str, ...]:
 
 
 def between(store: Reader, before: bytes | None, after: bytes | None) -> Between:
-    """What leads from the context ``before`` to ``after`` (None: nothing at all)."""
+    """Return the changes from the context ``before`` to ``after`` (None: the empty context)."""
     fork = None if before is None or after is None else _near(store, before, after)
     if fork is None:
         return _apart(store, before, after)
@@ -104,13 +109,13 @@ def between(store: Reader, before: bytes | None, after: bytes | None) -> Between
 
 
 def _near(store: Reader, before: bytes, after: bytes) -> Fork | None:
-    """Where the two parted, if less lies between than they stand for."""
+    """Return the fork of the two contexts, if less lies between than they hold."""
     weight_max = max(WALKED_WEIGHT_MIN, store.header(before).live + store.header(after).live)
     return fork_of(store, before, after, weight_max=weight_max)
 
 
 def _apart(store: Reader, before: bytes | None, after: bytes | None) -> Between:
-    """The same of two contexts that have little or nothing in common, or of one and nothing."""
+    """Compare two contexts with little or nothing in common, or one with the empty context."""
     old = {} if before is None else {entry.digest: entry for entry in store.expand(before).entries}
     new = {} if after is None else {entry.digest: entry for entry in store.expand(after).entries}
     found = {}
@@ -145,9 +150,9 @@ def _walked(store: Reader, headers: list[ContextHeader]) -> _Walk:
 
 
 def _unknown(live: int, headers: list[ContextHeader], walk: _Walk, other: _Walk) -> set[bytes]:
-    """Identities of which ``walk`` alone speaks and that may be in the fork, which has ``live`` atoms.
+    """Return the identities that only ``walk`` names and that may be in the fork, which has ``live`` atoms.
 
-    Where nothing was removed and as many came as the walk names, all of them are new: then nothing needs to be looked up.
+    If nothing was removed and as many atoms came as the walk names, all of them are new, and none needs a look-up.
     """
     if not walk.last or (not walk.removes and headers[0].live - live == len(walk.last)):
         return set()
@@ -162,7 +167,9 @@ def _followed(store: Reader, fork: bytes, walk: _Walk) -> MoleculeTable:
 
 
 def diff(store: Reader, before: bytes | None, after: bytes) -> Diff:
-    """What leads from the context ``before`` (None: from nothing) to ``after``. Raises NotFoundError, DamageError."""
+    """Return the changes from the context ``before`` (None: the empty context) to ``after``. Raises NotFoundError,
+    DamageError.
+    """
     added: list[Entry] = []
     removed: list[Entry] = []
     reannotated: list[Reannotated] = []

@@ -1,16 +1,16 @@
-"""Deltas as values: what a context stands for, followed one by one; the smallest delta between two; two deltas as one.
+"""Deltas as values: apply deltas one by one, find the smallest delta between two contexts, join two deltas.
 
-A delta is the smaller, the fewer things it says: one for each digest removed, each atom added or annotated anew, each molecule added.
-``compress`` gives the smallest there is. What it must say is forced, item by item:
+The size of a delta is the number of its items: one for each digest removed, each atom added or annotated anew, each
+molecule added. ``compress`` returns the smallest delta. Its items are forced, one by one:
 
-* an atom of the base that is not in the target is gone only by being removed; one that is new, or annotated otherwise, is so only by
-  being added. What is removed is not added in the same delta, so nothing can be had by way of a detour;
-* given those removals, each molecule of the base goes on whole, smaller, or broken. Where that is in the target (for a broken one:
-  in its reports) nothing need be said, else its removal must;
-* each molecule of the target that did not come about so must be added.
+* an atom of the base that is not in the target must be removed; one that is new, or annotated otherwise, must be added. An atom
+  is not removed and added in the same delta, so no detour is shorter;
+* after those removals, each molecule of the base continues whole, smaller, or broken. If the result is in the target (for a broken
+  molecule: in its reports) the delta needs no item, otherwise it must remove the molecule;
+* each molecule of the target that does not result from this must be added.
 
-Reports of broken molecules follow from what a base had. A report of a molecule that the base never had, or that broke by an atom which
-came back, cannot be told in one delta, and is left out: reports are no part of what a context stands for.
+Reports of broken molecules follow from the molecules of a base. A report of a molecule that the base never had, or that
+an atom broke which came back, cannot be expressed in one delta and is left out: reports are no part of an expansion.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from periplus.context.model import (
 
 
 class Standing:
-    """What a chain of deltas stands for, by identity: the plain form of ``expand``, held whole in memory."""
+    """The expansion of a chain of deltas, by identity, held whole in memory."""
 
     def __init__(self, expansion: Expansion | None = None) -> None:
         self.entries: dict[bytes, Entry] = {}
@@ -46,7 +46,9 @@ class Standing:
             self.table = MoleculeTable(expansion.molecules, expansion.broken)
 
     def apply(self, delta: Context, origin: bytes = b"") -> None:
-        """Remove, then add or annotate anew. Raises UsageError naming the field, with nothing changed, where it cannot be done."""
+        """Remove, then add or annotate anew. If that is impossible, raises UsageError naming the field and changes
+        nothing.
+        """
         added = {atom_digest(atom): atom for atom in delta.atoms}
         self._check(delta, added)
         for digest in delta.removed:
@@ -83,7 +85,7 @@ def sorted_context(
     metadata: dict[str, JSONValue] | None = None,
     merged: Iterable[bytes] = (),
 ) -> Context:
-    """A context in canonical form, of atoms and molecules by their digests."""
+    """Return a context in canonical form, from atoms and molecules by their digests."""
     ordered = sorted((order_key(digest, atom), digest) for digest, atom in atoms.items())
     return Context(
         base=base,
@@ -107,7 +109,8 @@ def molecule_changes(
     after: Mapping[bytes, Molecule],
     reports_after: Collection[bytes],
 ) -> MoleculeChanges:
-    """The least that a delta that removes the atoms ``gone`` must say of molecules to lead from ``before`` to ``after``.
+    """Return the fewest molecule items with which a delta that removes the atoms ``gone`` leads from ``before`` to
+    ``after``.
 
     ``reports`` and ``reports_after`` are the digests of broken molecules before and after.
     """
@@ -137,7 +140,7 @@ def compress(
     metadata: dict[str, JSONValue] | None = None,
     merged: Iterable[bytes] = (),
 ) -> Context:
-    """The smallest delta over ``base`` (None: a root) that expands to ``expansion``."""
+    """Return the smallest delta over ``base`` (None: a root) that expands to ``expansion``."""
     before = {} if base is None else {entry.digest: entry.atom for entry in base.entries}
     after = {entry.digest: entry.atom for entry in expansion.entries}
     gone = before.keys() - after.keys()
@@ -165,10 +168,10 @@ def compose(
     *,
     metadata: dict[str, JSONValue] | None = None,
 ) -> Context:
-    """The smallest delta over ``base`` (None: a root) that does what ``deltas`` do one after the other.
+    """Return the smallest delta over ``base`` (None: a root) with the effect of ``deltas`` in sequence.
 
-    It has merged what they have, where it has a base: a root takes in no other contexts.
-    None at all give the identity, which says nothing. Raises UsageError naming the field where a delta cannot be applied.
+    With a base it has merged the contexts that they merged; a root merges no contexts. Without deltas the result is the
+    empty delta. Raises UsageError naming the field if a delta cannot be applied.
     """
     standing = Standing(base)
     parent = None if base is None else base.context

@@ -1,8 +1,8 @@
-"""How a context came to be what it is: ``log``, ``blame`` and ``bisect``.
+"""History of a context: ``log``, ``blame`` and ``bisect``.
 
-Who committed, when and why is in the metadata of a context, under the keys of ``Said``. All walks go from the newest to the oldest,
-one header at a time; nothing recurses, and no list is longer than the answer, but for ``bisect``, which holds the digests of the
-chain between its ends.
+Author, time and reason of a commit are in the metadata of a context, under the keys of ``Said``. All walks go from the
+newest to the oldest, one header at a time; nothing recurses, and no list is longer than the answer, except in
+``bisect``, which holds the digests of the chain between its ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TIME_KEY: Final = "time_ms"
 
 
 class Said(NamedTuple):
-    """What the metadata of ``context`` say of its coming: empty or None where they do not."""
+    """The metadata of ``context`` about its commit; empty or None if absent."""
 
     context: bytes
     message: str
@@ -77,9 +77,10 @@ class Logged(NamedTuple):
 
 
 def log(store: Headers, head: bytes, *, limit: int | None = None, first_parent: bool = False) -> Iterator[Logged]:
-    """``head`` and what it stands on, newest first, read as it is asked for.
+    """Yield ``head`` and its ancestors, newest first, read on demand.
 
-    A context comes after all that descend from it, those merged among the others; with ``first_parent`` only the chain of bases.
+    A context comes after all its descendants, merged contexts among the others; ``first_parent`` follows only the chain
+    of bases.
     """
     headers = chain(store, head) if first_parent else descent(store, head)
     for header in islice(headers, limit):
@@ -90,10 +91,10 @@ def log(store: Headers, head: bytes, *, limit: int | None = None, first_parent: 
 
 
 class Event(NamedTuple):
-    """What one context did to an atom.
+    """The change of one context to an atom.
 
-    ``brought`` it, ``annotated`` it anew (``fields`` differ from before), ``removed`` it, or ``merged`` it: took over what another
-    branch had said, whose own events follow. ``atom`` is as it was after; its ``source`` says where it is from.
+    It ``brought`` the atom, ``annotated`` it anew (``fields`` changed), ``removed`` it, or ``merged`` it: took over the
+    value of another branch, whose own events follow. ``atom`` is its state afterwards; its ``source`` is its origin.
     """
 
     kind: Literal["brought", "annotated", "removed", "merged"]
@@ -103,7 +104,9 @@ class Event(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """All that was done to an atom since it was brought last, newest first. ``entry`` is None where the context has it no more."""
+    """All events of an atom since it was last brought, newest first. ``entry`` is None if the context does not have it
+    any more.
+    """
 
     digest: bytes
     entry: Entry | None
@@ -111,9 +114,9 @@ class Blame(NamedTuple):
 
 
 def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
-    """Which delta brought the atom ``digest`` to ``head``, why and from where, and who annotated it since.
+    """Return which delta brought the atom ``digest`` to ``head``, with message and source, and who annotated it since.
 
-    Raises NotFoundError where the context never had it.
+    Raises NotFoundError if the context never had it.
     """
     entry = find(store, head, [digest]).get(digest)
     events: list[Event] = []
@@ -137,7 +140,7 @@ def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
 
 
 def removal_of(store: Reader, head: bytes, digest: bytes) -> ContextHeader | None:
-    """The newest delta of the chain of ``head`` that removed ``digest``."""
+    """Return the newest delta of the chain of ``head`` that removed ``digest``."""
     for header in chain(store, head):
         if header.removed_count and digest in store.context(header.digest).removed:
             return header
@@ -145,7 +148,7 @@ def removal_of(store: Reader, head: bytes, digest: bytes) -> ContextHeader | Non
 
 
 def _before(store: Reader, header: ContextHeader, current: Entry) -> tuple[Entry | None, bool]:
-    """The entry before the delta of ``header``, which brought or annotated ``current``; and whether that was by merging it."""
+    """Return the entry before the delta of ``header``, which set ``current``; and whether that delta set it by a merge."""
     for other in header.merged:
         theirs = find(store, other, [current.digest]).get(current.digest)
         if theirs is not None and theirs.atom == current.atom:
@@ -165,9 +168,10 @@ def _event(by: Said, atom: Atom, before: Entry | None, *, is_merged: bool) -> Ev
 
 
 class Bisection(msgspec.Struct, frozen=True):
-    """Where a search stands: ``holds`` is the oldest context known to hold, ``lacks`` the newest known not to (None: before the root).
+    """The state of a search: ``holds`` is the oldest context known to hold, ``lacks`` the newest known not to (None:
+    before the root).
 
-    Can be kept between commands: it is all that the search knows.
+    It is complete, so it can be stored between commands.
     """
 
     head: bytes
@@ -176,7 +180,9 @@ class Bisection(msgspec.Struct, frozen=True):
     asked: int = 0
 
     def next(self, store: Headers) -> bytes | None:
-        """The context to be judged next, half-way between; None where the search is at its end and ``holds`` is the answer."""
+        """Return the context to judge next, half-way between; None when the search is finished and ``holds`` is the
+        answer.
+        """
         between = []
         for header in chain(store, store.header(self.holds).base):
             if header.digest == self.lacks:
@@ -185,13 +191,15 @@ class Bisection(msgspec.Struct, frozen=True):
         return between[(len(between) - 1) // 2] if between else None
 
     def told(self, context: bytes, *, holds: bool) -> Bisection:
-        """The search when ``context``, which was ``next``, was judged."""
+        """Return the search after ``context``, which was ``next``, was judged."""
         changed = {"holds": context} if holds else {"lacks": context}
         return msgspec.structs.replace(self, asked=self.asked + 1, **changed)
 
 
 class Bisected(NamedTuple):
-    """``first`` is the oldest context from which on it holds, as far as what it was asked tells; ``asked`` is how many were judged."""
+    """``first`` is the oldest context from which on the condition holds, as far as the answers tell; ``asked`` counts
+    the answers.
+    """
 
     first: Said
     before: bytes | None
@@ -199,9 +207,10 @@ class Bisected(NamedTuple):
 
 
 def begin_bisection(store: Headers, head: bytes, *, lacks: bytes | None = None) -> Bisection:
-    """A search along the bases of ``head``, which holds, back to ``lacks``, which does not (None: to before the root).
+    """Start a search along the bases of ``head``, which holds, back to ``lacks``, which does not (None: before the
+    root).
 
-    Raises UsageError where ``lacks`` is not in that chain.
+    Raises UsageError if ``lacks`` is not in that chain.
     """
     if lacks is not None:
         depth = store.header(lacks).depth
@@ -221,9 +230,10 @@ def begin_bisection(store: Headers, head: bytes, *, lacks: bytes | None = None) 
 def bisect(
     store: Headers, head: bytes, holds: Callable[[bytes], bool], *, lacks: bytes | None = None
 ) -> Bisected | None:
-    """When ``holds`` began to be true on the way to ``head``; None where it is not true of ``head``.
+    """Find the context at which ``holds`` became true on the way to ``head``; None if it is not true of ``head``.
 
-    Judges about log2 of the length of the chain. Where it was true, then not, then true again, one of the beginnings is found.
+    Makes about log2 of the chain's length judgements. If the condition changed several times, one of the changes is
+    found.
     """
     begin_bisection(store, head, lacks=lacks)  # for its checks
     if not holds(head):
@@ -247,12 +257,12 @@ def bisect(
 
 
 def has_atom(store: Reader, digest: bytes) -> Callable[[bytes], bool]:
-    """Judges a context by whether it has the atom ``digest``."""
+    """Return a condition for ``bisect``: the context has the atom ``digest``."""
     return lambda context: digest in find(store, context, [digest])
 
 
 def has_text(store: Store, text: str) -> Callable[[bytes], bool]:
-    """Judges a context by whether an atom of it has ``text``, upper and lower case alike."""
+    """Return a condition for ``bisect``: an atom of the context contains ``text``, ignoring case."""
     wanted = text.casefold()
 
     def holds(context: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""Merging: what two lines of contexts came to know since they parted, in one.
+"""Merge two lines of contexts since they parted.
 
-Each atom is merged by itself, three-way over the nearest common base: ``base``, ``ours``, ``theirs`` are its annotation there, or that
-it is not there.
+Each atom is merged by itself, three-way over the nearest common base: ``base``, ``ours``, ``theirs`` are its annotation
+there, or its absence.
 
 ======================================  ====================================================================================
 ours and theirs                         result
@@ -14,20 +14,22 @@ having had to choose before
 both annotated it, differently          field by field: a change of one side stands; see below where both changed one field
 ======================================  ====================================================================================
 
-Where both changed one field differently, no order of merging may matter, so the two are judged by what they say: time and source
-are one statement, and the later stands (of two at one time, the greater source); relevance is that of the side with the later
-statement (of equal ones, the greater relevance); tags are a set, merged tag by tag. What was decided so is listed (``settled``) and can
-be chosen otherwise.
+If both changed one field differently, the result must not depend on the order of merging, so it is decided by value:
+time and source are one statement, and the later one wins (at the same time, the greater source); relevance is that of
+the side with the later statement (for equal ones, the greater relevance); tags are a set, merged tag by tag. Such
+decisions are listed (``settled``) and can be overridden.
 
-Molecules are a set: what either side added stays, what either removed goes, and what lost an atom goes on as ``molecules`` says. A
-molecule that is new on one side and would break on a removal of the other is a conflict on that atom.
+Molecules are a set: additions of either side stay, removals of either side apply, and a molecule that lost an atom
+continues by the rules of ``molecule_table``. A molecule that is new on one side and that a removal of the other would break
+is a conflict on that atom.
 
-Several nearest bases (merges that crossed) are first merged with each other, by these rules, into one base that nobody sees; a
-conflict there leaves the atom in. Both sides stand on what was in conflict, so both have chosen: where they chose differently, neither
-is what "the other left alone", and it is a conflict again. That is done CROSSINGS_MAX levels deep; below, the deepest base stands alone. Lines with nothing in
-common merge over nothing: both sides' additions.
+Several nearest bases (after crossing merges) are first merged with each other, by these rules, into one temporary base;
+a conflict there leaves the atom in. Both sides descend from that conflict, so both have decided it: if they decided
+differently, neither is what "the other left alone", and it is a conflict again. This is done for CROSSINGS_MAX levels;
+below, only the deepest base is used. Unrelated lines merge over nothing: the additions of both sides.
 
-The result is a delta over ours that has merged theirs, not committed. Merging the other way round expands to the same.
+The result is a delta over ours that has merged theirs, not committed. Merging in the other direction expands to the
+same.
 """
 
 from __future__ import annotations
@@ -63,9 +65,7 @@ from periplus.context.model import (
 from periplus.context.store_protocol import Store
 
 CROSSINGS_MAX: Final = 8
-_HELD_MAX: Final = (
-    4_096  # small deltas kept at hand while lines are merged that crossed, for they are walked once a level
-)
+_HELD_MAX: Final = 4_096  # cache of small deltas while crossing lines are merged, because each level walks them again
 _HELD_ATOMS_MAX: Final = 64
 
 Choice: TypeAlias = Literal["ours", "theirs"]
@@ -76,14 +76,15 @@ _PRESENT: Final = Atom("")
 
 
 class Side(NamedTuple):
-    """What one side has of an atom, None where it removed it, and in which context it said so (None: before they parted)."""
+    """The atom on one side, None if it was removed, and the context that set it (None: before the lines parted)."""
 
     atom: Atom | None
     said: Said | None
 
 
 class Conflict(NamedTuple):
-    """An atom that one side removed and the other ``annotated`` anew, or built a ``molecule`` on (``molecules``: their digests).
+    """An atom that one side removed and the other ``annotated`` anew, or used in a new ``molecule`` (``molecules``:
+    their digests).
 
     ``decided``: it was in conflict before, and the sides decided differently.
     """
@@ -97,7 +98,7 @@ class Conflict(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """An atom of which both sides changed ``fields`` differently, and what was made of it."""
+    """An atom of which both sides changed ``fields`` differently, and the result."""
 
     digest: bytes
     fields: tuple[str, ...]
@@ -107,11 +108,11 @@ class Settled(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """How merging went.
+    """The result of a merge.
 
-    ``already``: ours stands on theirs, nothing to do. ``fast-forward``: theirs stands on ours, which can move to it. ``merged``:
-    ``context`` is to be committed. ``conflicts``: they have to be chosen first. ``head`` is where ours should stand, None where that
-    is ``context``, or nothing yet. ``bases`` are the nearest common ones.
+    ``already``: ours descends from theirs, nothing to do. ``fast-forward``: theirs descends from ours, which can move
+    to it. ``merged``: ``context`` is to be committed. ``conflicts``: they must be decided first. ``head`` is the new
+    place of ours, None if that is ``context``, or if there is none yet. ``bases`` are the nearest common ones.
     """
 
     outcome: Literal["already", "fast-forward", "merged", "conflicts"]
@@ -134,8 +135,8 @@ def merge(
 ) -> Merge:
     """Merge the context ``theirs`` into ``ours``.
 
-    ``choose`` says for an atom in conflict, or one that was settled, whose stands; ``favour`` says so for every other conflict.
-    Raises UsageError where ``choose`` names an atom on which there is nothing to choose.
+    ``choose`` decides, by atom, whose side wins a conflict or a settled field; ``favour`` decides every other conflict.
+    Raises UsageError if ``choose`` names an atom without a choice.
     """
     bases = common_bases(store, ours, theirs)
     if bases == (theirs,):
@@ -169,7 +170,9 @@ def merge(
 
 
 class _Result(NamedTuple):
-    """The delta over ours, in parts; ``resolved`` are atoms that would be in ``conflicts`` or ``settled`` had nobody chosen."""
+    """The delta over ours, in parts; ``resolved`` are atoms that without a choice would be in ``conflicts`` or
+    ``settled``.
+    """
 
     atoms: dict[bytes, Atom]
     molecules: dict[bytes, Molecule]
@@ -180,8 +183,8 @@ class _Result(NamedTuple):
 
 
 class Overlay:
-    """A store with contexts above it that are not committed: the bases that crossing merges are merged over, and what a merge would
-    come to, for who merges on from there before anything is written.
+    """A store with uncommitted contexts above it: the temporary bases of crossing merges, and the result of a merge for
+    a caller that merges on before anything is written.
     """
 
     def __init__(self, store: Store) -> None:
@@ -191,7 +194,9 @@ class Overlay:
         self._held: dict[bytes, tuple[ContextHeader, Context]] = {}
 
     def add(self, context: Context, domain: bytes = b"periplus crossing\x00") -> bytes:
-        """Have ``context`` here; gives a digest by which it is known here alone. One for the same parents replaces that of its ``domain``."""
+        """Add ``context`` and return a digest that is valid only here. A context with the same parents replaces that of
+        its ``domain``.
+        """
         assert context.base is not None
         parents = (context.base, *context.merged)
         digest = sha256(domain + b"".join(parents)).digest()
@@ -249,7 +254,7 @@ class Overlay:
 
 
 def _one_base(store: Overlay, bases: tuple[bytes, ...], levels: int) -> tuple[bytes | None, frozenset[bytes]]:
-    """One base in the place of several, None for none; and the atoms about which these are in conflict."""
+    """Merge several bases into one (None without bases); also return the atoms on which they conflict."""
     if not bases:
         return None, frozenset()
     base = bases[0]
@@ -267,9 +272,10 @@ def _one_base(store: Overlay, bases: tuple[bytes, ...], levels: int) -> tuple[by
 
 
 class _Merging:
-    """One three-way merge at work: ``after`` is what each atom that differs from the base comes to, None where it goes.
+    """The state of one three-way merge: ``after`` is the result for each atom that differs from the base, None if it is
+    removed.
 
-    Of ``disputed`` atoms the base says nothing: what it has of them is what neither side has chosen.
+    For ``disputed`` atoms the base does not count: its value is what neither side has chosen.
     """
 
     def __init__(
@@ -311,7 +317,7 @@ class _Merging:
                 self._settle(identity, _atom(change.before), ours, theirs)
 
     def _one_sided(self, identity: bytes, change: Change) -> None:
-        """The other side is as the base."""
+        """Take the change of one side; the other side is like the base."""
         if identity in self._disputed and (change.before is None) != (change.after is None):
             self._contested(identity, "decided", ())
         else:
@@ -336,7 +342,7 @@ class _Merging:
         if change is not None:
             return _atom(change.after)
         other = self._left if side is self._right else self._right
-        return _atom(other.atoms[identity].before)  # this side left it as it was
+        return _atom(other.atoms[identity].before)  # this side did not change it
 
     def _side(self, side: Between, identity: bytes) -> Side:
         atom = self._has(side, identity)
@@ -362,7 +368,7 @@ class _Merging:
             self.settled.append(Settled(identity, fields, *sides, atom))
 
     def delta(self) -> _Result:
-        """What leads from ours to the result."""
+        """Return the delta from ours to the result."""
         atoms: dict[bytes, Atom] = {}
         removed: set[bytes] = set()
         molecules: dict[bytes, Molecule] = {}
@@ -409,7 +415,7 @@ class _Merging:
         return _Molecules(mine.table.by_digest(), reports, after, broken)
 
     def _defend(self, new: Mapping[bytes, Molecule]) -> None:
-        """A molecule that one side brought must not break unseen because the other removed an atom of it."""
+        """Report a conflict if a removal of one side would break a new molecule of the other."""
         users: dict[bytes, list[bytes]] = {}
         for digest, molecule in new.items():
             gone = [atom for atom in molecule.atoms if self.after.get(atom, _PRESENT) is None]
@@ -422,7 +428,7 @@ class _Merging:
 
 
 class _Molecules(NamedTuple):
-    """Molecules of ours and of the result; of ours, reports of broken ones and what breaks by merging."""
+    """Molecules of ours and of the result; for ours, reports of broken ones and the molecules that the merge breaks."""
 
     ours: dict[bytes, Molecule]
     reports: set[bytes]
@@ -431,7 +437,9 @@ class _Molecules(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """The molecules of one side: those it brought, and which of the base's (by digest) it has, smaller or broken ones included."""
+    """The molecules of one side: new ones, and those of the base (by digest) that it has, smaller or broken ones
+    included.
+    """
 
     table: MoleculeTable
     gone: frozenset[bytes]
@@ -477,7 +485,7 @@ def _atom(entry: Entry | None) -> Atom | None:
 
 
 def _combined(base: Atom | None, ours: Atom, theirs: Atom) -> tuple[Atom, tuple[str, ...]]:
-    """One annotation of two, and the fields that both sides changed differently. Which side is which makes no difference."""
+    """Combine two annotations; also return the fields that both sides changed differently. The function is symmetric."""
     stated, state_clash = _of_both(None if base is None else _statement(base), _statement(ours), _statement(theirs))
     relevance, relevance_clash = _of_both(None if base is None else base.relevance, ours.relevance, theirs.relevance)
     later = max((_statement(ours), ours.relevance), (_statement(theirs), theirs.relevance))
@@ -500,7 +508,7 @@ def _statement(atom: Atom) -> tuple[int, str]:
 
 
 def _of_both(base: _T | None, ours: _T, theirs: _T) -> tuple[_T, bool]:
-    """What stands of one field, and whether both sides changed it differently: then the greater."""
+    """Combine one field; if both sides changed it differently, return the greater value and True."""
     if theirs in (ours, base):
         return ours, False
     if ours == base:

@@ -1,16 +1,16 @@
 """Molecules under change: followed through the deltas of a chain, and projected to a type.
 
-What a delta does to the molecules of its base, in this order:
+A delta changes the molecules of its base in this order:
 
-1. an atom that it removes is gone from each molecule. Where no relation stood on it, the molecule goes on *smaller*, its relations
-   pointing to the new places, and is from then on another molecule with another digest. Where one did, or nothing would be left,
-   the molecule is gone and reported as *broken*;
-2. a molecule that it removes by digest (as it stood before the delta) is gone and not reported; the same ends the report of a
-   broken one;
-3. a molecule that it adds is there; one that is there already stays as it is.
+1. an atom that it removes leaves each molecule. If no relation used it, the molecule continues *smaller*, its relations pointing to
+   the new places, and is from then on another molecule with another digest. If one did, or if no atom is left, the molecule is gone
+   and reported as *broken*;
+2. a molecule that it removes by digest (as it was before the delta) is gone and not reported; the same ends the report of a broken
+   one;
+3. a molecule that it adds is there; one that is there already stays unchanged.
 
-So what a molecule is depends on the deltas in their order alone, and on nothing that comes later: an atom that comes back does
-not come back into molecules that lost it.
+So a molecule depends only on the deltas in their order: an atom that comes back does not return into molecules that
+lost it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from periplus.context.types import parse, unify_text
 
 
 def _keeping(molecule: Molecule, keeps: Callable[[bytes], bool]) -> tuple[Molecule, bool]:
-    """``molecule`` of those atoms that it ``keeps``, and whether a relation stood on another."""
+    """Return ``molecule`` with only the atoms that it ``keeps``, and whether a relation used another atom."""
     places: dict[int, int] = {}
     atoms: list[bytes] = []
     for place, digest in enumerate(molecule.atoms):
@@ -44,17 +44,18 @@ def _keeping(molecule: Molecule, keeps: Callable[[bytes], bool]) -> tuple[Molecu
 
 
 def project(molecule: Molecule, wanted: str, type_of: Callable[[bytes], str]) -> Molecule:
-    """``molecule`` of those atoms whose type unifies with ``wanted``, its relations at the new places; possibly of none.
+    """Return ``molecule`` with only the atoms whose type unifies with ``wanted``, its relations at the new places;
+    possibly empty.
 
-    ``type_of`` gives the print of an atom's type. A pair stays where both its ends do, a relation where a pair does. Raises
-    UsageError where ``wanted`` is no type.
+    ``type_of`` returns the print of an atom's type. A pair stays if both its ends do, a relation if a pair does. Raises
+    UsageError if ``wanted`` is no type.
     """
     parse(wanted)
     return _keeping(molecule, lambda digest: unify_text(type_of(digest), wanted) is not None)[0]
 
 
 def without(molecule: Molecule, atoms: Collection[bytes]) -> Molecule | None:
-    """``molecule`` when ``atoms`` are gone; None where that breaks it."""
+    """Return ``molecule`` without ``atoms``; None if that breaks it."""
     if not any(atom in atoms for atom in molecule.atoms):
         return molecule
     left, cut = _keeping(molecule, lambda digest: digest not in atoms)
@@ -62,17 +63,19 @@ def without(molecule: Molecule, atoms: Collection[bytes]) -> Molecule | None:
 
 
 def broken_by(molecule: Molecule, gone: Collection[bytes]) -> tuple[bytes, ...]:
-    """Those of ``gone`` on which a relation stood; all that it had where none did."""
+    """Return those of ``gone`` that a relation used; all atoms of the molecule if none did."""
     ends = {molecule.atoms[end] for pairs in molecule.relations.values() for pair in pairs for end in pair}
     return tuple(atom for atom in molecule.atoms if atom in gone and atom in ends) or molecule.atoms
 
 
 class MoleculeTable:
-    """The molecules of an expansion, followed delta by delta: ``apply`` costs what the delta touches, not what there is."""
+    """The molecules of an expansion, followed delta by delta: ``apply`` costs what the delta touches, not the size of
+    the table.
+    """
 
     def __init__(self, molecules: Iterable[Molecule] = (), broken: Iterable[BrokenMolecule] = ()) -> None:
         self._live: dict[bytes, Molecule] = {}
-        self._holding: dict[bytes, set[bytes]] = {}  # atom → molecules that hold it
+        self._holding: dict[bytes, set[bytes]] = {}  # atom → molecules that contain it
         self._broken = {report.digest: report for report in broken}
         for molecule in molecules:
             self._add(molecule_digest(molecule), molecule)
@@ -94,7 +97,7 @@ class MoleculeTable:
         return molecule
 
     def apply(self, removed: Collection[bytes], added: Iterable[Molecule] = ()) -> None:
-        """Let a delta take ``removed`` (digests of atoms and of molecules) away, then bring ``added``."""
+        """Apply a delta: remove ``removed`` (digests of atoms and of molecules), then add ``added``."""
         gone = set(removed)
         for digest in gone:
             if digest in self._live:
@@ -119,16 +122,16 @@ class MoleculeTable:
         return len(self._live)
 
     def names(self, digest: bytes) -> bool:
-        """Whether a delta may remove ``digest``: a molecule that is here, or a report of a broken one."""
+        """Return whether a delta may remove ``digest``: a molecule in the table, or a report of a broken one."""
         return digest in self._live or digest in self._broken
 
     def by_digest(self) -> dict[bytes, Molecule]:
         return dict(sorted(self._live.items()))
 
     def molecules(self) -> tuple[Molecule, ...]:
-        """In ascending order of their digests."""
+        """Return the molecules in ascending order of their digests."""
         return tuple(self.by_digest().values())
 
     def broken(self) -> tuple[BrokenMolecule, ...]:
-        """In ascending order of their digests."""
+        """Return the reports in ascending order of their digests."""
         return tuple(report for _, report in sorted(self._broken.items()))

@@ -1,6 +1,6 @@
-"""What stands in the record of a context, read: its header at once, its pages as they are asked for.
+"""A view of a context's record: its header is read at once, its pages on demand.
 
-The layout is that of ``context.record``, which writes it; ``docs/formats/context.md`` has every byte.
+The layout is that of ``context.records.record``, which writes it; ``docs/formats/context.md`` describes every byte.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ GetObject: TypeAlias = Callable[[bytes], bytes]
 
 
 class PageRef(msgspec.Struct, frozen=True):
-    """A page of atoms: its object (b"" where it stands in the record), the order of its first atom, the place of that in the
-    context, how many there are, and the root of their subtree.
+    """A page of atoms: its object (b"" inside the record), the order key of its first atom, the place of that atom in
+    the context, the number of atoms, and the root of their subtree.
     """
 
     digest: bytes
@@ -52,10 +52,10 @@ class PageRef(msgspec.Struct, frozen=True):
 
 
 class RecordView:
-    """A record that was read: its header, and the way to its atoms, removals and molecules.
+    """A record: its header, and access to its atoms, removals and molecules.
 
-    ``get`` gives the verified bytes of an object. What is read through it is checked; raises FormatError where it is not what
-    the record says, and what ``get`` raises.
+    ``get`` returns the verified bytes of an object. Everything read through it is checked; raises FormatError if it
+    does not match the record, and what ``get`` raises.
     """
 
     def __init__(self, header: ContextHeader, data: bytes, sections: dict[int, tuple[int, int]]) -> None:
@@ -64,7 +64,7 @@ class RecordView:
         self._sections = sections
 
     def pages(self, get: GetObject) -> Sequence[PageRef]:
-        """The pages of its atoms, in order."""
+        """Return the pages of its atoms, in order."""
         header = self.header
         if not header.atom_count:
             return ()
@@ -78,12 +78,12 @@ class RecordView:
         )
 
     def page_roots(self, get: GetObject) -> list[bytes]:
-        """The root of the subtree of each page of its atoms, in order."""
+        """Return the root of the subtree of each page of its atoms, in order."""
         pages = self.pages(get)
         return pages.roots() if isinstance(pages, _PageRows) else [page.root for page in pages]
 
     def page_of(self, page: PageRef, get: GetObject, *, is_checked: bool = False) -> AtomPage:
-        """A page as it stands: long contents are named, not read. ``is_checked`` as in ``decode_atoms``."""
+        """Return a page without reading its long contents. ``is_checked`` as in ``decode_atoms``."""
         if page.digest:
             found = decode_atoms(get(page.digest), is_checked=is_checked)
         else:
@@ -93,16 +93,16 @@ class RecordView:
         return found
 
     def atoms_of(self, page: PageRef, get: GetObject, texts: dict[bytes, str] | None = None) -> list[Atom]:
-        """The atoms of a page, whole; ``texts`` as in ``AtomPage.whole``."""
+        """Return the whole atoms of a page; ``texts`` as in ``AtomPage.whole``."""
         return self.page_of(page, get).whole(get, texts)
 
     def rows_of(self, page: PageRef, get: GetObject, texts: dict[bytes, str] | None = None) -> list[tuple[bytes, Atom]]:
-        """The atoms of a page, whole, each with its identity before it; ``texts`` as in ``AtomPage.whole``."""
+        """Return the whole atoms of a page, each behind its identity; ``texts`` as in ``AtomPage.whole``."""
         found = self.page_of(page, get)
         return list(zip(found.digests(), found.whole(get, texts), strict=True))
 
     def removed(self, get: GetObject) -> Sequence[bytes]:
-        """What it removes, ascending. Pages are read as they are needed; ``in`` reads one at the most."""
+        """Return its removals, ascending. Pages are read on demand; ``in`` reads at most one."""
         count = self.header.removed_count
         here = self._section(layout.REMOVED + layout.HERE)
         if not count:
@@ -116,7 +116,7 @@ class RecordView:
         return Digests(rows, count, get)
 
     def molecules(self, get: GetObject) -> tuple[Molecule, ...]:
-        """Its molecules, ascending by digest."""
+        """Return its molecules, ascending by digest."""
         count = self.header.molecule_count
         if not count:
             return ()
@@ -134,27 +134,27 @@ class RecordView:
 
     @property
     def holds_atoms(self) -> bool:
-        """Whether its atoms, if it has any, stand in the record itself, but for long contents."""
+        """True if its atoms, if any, are in the record itself, except long contents."""
         return not self.header.atom_count or layout.ATOMS + layout.HERE in self._sections
 
     @property
     def holds_removals(self) -> bool:
-        """Whether its removals, if it has any, stand in the record itself."""
+        """True if its removals, if any, are in the record itself."""
         return not self.header.removed_count or layout.REMOVED + layout.HERE in self._sections
 
     def removal_parts(self) -> list[bytes]:
-        """The objects that its removals lie in, as far as the record names them: pages, or their index."""
+        """Return the objects of its removals that the record names: pages, or their index."""
         rows = self._section(layout.REMOVED + layout.ROWS) or b""
         index = self._section(layout.REMOVED + layout.INDEX)
         return [rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), layout.ROW)] + ([index] if index else [])
 
     def contexts(self) -> list[bytes]:
-        """The contexts that it stands on: its base, then those merged in."""
+        """Return its parents: the base, then the merged contexts."""
         header = self.header
         return [*(() if header.base is None else (header.base,)), *header.merged]
 
     def parts(self) -> list[bytes]:
-        """The objects of its own that the record names; what these name in turn, ``children_of`` says."""
+        """Return its own objects that the record names; ``children_of`` returns those that these name."""
         found = []
         for section, width in (
             (layout.REMOVED, layout.ROW),
@@ -170,11 +170,11 @@ class RecordView:
         return found
 
     def children(self) -> list[bytes]:
-        """The objects that it names: contexts first, then those of its own."""
+        """Return the objects that it names: contexts first, then its own."""
         return self.contexts() + self.parts()
 
     def check_named(self, get: GetObject) -> None:
-        """Raises FormatError where a page is named twice: a record of a few bytes would stand for any number of them."""
+        """Raise FormatError if a page is named twice, because a small record could then stand for any number of pages."""
         header = self.header
         for section, what, width, per_page, count in (
             (layout.ATOMS, What.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count),
@@ -188,7 +188,7 @@ class RecordView:
                 raise FormatError(f"the record names a page of {what.name} twice")
 
     def context(self, get: GetObject) -> Context:
-        """The delta, whole and in canonical form."""
+        """Return the whole delta in canonical form."""
         header = self.header
         atoms: list[Atom] = []
         texts: dict[bytes, str] = {}
@@ -219,7 +219,7 @@ class RecordView:
 
 
 class _PageRows(Sequence[PageRef]):
-    """Rows of pages, made values as they are asked for."""
+    """Rows of pages, decoded on demand."""
 
     def __init__(self, rows: bytes, count: int) -> None:
         self._rows = rows
@@ -253,7 +253,7 @@ class _PageRows(Sequence[PageRef]):
 
 
 class Digests(Sequence[bytes]):
-    """Ascending digests in pages that are read when they are needed; the last one read is kept."""
+    """Ascending digests in pages that are read on demand; the last page is cached."""
 
     def __init__(self, rows: bytes, count: int, get: GetObject, only: list[bytes] | None = None) -> None:
         self._rows = rows
@@ -308,9 +308,9 @@ class Digests(Sequence[bytes]):
 
 
 def read_header(data: bytes) -> RecordView:
-    """The record in ``data``, checked as far as it can be without its objects.
+    """Read the record in ``data``, checked as far as possible without its objects.
 
-    Raises FormatError with the offset of what is wrong, NewerFormatError for a record of a later version.
+    Raises FormatError with the offset of the fault, NewerFormatError for a record of a later version.
     """
     if len(data) > layout.RECORD_BYTES_MAX:
         raise FormatError(f"a context's record over {layout.RECORD_BYTES_MAX:,} bytes", offset=layout.RECORD_BYTES_MAX)
@@ -402,7 +402,7 @@ def _read_metadata(data: bytes, sections: dict[int, tuple[int, int]]) -> dict[st
 
 
 def _check_list(sections: dict[int, tuple[int, int]], section: int, count: int, row: int, each: int) -> None:
-    """A list stands in one form, which is that of its length as far as the record alone shows it."""
+    """Check that a list has the form that its length requires, as far as the record alone shows it."""
     found = [form for form in (layout.HERE, layout.ROWS, layout.INDEX) if section + form in sections]
     if len(found) != (count > 0):
         raise FormatError(f"{count:,} announced, and {len(found)} sections from {section:#04x} on", offset=6)

@@ -1,4 +1,4 @@
-"""Where what stands in the record of a context: its sections and what may stand in it."""
+"""Layout of the record of a context: its sections and their limits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = [
 from typing import Final
 
 RECORD_VERSION: Final = 1
-RECORD_BYTES_MAX: Final = 96 << 10  # metadata, the three lists in their longest forms, contexts merged in
+RECORD_BYTES_MAX: Final = 96 << 10  # metadata, the three lists in their longest forms, merged contexts
 INLINE_BYTES_MAX: Final = 8_192
 INLINE_DIGESTS_MAX: Final = 128
 ROWS_INLINE_MAX: Final = 64
 DEPTH_MAX: Final = (1 << 53) - 1
 LIVE_MAX: Final = (1 << 53) - 1
 
-# Sections. Of the three forms of a list (in the record, rows, object of rows) one is there where it is not empty.
+# Sections. A list that is not empty has one of its three forms (in the record, rows, object of rows).
 NUMBERS: Final = 0
 BASE: Final = 1
 MERGED: Final = 2

@@ -1,4 +1,4 @@
-"""The objects that a context's record is made of beside itself: pages of atoms, removals and molecules, and long contents.
+"""The objects below a context's record: pages of atoms, removals and molecules, and long contents.
 
 Each has a small frame, so that no content can pass for a page::
 
@@ -16,11 +16,11 @@ DIGEST_PAGES 6     rows of 64 bytes: page · its first digest
 MOLECULE_PAGES 7   rows of 64 bytes: page · digest of its first molecule
 ============ ===== ======================================================================================================
 
-A page of atoms has their identities in one string, so that whoever merges or looks one up hashes nothing and reads no long
-content; that they are right is checked once, when the context comes in (``record.check``).
+A page of atoms has their identities in one string, so that a merge or a look-up hashes nothing and reads no long
+content; the identities are checked once, when the context comes in (``record.check``).
 
-Everything here is bytes and values. What is read is checked: shape, limits, and that it is the one form of what it says, by
-encoding it again.
+Everything here is bytes and values. Input is checked for shape and limits, and for its canonical form by encoding it
+again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _HEAD: Final = 6
 
 
 class What(IntEnum):
-    """What an object is, by its frame."""
+    """The kind of an object, from its frame."""
 
     ATOMS = 1
     DIGESTS = 2
@@ -93,7 +93,7 @@ class What(IntEnum):
 
 
 class LongContent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The atom at ``place`` of its page has its content, of ``size_bytes``, in an object of its own."""
+    """The atom at ``place`` of its page, whose content of ``size_bytes`` is in an object of its own."""
 
     place: Annotated[int, msgspec.Meta(ge=0, lt=PAGE_ATOMS)]
     digest: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
@@ -101,28 +101,31 @@ class LongContent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class AtomPage(msgspec.Struct, frozen=True, array_like=True):
-    """Atoms in their order with their identities joined; ``long`` says whose content is elsewhere, and "" in ``atoms``."""
+    """Atoms in their order with their identities joined; ``long`` lists the contents that are elsewhere, and "" in
+    ``atoms``.
+    """
 
     identities: bytes
     atoms: Annotated[list[Atom], msgspec.Meta(min_length=1, max_length=PAGE_ATOMS)]
     long: Annotated[list[LongContent], msgspec.Meta(max_length=PAGE_ATOMS)]
 
     def digests(self) -> list[bytes]:
-        """The identity of each atom."""
+        """Return the identity of each atom."""
         joined = self.identities
         return [joined[at : at + DIGEST_BYTES] for at in range(0, len(joined), DIGEST_BYTES)]
 
     def whole(self, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None) -> list[Atom]:
-        """The atoms with their contents. Raises what ``get`` raises, FormatError where a content is not what was said.
+        """Return the atoms with their contents. Raises what ``get`` raises, FormatError for a content that differs from
+        its description.
 
-        ``texts`` are contents that were read before, for whoever reads several pages: one that many atoms have is held once.
+        ``texts`` caches contents for a caller that reads several pages, so that a repeated content is held once.
         """
         return self.some(0, len(self.atoms), get, texts) if self.long else self.atoms
 
     def some(
         self, start: int, stop: int, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None
     ) -> list[Atom]:
-        """The atoms from ``start`` to ``stop`` with their contents; as ``whole``."""
+        """Return the atoms from ``start`` to ``stop`` with their contents, like ``whole``."""
         known = {} if texts is None else texts
         atoms = self.atoms[start:stop]
         for long in self.long:
@@ -157,14 +160,14 @@ def frame(what: What, payload: bytes) -> bytes:
 
 
 def what_of(data: bytes) -> What | None:
-    """What the frame of ``data`` says that it is; None where it has no frame of ours. Nothing else is checked."""
+    """Return the kind in the frame of ``data``; None without such a frame. Nothing else is checked."""
     if len(data) < _HEAD or data[:4] != _MAGIC or data[4] != _VERSION or not 1 <= data[5] <= len(What):
         return None
     return What(data[5])
 
 
 def unframe(data: bytes, what: What) -> bytes:
-    """The payload of a framed object. Raises FormatError with the offset, NewerFormatError for a later version."""
+    """Return the payload of a framed object. Raises FormatError with the offset, NewerFormatError for a later version."""
     if len(data) > PAGE_BYTES_MAX:
         raise FormatError(f"a page over {PAGE_BYTES_MAX:,} bytes", offset=0)
     if data[:4] != _MAGIC:
@@ -183,12 +186,12 @@ def unframe(data: bytes, what: What) -> bytes:
 
 
 def content_page(content: bytes) -> bytes:
-    """The object of a long content."""
+    """Return the object of a long content."""
     return frame(What.CONTENT, content)
 
 
 def content_of(data: bytes) -> str:
-    """The text of a content's object. Raises FormatError."""
+    """Return the text of a content object. Raises FormatError."""
     payload = unframe(data, What.CONTENT)
     if not CONTENT_INLINE_BYTES_MAX < len(payload) <= CONTENT_BYTES_MAX:
         raise FormatError("a content of its own that is too short or too long for one", offset=_HEAD)
@@ -199,7 +202,7 @@ def content_of(data: bytes) -> str:
 
 
 def encode_atoms(identities: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[bytes, list[bytes]]:
-    """The page of ``atoms``, at most PAGE_ATOMS in their order, and the objects of their long contents."""
+    """Return the page of ``atoms``, at most PAGE_ATOMS in their order, and the objects of their long contents."""
     long: list[LongContent] = []
     contents: list[bytes] = []
     known: dict[str, LongContent] = {}
@@ -222,9 +225,9 @@ def encode_atoms(identities: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[by
 
 
 def decode_atoms(data: bytes, *, is_checked: bool = False) -> AtomPage:
-    """The page in ``data``. Raises FormatError where it is not the one form of a page within the limits.
+    """Decode the page in ``data``. Raises FormatError if it is not the canonical form of a page within the limits.
 
-    ``is_checked`` says that these very bytes were read here before, and are to be made values again.
+    ``is_checked`` says that the same bytes were checked before and only need decoding.
     """
     payload = unframe(data, What.ATOMS)
     try:
@@ -270,7 +273,7 @@ def encode_digests(digests: Sequence[bytes]) -> bytes:
 
 
 def decode_digests(data: bytes) -> list[bytes]:
-    """The digests of a page. Raises FormatError."""
+    """Return the digests of a page. Raises FormatError."""
     payload = unframe(data, What.DIGESTS)
     if len(payload) % DIGEST_BYTES or len(payload) > DIGESTS_PER_PAGE * DIGEST_BYTES:
         raise FormatError(f"a page of digests of {len(payload):,} bytes", offset=_HEAD)
@@ -295,7 +298,7 @@ def encode_molecules(molecules: Sequence[Molecule]) -> bytes:
 
 
 def decode_molecules(data: bytes) -> list[Molecule]:
-    """The molecules of a page. Raises FormatError."""
+    """Return the molecules of a page. Raises FormatError."""
     payload = unframe(data, What.MOLECULES)
     try:
         forms = _MOLECULES.decode(payload)
@@ -328,7 +331,7 @@ def _molecule(place: int, form: _MoleculeForm) -> Molecule:
 
 
 def leaf_hashes(identities: Sequence[bytes], atoms: Sequence[Atom]) -> list[bytes]:
-    """For each atom ``leaf_hash(annotation_record(identity, atom))``, the leaves of a context's tree."""
+    """Return for each atom ``leaf_hash(annotation_record(identity, atom))``, the leaves of a context's tree."""
     hasher = sha256
     numbers = _NUMBERS.pack
     join = b"".join
@@ -343,7 +346,7 @@ def leaf_hashes(identities: Sequence[bytes], atoms: Sequence[Atom]) -> list[byte
 
 
 def _tags(tags: Sequence[str]) -> bytes:
-    """How the tags stand in an annotation record: how many, and each with its length."""
+    """Return the tags as encoded in an annotation record: their number, and each with its length."""
     out = len(tags).to_bytes(4, "big")
     for tag in tags:
         data = tag.encode()

@@ -1,17 +1,17 @@
 """Records of contexts: the canonical bytes whose SHA-256 is the context's digest.
 
-A record is a container (``base.container``) of kind 2 that holds what a context says, or names the objects that hold it. Equal
-contexts have equal records, whoever writes them and in whatever order they were given. What is few and small stands in the record
-itself; the rule for it is part of the format (numbers in ``context.layout``):
+A record is a container (``base.container``) of kind 2 that holds the content of a context, or names the objects that
+hold it. Equal contexts have equal records, whoever writes them and in whatever order they were given. Short lists are
+in the record itself; the rule is part of the format (numbers in ``context.records.layout``):
 
-* atoms: one page of at most 256 atoms and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 256 atoms each, the
-  last one with the rest. Pages are complete subtrees of the tree over the atoms, so that their roots make its root;
-* removals: up to INLINE_DIGESTS_MAX stand in the record, else there are pages of 4,096;
-* molecules: one page of at most 16 molecules and INLINE_BYTES_MAX bytes stands in the record, else there are pages of 16;
-* the rows that name pages stand in the record up to ROWS_INLINE_MAX of them, else in an object.
+* atoms: one page of at most 256 atoms and INLINE_BYTES_MAX bytes is in the record, else there are pages of 256 atoms each, the
+  last one with the rest. Pages are complete subtrees of the tree over the atoms, so that their roots give its root;
+* removals: up to INLINE_DIGESTS_MAX are in the record, else there are pages of 4,096;
+* molecules: one page of at most 16 molecules and INLINE_BYTES_MAX bytes is in the record, else there are pages of 16;
+* up to ROWS_INLINE_MAX rows that name pages are in the record, more are in an object.
 
-``read_header`` checks a record as far as it can be without its objects; ``check`` reads everything and encodes it again. Nothing
-here reads or writes: objects come from ``get``, a function from digest to verified bytes.
+``read_header`` checks a record as far as possible without its objects; ``check`` reads everything and encodes it again.
+Nothing here does I/O: objects come from ``get``, a function from digest to verified bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from periplus.merkle import EMPTY_ROOT, root_of
 
 
 class Encoded(NamedTuple):
-    """A record and the objects it is made of, the record first. ``digest`` is that of the context."""
+    """A record and its objects, the record first. ``digest`` is that of the context."""
 
     digest: bytes
     objects: tuple[tuple[bytes, bytes], ...]
@@ -74,14 +74,14 @@ class Encoded(NamedTuple):
 
 
 class _Objects:
-    """The objects of one list: held with what names them first, or handed on with what names them last."""
+    """The objects of one list: in memory with parents first, or passed on with parents last."""
 
     def __init__(self, sink: Callable[[bytes], object] | None) -> None:
         self.held: dict[bytes, bytes] = {}
         self._sink = sink
 
     def add(self, data: bytes, below: Sequence[bytes] = ()) -> bytes:
-        """Keep ``data``, which names ``below`` and maybe all that was added before; gives its digest."""
+        """Keep ``data``, which names ``below`` and perhaps everything added before; return its digest."""
         digest = sha256(data).digest()
         if self._sink is None:
             self.held.setdefault(digest, data)
@@ -105,10 +105,11 @@ _Sections: TypeAlias = dict[int, bytes]
 def encode(
     context: Context | Prepared, *, depth: int, live: int, sink: Callable[[bytes], object] | None = None
 ) -> Encoded:
-    """The record of ``context`` and its objects. ``depth`` and ``live`` are what its header says of the whole.
+    """Return the record of ``context`` and its objects. ``depth`` and ``live`` are the numbers of its header.
 
-    With ``sink`` each object goes there as it is made, none before those that it names, and ``objects`` stays empty: a large context
-    then takes no memory beside its atoms. Raises UsageError naming the field that is wrong, before anything is handed on.
+    With ``sink`` each object is passed on when it is made, none before those that it names, and ``objects`` stays
+    empty: a large context then takes no memory beside its atoms. Raises UsageError naming the invalid field, before
+    anything is passed on.
     """
     prepared = context if isinstance(context, Prepared) else prepare(context)
     _check_count("depth", depth, layout.DEPTH_MAX)
@@ -119,7 +120,7 @@ def encode(
 
 
 class AtomPages:
-    """The pages of more atoms than are to be held at once: they come page by page in their order, and go to ``sink``."""
+    """The pages of more atoms than fit into memory: they come page by page in their order, and go to ``sink``."""
 
     def __init__(self, sink: Callable[[bytes], object]) -> None:
         self.count = 0
@@ -129,7 +130,7 @@ class AtomPages:
         self._roots: list[bytes] = []
 
     def add(self, digests: Sequence[bytes], atoms: Sequence[Atom]) -> None:
-        """The next PAGE_ATOMS atoms; the last may be fewer."""
+        """Add the next PAGE_ATOMS atoms; the last call may have fewer."""
         assert self.count % PAGE_ATOMS == 0
         assert 0 < len(atoms) <= PAGE_ATOMS
         page, contents = encode_atoms(digests, atoms)
@@ -139,9 +140,11 @@ class AtomPages:
         self.count += len(atoms)
 
     def encode(self, context: Prepared, *, depth: int, live: int) -> Encoded:
-        """The record of ``context``, which says all but its atoms, over these pages; it goes to the sink as well."""
+        """Return the record of ``context``, which holds everything but its atoms, over these pages; the record goes to
+        the sink as well.
+        """
         assert not context.context.atoms
-        assert self.count > PAGE_ATOMS  # fewer may have to stand in the record
+        assert self.count > PAGE_ATOMS  # fewer might belong into the record
         _check_count("depth", depth, layout.DEPTH_MAX)
         _check_count("live", live, layout.LIVE_MAX)
         atoms = _paged(layout.ATOMS, What.ATOM_PAGES, self._rows, self._objects)
@@ -158,7 +161,7 @@ def _encoded(
     whole: tuple[int, int],
     sink: Callable[[bytes], object] | None,
 ) -> Encoded:
-    """The record of ``prepared``, whose atoms are ``held``; depth and live atoms are ``whole``."""
+    """Return the record of ``prepared``, whose atoms are ``held``; depth and live atoms are ``whole``."""
     value = prepared.context
     depth, live = whole
     lists = (held, _Objects(sink), _Objects(sink))
@@ -241,15 +244,15 @@ def _paged(section: int, what: What, rows: list[bytes], objects: _Objects) -> _S
 
 
 def decode(data: bytes, get: GetObject) -> Context:
-    """The context of a record, whole and in canonical form. Raises as RecordView."""
+    """Return the context of a record, whole and in canonical form. Raises like RecordView."""
     return read_header(data).context(get)
 
 
 def check(data: bytes, get: GetObject) -> RecordView:
-    """Read a record with all its objects and hold it against what it has to be: for what comes from elsewhere.
+    """Read a record of another store with all its objects and check it against its canonical form.
 
-    Identities, order, roots and forms are computed anew and have to be the same bytes. Raises FormatError, NewerFormatError
-    and what ``get`` raises. ``depth``, ``live`` and what needs the base are not looked at.
+    Identities, order, roots and forms are computed again and must give the same bytes. Raises FormatError,
+    NewerFormatError and what ``get`` raises. ``depth``, ``live`` and everything that needs the base are not checked.
     """
     view = read_header(data)
     header = view.header
@@ -265,9 +268,10 @@ def check(data: bytes, get: GetObject) -> RecordView:
 
 
 def children_of(data: bytes) -> list[bytes]:
-    """The objects that an object of contexts names: a record's as ``RecordView.children``, a page's contents, an index's pages.
+    """Return the objects that an object of contexts names: of a record ``RecordView.children``, of a page its contents,
+    of an index its pages.
 
-    Raises FormatError where it is no object of contexts.
+    Raises FormatError for any other object.
     """
     if data[:4] == MAGIC:
         return read_header(data).children()
@@ -286,7 +290,9 @@ def children_of(data: bytes) -> list[bytes]:
 
 
 def is_of_contexts(head: bytes) -> bool:
-    """Whether the first bytes of an object (8 are enough) claim that it is one of contexts. Nothing else is checked."""
+    """Return whether the first bytes of an object (8 are enough) claim that it belongs to contexts. Nothing else is
+    checked.
+    """
     return kind_of(head) == KIND_CONTEXT or what_of(head) is not None
 
 

@@ -1,9 +1,9 @@
-"""Where a context server is, and how it is known to be the right one.
+"""Addresses of context servers, and the check that a server is the right one.
 
-An address is ``unix:PATH``, ``tcp://HOST:PORT`` (plain, for loopback) or ``tls://HOST:PORT``. With TLS the server is known by the
-authority that signed its certificate (``ca_file``) or by the certificate itself (``fingerprint``, the SHA-256 of its DER form).
-A pin is checked before the first byte of ours is sent, so that a token never reaches whoever took the server's place; and plain TCP to
-another machine is given none.
+An address is ``unix:PATH``, ``tcp://HOST:PORT`` (plain, for loopback) or ``tls://HOST:PORT``. With TLS a server is
+identified by the authority that signed its certificate (``ca_file``) or by the certificate itself (``fingerprint``, the
+SHA-256 of its DER form). A pinned certificate is checked before the first byte is sent, so that a token never reaches
+an impostor; and no token is sent over plain TCP to another machine.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from periplus.base.errors import EnvironmentFailure, PeriplusError, RefusedError
 if TYPE_CHECKING:
     import ssl
 
-PATH_BYTES_MAX: Final = 103  # sun_path of macOS, less its zero; Linux has four more
+PATH_BYTES_MAX: Final = 103  # sun_path of macOS without its final zero; Linux has four more
 _PORT_MAX: Final = 65_535
 _FORMS: Final = "unix:PATH, tcp://HOST:PORT or tls://HOST:PORT"
 
 
 class Address(NamedTuple):
-    """``path`` of a Unix socket, or ``host`` and ``port``."""
+    """A server address: ``path`` of a Unix socket, or ``host`` and ``port``."""
 
     scheme: Literal["unix", "tcp", "tls"]
     path: str = ""
@@ -54,7 +54,9 @@ class Address(NamedTuple):
 
     @property
     def is_far(self) -> bool:
-        """Whether bytes may be dear on the way: what stays on this machine (a Unix socket, plain TCP on loopback) is not packed."""
+        """True if bytes on the way may be expensive. A Unix socket and plain TCP on loopback stay on this machine and
+        are not compressed.
+        """
         return self.scheme == "tls"
 
     def __str__(self) -> str:
@@ -65,14 +67,14 @@ class Address(NamedTuple):
 
 
 class Trust(NamedTuple):
-    """What a server with TLS is known by. With neither, by the authorities of the machine."""
+    """The identity of a TLS server. With neither field, the authorities of the machine decide."""
 
     ca_file: str | None = None
     fingerprint: bytes | None = None
 
 
 def parse_address(text: str) -> Address:
-    """Raises UsageError."""
+    """Parse an address. Raises UsageError."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not path or "\x00" in path:
@@ -88,7 +90,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_fingerprint(text: str) -> bytes:
-    """64 hexadecimal digits, with or without colons. Raises UsageError."""
+    """Parse 64 hexadecimal digits, with or without colons. Raises UsageError."""
     digits = text.replace(":", "")
     if len(digits) != 64 or not set(digits.lower()) <= set("0123456789abcdef"):
         raise UsageError(
@@ -99,7 +101,7 @@ def parse_fingerprint(text: str) -> bytes:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is this machine and nobody else's: by its number, or by the one name that always is."""
+    """Return whether ``host`` is certainly this machine: by a loopback number, or by the name ``localhost``."""
     import ipaddress
 
     if host == "localhost":
@@ -111,7 +113,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_token_stays_secret(address: Address, token: str) -> None:
-    """Raises RefusedError where a token would go over a network for all to read: plain TCP is for this machine."""
+    """Raise RefusedError if a token would travel over a network unencrypted: plain TCP is for this machine."""
     if token and address.scheme == "tcp" and not is_loopback(address.host):
         raise RefusedError(
             f"will not send a token to {address}: plain TCP shows it to whoever is on the way",
@@ -122,7 +124,9 @@ def check_token_stays_secret(address: Address, token: str) -> None:
 
 @contextmanager
 def socket_path(path: str) -> Iterator[str]:
-    """A name of ``path`` that fits into a socket's address: long ones go through the open folder where the system can."""
+    """Yield a name of ``path`` that fits into a socket address: a long path goes through the open folder if the system
+    allows it.
+    """
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield path
         return
@@ -143,7 +147,7 @@ def socket_path(path: str) -> Iterator[str]:
 
 
 def client_tls(trust: Trust) -> ssl.SSLContext:
-    """TLS 1.3 alone. With a fingerprint the certificate is judged by that, see ``check_fingerprint``."""
+    """Return a context for TLS 1.3 only. With a fingerprint, ``check_fingerprint`` checks the certificate."""
     import ssl
 
     try:
@@ -158,12 +162,12 @@ def client_tls(trust: Trust) -> ssl.SSLContext:
 
 
 def fingerprint_of(certificate: bytes) -> bytes:
-    """Of a certificate in DER form."""
+    """Return the fingerprint of a certificate in DER form."""
     return sha256(certificate).digest()
 
 
 def check_fingerprint(address: Address, trust: Trust, certificate: bytes | None) -> None:
-    """Raises RefusedError where the server shows another certificate (DER) than the pinned one."""
+    """Raise RefusedError if the server shows another certificate (DER) than the pinned one."""
     if trust.fingerprint is None:
         return
     shown = fingerprint_of(certificate or b"")
@@ -176,7 +180,7 @@ def check_fingerprint(address: Address, trust: Trust, certificate: bytes | None)
 
 
 def certificate_failure(address: Address, trust: Trust, reason: str) -> RefusedError:
-    """The error for a certificate that the authority does not vouch for; ``reason`` as TLS tells it."""
+    """Return the error for a certificate that the authority did not sign; ``reason`` is that of TLS."""
     vouching = f"{trust.ca_file}" if trust.ca_file else "the authorities of this machine"
     return RefusedError(
         f"the certificate of {address} is not vouched for by {vouching}: {reason}",
@@ -188,7 +192,7 @@ def certificate_failure(address: Address, trust: Trust, reason: str) -> RefusedE
 def connection_failure(address: Address, error: OSError | None, doing: str = "reach") -> EnvironmentFailure:
     reason = "it ended the connection" if error is None else error.strerror or str(error) or type(error).__name__
     look = "Look whether the server runs"
-    if address.scheme == "tcp" and doing != "reach":  # it was reached, and did not like what it heard
+    if address.scheme == "tcp" and doing != "reach":  # the server was reached, and refused the protocol
         look += f"; if it speaks TLS, name it as {address._replace(scheme='tls')}"
     elif getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
         reason = "what answers there speaks no TLS"
@@ -201,7 +205,9 @@ def connection_failure(address: Address, error: OSError | None, doing: str = "re
 
 
 def connect(address: Address, trust: Trust, timeout_s: float) -> socket.socket:
-    """A blocking socket to the server, its certificate checked. Raises EnvironmentFailure, RefusedError, UsageError."""
+    """Open a blocking socket to the server and check its certificate. Raises EnvironmentFailure, RefusedError,
+    UsageError.
+    """
     try:
         if address.scheme == "unix":
             plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -209,7 +215,7 @@ def connect(address: Address, trust: Trust, timeout_s: float) -> socket.socket:
                 plain.settimeout(timeout_s)
                 with socket_path(address.path) as path:
                     plain.connect(path)
-            except BaseException:  # whatever it is: what was opened is closed, then it goes on
+            except BaseException:  # on any failure: close the socket and re-raise
                 plain.close()
                 raise
             return plain

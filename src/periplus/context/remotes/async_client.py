@@ -5,9 +5,10 @@
         async for chunk in client.stream(refs["main"], prove=True):
             ...
 
-Calls may run at the same time on one client, up to half the streams that were agreed; further ones wait. Each is one of ``context.calls``. A stream that is left early (``break``, ``aclose``)
-is cancelled, and the server frees what it held; one that is read slowly costs either side no more than its credit. For pushes and
-pulls, which work on files, there is the blocking ``RemoteStore``.
+Calls may run concurrently on one client, up to half the agreed number of streams; further calls wait. Each is one of
+``context.remotes.calls``. A stream that is left early (``break``, ``aclose``) is cancelled, and the server frees its
+state; a slow reader costs either side no more than the credit of the stream. For pushes and pulls, which work on files,
+use the blocking ``RemoteStore``.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _DEFAULT_TRUST: Final = Trust()
 
 
 class ContextClient:
-    """Connects when it is entered. ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``. Raises
-    RefusedError where the token would not stay a secret.
+    """Connects on entry. ``limits`` bound what the server may send; ``token`` and ``trust`` are of
+    ``context.remotes.address``. Raises RefusedError if the token would travel unencrypted.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class ContextClient:
         try:
             await self._opened.wait()
             self._check_open()
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # on any failure: close the connection and re-raise
             await self.close()
             raise
-        # Half of the streams that were agreed: one that was left counts until the server has said so.
+        # Half of the agreed streams: a cancelled stream counts until the server has confirmed it.
         self._slots = asyncio.Semaphore(max(1, self._link.machine.limits.streams // 2))
         return self
 
@@ -90,7 +91,7 @@ class ContextClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; what is under way ends with it."""
+        """End the connection and the calls in progress."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -99,37 +100,38 @@ class ContextClient:
         self._link.machine.close()
         await _closed(self._writer)
 
-    # What can be asked
+    # Calls
 
     async def refs(self, prefix: str = "") -> dict[str, bytes]:
-        """All refs whose names begin with ``prefix``, by name ascending."""
+        """Return all refs whose names begin with ``prefix``, sorted by name."""
         return await self._run(lambda link: calls.list_refs(link, prefix))
 
     async def set_ref(self, name: str, target: bytes | None, *, expected: Expected = ANY, force: bool = False) -> None:
-        """As the store protocol has it."""
+        """Set a ref; see the store protocol."""
         update = RefUpdate(name, target, None if expected is ANY else expected, expected is ANY, force)
         await self._run(lambda link: calls.change_ref(link, update))
 
     async def header(self, digest: bytes) -> ContextHeader:
-        """Raises NotFoundError."""
+        """Return the header of a context. Raises NotFoundError."""
         view = await self._run(lambda link: calls.record_of(link, digest))
         return view.header
 
     async def context(self, digest: bytes) -> Context:
-        """The delta, whole and in canonical form."""
+        """Return the whole delta in canonical form."""
         view = await self._run(lambda link: calls.record_of(link, digest))
         return await self._run(lambda link: calls.context(link, view))
 
     async def expand(self, digest: bytes, *, prove: bool = False) -> Expansion:
-        """All that the context stands for, in order: as the server says, or with ``prove`` verified before it is given. Raises FormatError."""
+        """Return the whole expansion in order: unverified, or with ``prove`` verified first. Raises FormatError."""
         return await self._run(lambda link: (calls.expand_proved if prove else calls.expand)(link, digest))
 
     async def stream(
         self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False
     ) -> AsyncGenerator[Chunk, None]:
-        """The expansion in chunks, best first, read as it is asked for.
+        """Yield the expansion in chunks, best first, read on demand.
 
-        With ``prove`` every chunk is verified before it is given, and at the end that nothing was left out. Raises FormatError.
+        With ``prove`` every chunk is verified before it is yielded, and completeness is verified at the end. Raises
+        FormatError.
         """
         from periplus.context.streams.chunk_proof import ChunkVerifier
 
@@ -148,7 +150,7 @@ class ContextClient:
             await chunks.aclose()
 
     async def query(self, digest: bytes, asked: Query) -> QueryResult:
-        """A page of a search, made by the server."""
+        """Return a page of a search that the server makes."""
         body = QueryRequest(
             digest, asked.text, filter_of(asked.filters), asked.limit, page=asked.page, at_ms=asked.at_ms or 0
         )
@@ -157,14 +159,16 @@ class ContextClient:
         return QueryResult(entries, answer.scores, answer.total, answer.page_next, answer.at_ms)
 
     def objects(self, digests: Sequence[bytes]) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """The bytes of objects, verified, in the order asked for."""
+        """Yield the verified bytes of objects, in the order asked for."""
         return self._each(lambda link: calls.fetch(link, digests), _ignore)
 
     def watch(self, prefix: str = "") -> AsyncGenerator[tuple[dict[str, bytes], tuple[str, ...]], None]:
-        """First where all refs stand whose names begin with ``prefix``; then those that moved and the names of those that ended."""
+        """Yield all refs whose names begin with ``prefix``, then those that move and the names of those that are
+        removed.
+        """
         return self._each(lambda link: calls.watch(link, prefix), _ignore)
 
-    # How
+    # Internals
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         import ssl
@@ -263,7 +267,7 @@ class ContextClient:
     async def _each(
         self, begin: Callable[[Link], Call[T, R]], end_with: Callable[[R], object]
     ) -> AsyncGenerator[T, None]:
-        """Run a call, giving what it has for its caller; its result goes to ``end_with``."""
+        """Run a call and yield its values; its result goes to ``end_with``."""
         await self._slots.acquire()
         waited: set[int] = set()
         call: Call[T, R] | None = None
@@ -293,13 +297,13 @@ class ContextClient:
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
-    """At once: what was not sent by now is of no use any more."""
+    """Close at once: unsent bytes are of no use any more."""
     writer.transport.abort()
     try:
         await writer.wait_closed()
     except OSError:
-        pass  # it is over either way
+        pass  # the connection is over in any case
 
 
 def _ignore(_: object) -> None:
-    """The result of a call whose worth is what it gave on the way."""
+    """Ignore the result of a call."""

@@ -1,11 +1,12 @@
-"""What a client asks of a context server, call by call, without a socket: one form for the blocking and the asynchronous client.
+"""Calls of a client to a context server, without a socket: one form for the blocking and the asynchronous client.
 
-A call is a generator. It yields ``Wait(stream)`` where it needs the next event of that stream and is sent it, and it yields whatever
-it has for its caller in between; what it returns is its result. The clients drive it: they wait in their own way, and send what the
-machine has to send each time the call has run. A call that is given up half-way is closed, and cancels its stream.
+A call is a generator. It yields ``Wait(stream)`` when it needs the next event of that stream and is sent that event,
+and it yields values for its caller in between; its return value is its result. A client drives the calls: it waits in
+its own way, and sends the output of the machine after each step of a call. A call that is abandoned is closed, and
+cancels its stream.
 
-``Link`` is what calls work on: the machine of a connection, and the events that came for a stream whose call has not asked for them
-yet. These are bounded by the credit that the stream was given, for credit is given back only for what a caller has taken.
+``Link`` holds the machine of a connection, and the events of streams whose calls have not asked for them yet. The
+credit of a stream bounds these events, because credit is given back only for events that a caller has taken.
 """
 
 from __future__ import annotations
@@ -101,16 +102,16 @@ S = TypeVar("S")
 LEVELS_MAX: Final = 3  # an index, its pages, their contents
 LIMITS: Final = Limits(
     frame_bytes=9 << 18, request_rate=1_000_000
-)  # a chunk of the default limits fits, with its proof; the server sets the pace
+)  # a chunk within the default limits fits with its proof; the server sets the rate
 _SILENT: Final = frozenset({"handshake_timeout", "idle_timeout"})
-BURST_SHARE: Final = 4  # a quarter of a second's requests are made at once, then they keep the pace
+BURST_SHARE: Final = 4  # the burst is the requests of a quarter of a second
 _UPLOAD_BYTES: Final = (
     256 << 10
-)  # in a frame, about: what is lost at most of a transfer that is cut off, beside what is under way
+)  # approximate size of a frame: the most that an interrupted transfer loses beside the bytes in flight
 
 
 class Wait:
-    """The call goes on with the next event of ``stream``."""
+    """The call continues with the next event of ``stream``."""
 
     __slots__ = ("stream",)
 
@@ -119,7 +120,7 @@ class Wait:
 
 
 class Pause:
-    """The call goes on after so many seconds: the server takes no more requests before, as was agreed."""
+    """The call continues after ``seconds``, because the agreed rate of requests is used up."""
 
     __slots__ = ("seconds",)
 
@@ -131,7 +132,7 @@ Call: TypeAlias = Generator[Wait | Pause | T, Event | None, R]
 
 
 class Link:
-    """The streams of one connection and what came for them."""
+    """The streams of one connection and the events received for them."""
 
     def __init__(self, machine: ClientMachine, clock: Callable[[], float]) -> None:
         self.machine = machine
@@ -141,14 +142,14 @@ class Link:
         self._inboxes: dict[int, deque[Event]] = {}
 
     def pause_s(self) -> float:
-        """How long to wait before the next request, 0 for not at all: one of those that may be made now is then spent."""
+        """Return the seconds to wait before the next request; 0 spends one of the requests that are possible now."""
         if self._pace is None:
             rate = self.machine.limits.request_rate
             self._pace = Bucket(rate, max(1.0, rate / BURST_SHARE))
         return 0.0 if self._pace.take(self._clock()) else self._pace.wait_s()
 
     def open(self, body: Request) -> int:
-        """Ask. Raises WireError."""
+        """Send a request. Raises WireError."""
         stream = self.machine.request(body)
         self._inboxes[stream] = deque()
         return stream
@@ -159,12 +160,12 @@ class Link:
         return stream
 
     def leave(self, stream: int) -> None:
-        """Nothing more of ``stream`` is wanted, whether it has ended or not."""
+        """Cancel ``stream`` or forget it if it has ended."""
         if self._inboxes.pop(stream, None) is not None:
             self.machine.cancel(stream)
 
     def receive(self, data: bytes, now: float) -> list[int]:
-        """Sort what came; the streams for which something did. ``closed`` is set where the connection is over."""
+        """Sort received data by stream and return the streams with events. Sets ``closed`` if the connection is over."""
         return self.sort(self.machine.receive(data, now) if data else self.machine.receive_eof(now))
 
     def sort(self, events: Iterable[Event]) -> list[int]:
@@ -175,17 +176,17 @@ class Link:
             inbox = self._inboxes.get(getattr(event, "stream", 0))
             if inbox is not None:
                 inbox.append(event)
-                told.append(event.stream)  # type: ignore[union-attr]  # it was found by it
+                told.append(event.stream)  # type: ignore[union-attr]  # only events with a stream were selected
         return told
 
     def next_of(self, stream: int) -> Event | None:
-        """The next event of ``stream``, None where none has come yet."""
+        """Return the next event of ``stream``; None if there is none yet."""
         inbox = self._inboxes.get(stream)
         return inbox.popleft() if inbox else None
 
 
 def ended(address: Address, closed: Closed) -> PeriplusError:
-    """What to tell of a connection that is over."""
+    """Return the error for a connection that is over."""
     if not closed.code or (closed.code == "protocol" and closed.by_peer):
         return connection_failure(address, None, "go on with")
     if closed.by_peer:
@@ -196,14 +197,14 @@ def ended(address: Address, closed: Closed) -> PeriplusError:
 
 
 def _opened(link: Link, body: Request | None) -> Call[T, int]:
-    """The stream of a request, or of an upload, made when it may be."""
+    """Open the stream of a request or an upload as soon as the rate allows it."""
     while pause_s := link.pause_s():
         yield Pause(pause_s)
     return link.open_upload() if body is None else link.open(body)
 
 
 def _answer(link: Link, body: Request, kind: type[R]) -> Call[T, R]:
-    """The one answer to ``body``."""
+    """Return the one answer to ``body``."""
     stream = yield from _opened(link, body)
     try:
         event = _sound((yield Wait(stream)))
@@ -226,7 +227,7 @@ def _unexpected(event: Event) -> PeriplusError:
 
 
 def chunks(link: Link, body: StreamRequest) -> Call[Chunk, StreamEnd]:
-    """The chunks of a stream, and what it came to."""
+    """Yield the chunks of a stream; return its end."""
     stream = yield from _opened(link, body)
     try:
         while True:
@@ -244,7 +245,9 @@ def chunks(link: Link, body: StreamRequest) -> Call[Chunk, StreamEnd]:
 
 
 def expand(link: Link, digest: bytes) -> Call[None, Expansion]:
-    """The whole expansion, however it travels. Atoms that fit no chunk are fetched from the contexts that brought them."""
+    """Return the whole expansion, in an answer or as a stream. Atoms that fit in no chunk are fetched from their
+    contexts.
+    """
     stream = yield from _opened(link, ExpandRequest(digest))
     entries: list[Entry] = []
     over: list[Oversize] = []
@@ -276,8 +279,8 @@ def expand(link: Link, digest: bytes) -> Call[None, Expansion]:
 
 
 def expand_proved(link: Link, digest: bytes) -> Call[None, Expansion]:
-    """The whole expansion, proved to be what ``digest`` says: the atoms as those of a stream are, the molecules by following the
-    deltas that bring or touch any, which are fetched. Raises FormatError.
+    """Return the whole expansion, proved for ``digest``: atoms by the proofs of a stream, molecules by following the
+    deltas that add or touch any, which are fetched. Raises FormatError.
     """
     from periplus.context.streams.chunk_proof import ChunkVerifier
 
@@ -300,7 +303,7 @@ def expand_proved(link: Link, digest: bytes) -> Call[None, Expansion]:
 
 
 def _molecules(link: Link, headers: Sequence[ContextHeader]) -> Call[None, MoleculeTable]:
-    """What the deltas of a chain, newest first, come to in molecules."""
+    """Return the molecules that the deltas of a chain, newest first, come to."""
     table = MoleculeTable()
     if any(header.molecule_count for header in headers):
         for header in reversed(headers):
@@ -325,17 +328,17 @@ def _oversize(link: Link, over: Sequence[Oversize]) -> Call[None, list[Entry]]:
 
 
 def query(link: Link, body: QueryRequest) -> Call[None, QueryResponse]:
-    """One page of a query."""
+    """Return one page of a query."""
     return (yield from _answer(link, body, QueryResponse))
 
 
 def prove(link: Link, body: Prove) -> Call[None, Proof]:
-    """A proof, as it came: ``context.inclusion`` checks it."""
+    """Return a proof unchecked; ``context.remotes.context_proof`` checks it."""
     return (yield from _answer(link, body, Proof))
 
 
 def list_refs(link: Link, prefix: str = "") -> Call[None, dict[str, bytes]]:
-    """All refs whose names begin with ``prefix``, by name ascending."""
+    """Return all refs whose names begin with ``prefix``, sorted by name."""
     found: dict[str, bytes] = {}
     after = ""
     while True:
@@ -353,7 +356,7 @@ def change_ref(link: Link, update: RefUpdate) -> Call[None, None]:
 
 
 def push_context(link: Link, body: PushContext) -> Call[None, None]:
-    """Have a context taken in whose objects the server has."""
+    """Make the server take in a context whose objects it has."""
     yield from _acknowledged(link, (yield from _opened(link, body)))
 
 
@@ -370,7 +373,7 @@ def _acknowledged(link: Link, stream: int) -> Call[None, int]:
 
 
 def lacking(link: Link, digests: Sequence[bytes]) -> Call[None, list[bytes]]:
-    """Those of ``digests`` that the server lacks, in the order asked."""
+    """Return those of ``digests`` that the server lacks, in the order asked."""
     each = min(link.machine.limits.digests, (link.machine.limits.frame_bytes - 256) // 64)
     found: set[bytes] = set()
     for start in range(0, len(digests), each):
@@ -396,7 +399,7 @@ def _wanted(link: Link, body: Have) -> Call[None, list[bytes]]:
 
 
 def listing(link: Link, head: bytes, known: Sequence[bytes]) -> Call[Listed, None]:
-    """The objects that have to travel for ``head``, as the server lists them."""
+    """Yield the objects to transfer for ``head``, as listed by the server."""
     room = min(link.machine.limits.digests, link.machine.limits.frame_bytes // 64) - 8
     stream = yield from _opened(link, Have(wanted=(head,), known=tuple(known)[:room]))
     try:
@@ -415,7 +418,7 @@ def listing(link: Link, head: bytes, known: Sequence[bytes]) -> Call[Listed, Non
 
 
 def fetch(link: Link, digests: Sequence[bytes]) -> Call[tuple[bytes, bytes], None]:
-    """Objects with their digests, which the machine has verified, in the order asked."""
+    """Yield objects with their digests, verified by the machine, in the order asked."""
     each = min(link.machine.limits.digests, (link.machine.limits.frame_bytes - 256) // 64)
     for start in range(0, len(digests), each):
         stream = yield from _opened(link, ObjectsGet(tuple(digests[start : start + each])))
@@ -434,14 +437,14 @@ def fetch(link: Link, digests: Sequence[bytes]) -> Call[tuple[bytes, bytes], Non
 
 
 def _gathered(link: Link, digests: Sequence[bytes]) -> Call[T, dict[bytes, bytes]]:
-    """Objects, together."""
+    """Return several objects by digest."""
     found: dict[bytes, bytes] = {}
     yield from _each(fetch(link, digests), lambda pair: found.update([pair]))
     return found
 
 
 def _each(call: Call[S, R], take: Callable[[S], None]) -> Call[T, R]:
-    """Run ``call``, whose results ``take`` gets as they come; gives what it ends with."""
+    """Run ``call``, pass its values to ``take``, and return its result."""
     try:
         step = next(call)
         while True:
@@ -458,13 +461,13 @@ def _each(call: Call[S, R], take: Callable[[S], None]) -> Call[T, R]:
 
 
 def record_of(link: Link, digest: bytes) -> Call[None, RecordView]:
-    """The record of a context, read as from a stranger."""
+    """Return the record of a context, checked as untrusted bytes."""
     found = yield from _gathered(link, [digest])
     return record.read_header(found[digest])
 
 
 def context(link: Link, view: RecordView) -> Call[None, Context]:
-    """The delta, whole and in canonical form: its objects come level by level, and each is checked."""
+    """Return the whole delta in canonical form: its objects are fetched level by level, and each is checked."""
     found: dict[bytes, bytes] = {}
     wanted = view.parts()
     for _ in range(LEVELS_MAX):
@@ -484,7 +487,7 @@ def context(link: Link, view: RecordView) -> Call[None, Context]:
 
 
 def upload(link: Link, objects: Iterable[tuple[bytes, bytes]]) -> Call[None, int]:
-    """Bring objects; how many were brought, when the server has put all of them away. They are read as credit comes."""
+    """Upload objects; return their number when the server has stored all of them. The source is read as credit arrives."""
     stream = yield from _opened(link, None)
     source = iter(objects)
     try:
@@ -493,7 +496,7 @@ def upload(link: Link, objects: Iterable[tuple[bytes, bytes]]) -> Call[None, int
             link.machine.send_objects(stream, batch)
         yield from _ready(link, stream)
         link.machine.end_upload(stream)
-    except BaseException:  # whatever it is: what was opened is closed, then it goes on
+    except BaseException:  # on any failure: close the stream and re-raise
         link.leave(stream)
         raise
     return (yield from _acknowledged(link, stream))
@@ -518,7 +521,7 @@ def _batch(source: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def watch(link: Link, prefix: str = "") -> Call[tuple[dict[str, bytes], tuple[str, ...]], None]:
-    """Refs that moved, with where they stand, and the names of those that ended; until the call is closed."""
+    """Yield the refs that moved with their targets, and the names of those that were removed, until the call is closed."""
     stream = yield from _opened(link, Watch(prefix=prefix))
     try:
         while True:

@@ -1,7 +1,9 @@
-"""Proofs about one context by itself: that it has an atom, and that its first atoms are the first of more (the wire's PROVE).
+"""Proofs about a single context: that it has an atom, and that its first atoms are a prefix of more (PROVE of the
+wire).
 
-The leaves are the context's own atoms, with their annotations, in their order; an atom that an older context of the chain brought is
-proved of that one, which is the entry's ``origin``. The record goes along: its hash is the context's digest, and it has the root.
+The leaves are the context's own atoms, with their annotations, in their order; an atom that an older context of the
+chain brought is proved for that context, which is the ``origin`` of the entry. The proof includes the record, whose
+hash is the digest of the context, and which has the root.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from periplus.merkle import PagedTree, leaf_hash, verify_consistency, verify_inc
 
 
 def prove_inclusion(context: bytes, atom: bytes, get: GetObject) -> Proof:
-    """That ``context`` itself adds or annotates the atom of identity ``atom``. Raises NotFoundError where it does not."""
+    """Prove that ``context`` itself adds or annotates the atom of identity ``atom``. Raises NotFoundError if it does
+    not.
+    """
     data = get(context)
     view = record.read_header(data)
     for page in view.pages(get):
@@ -37,7 +41,9 @@ def prove_inclusion(context: bytes, atom: bytes, get: GetObject) -> Proof:
 
 
 def prove_consistency(context: bytes, size: int, size_later: int, get: GetObject) -> Proof:
-    """That the first ``size`` atoms of ``context`` are the first of its first ``size_later``; 0 for all. Raises UsageError."""
+    """Prove that the first ``size`` atoms of ``context`` are the first of its first ``size_later`` (0 for all). Raises
+    UsageError.
+    """
     data = get(context)
     view = record.read_header(data)
     tree = _tree(view, get)
@@ -49,7 +55,9 @@ def prove_consistency(context: bytes, size: int, size_later: int, get: GetObject
 
 
 def check_inclusion(proof: Proof, context: bytes, atom: bytes) -> ContextHeader:
-    """The header of ``context``, if ``proof`` shows that it brings ``atom``, with the annotation ``proof.leaf``. Raises FormatError."""
+    """Return the header of ``context`` if ``proof`` shows that it brings ``atom`` with the annotation ``proof.leaf``.
+    Raises FormatError.
+    """
     header = _header(proof, context)
     if (
         proof.kind != "inclusion"
@@ -62,7 +70,9 @@ def check_inclusion(proof: Proof, context: bytes, atom: bytes) -> ContextHeader:
 
 
 def check_consistency(proof: Proof, context: bytes) -> ContextHeader:
-    """The header of ``context``, if ``proof`` shows that a tree of its first atoms goes on to all of them. Raises FormatError."""
+    """Return the header of ``context`` if ``proof`` shows that a tree of its first atoms extends to all of them. Raises
+    FormatError.
+    """
     header = _header(proof, context)
     if (
         proof.kind != "consistency"

@@ -1,4 +1,4 @@
-"""A store of this machine as one side of a transfer (``exchange.Peer``)."""
+"""A local store as one side of a transfer (``transfer.Peer``)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from periplus.context.stores.library import ContextLibrary
 from periplus.context.time_slices import run_to_end
 
 LEVELS_MAX: Final = 3  # an index, its pages, their contents
-WHOLE_MAX: Final = 1_000_000  # contexts of which it is remembered that they are whole
+WHOLE_MAX: Final = 1_000_000  # number of contexts remembered as whole
 
 
 def objects_below(view: RecordView, get: GetObject) -> Iterator[Listed]:
-    """The objects of a context beside its record and what it stands on, each after those that it names.
+    """Yield the objects of a context below its record, without its ancestors, each after the objects that it names.
 
-    Raises FormatError where one is none of a context's, and what ``get`` raises.
+    Raises FormatError for an object that no context has, and what ``get`` raises.
     """
     for part in view.parts():
         yield from _tree(part, get, LEVELS_MAX)
@@ -40,7 +40,7 @@ def _tree(digest: bytes, get: GetObject, levels: int) -> Iterator[Listed]:
 
 
 class LocalPeer:
-    """``library`` as a side of a transfer. One at a time uses it."""
+    """``library`` as a side of a transfer, for one user at a time."""
 
     def __init__(self, library: ContextLibrary) -> None:
         self._library = library
@@ -56,7 +56,7 @@ class LocalPeer:
         return (row for row in self.listing_steps(head, known) if row is not None)
 
     def listing_steps(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed | None]:
-        """The same with None for a rest, where a long history is walked before the first object is known."""
+        """Yield the listing, with None as a rest while a long history is walked before the first object is known."""
         get = self._library.source.get
         found = yield from between_sliced(self._library.header, head, known)
         for digest in found:
@@ -68,14 +68,14 @@ class LocalPeer:
         return run_to_end(self.lacking_steps(digests))
 
     def lacking_steps(self, digests: Sequence[bytes]) -> Generator[None, None, list[bytes]]:
-        """The same with rests, where long histories are walked."""
+        """Return the lacking objects, with rests while long histories are walked."""
         has = self._library.source.has
         refs = set(self._library.refs().values())
         lacking: list[bytes] = []
         broken: set[bytes] = set()
         for digest in digests:
             if not has(digest) or not (yield from self._is_sound(digest, refs, broken)):
-                lacking.append(digest)  # noqa: PERF401 - a comprehension cannot rest
+                lacking.append(digest)  # noqa: PERF401 - a comprehension cannot yield
         return lacking
 
     def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -89,27 +89,29 @@ class LocalPeer:
                 if sha256(data).digest() != digest:
                     raise FormatError(f"object {digest.hex()} came with other bytes than its own")
                 if not record.is_of_contexts(data):
-                    raise FormatError(f"object {digest.hex()} is none of contexts")  # nothing would ever clear it away
+                    raise FormatError(
+                        f"object {digest.hex()} is none of contexts"
+                    )  # garbage collection would never remove it
                 source.take(data)
                 count += 1
         finally:
-            source.settle()  # also of a transfer that was cut off: what came is kept
+            source.settle()  # also after an interrupted transfer, whose objects are kept
         return count
 
     def adopt(self, digest: bytes) -> None:
         self._library.admit(digest)
 
     def _is_sound(self, digest: bytes, refs: set[bytes], broken: set[bytes]) -> Generator[None, None, bool]:
-        """Whether an object that is here is more than a part: of a context everything has to be here."""
+        """Return whether an object is usable here: a context only with all its objects."""
         try:
             data = self._library.source.get(digest)
         except PeriplusError:
-            return False  # damaged, or just gone: it may travel again
+            return False  # damaged, or just removed: it is transferred again
         return kind_of(data) != KIND_CONTEXT or (yield from self._is_whole(digest, refs, broken))
 
     def _is_whole(self, head: bytes, refs: set[bytes], broken: set[bytes]) -> Generator[None, None, bool]:
-        """Contexts first looked at below are remembered, so that a long history is walked once however often it is asked for; those
-        that stand on a hole in ``broken``, for as long as one question goes on.
+        """Return whether a context is whole. Whole contexts are remembered, so that a long history is walked once in
+        all; ``broken`` collects the contexts above a hole, for one question.
         """
         get = self._library.source.get
         waiting = [(head, False)]
@@ -124,7 +126,7 @@ class LocalPeer:
                 view = record.read_header(get(digest))
                 if is_seen:
                     for _ in objects_below(view, get):
-                        walked += 1  # it is enough that they can be had
+                        walked += 1  # reading them is enough
                         if walked % WALKED_PER_REST == 0:
                             yield
             except PeriplusError:

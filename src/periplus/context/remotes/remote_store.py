@@ -1,13 +1,13 @@
-"""A context store behind a wire, as any other: the store protocol over one blocking socket.
+"""A context store behind a wire: the store protocol over one blocking socket.
 
-Each call is one of ``context.calls``; while it waits, what comes for other streams (a stream of chunks that is half read) is kept for
-them, within their credit. Sending never waits for a peer that itself waits to be read: both go on at once. A connection that was lost
-is made anew by the next call; a call that was cut off raises EnvironmentFailure and can be repeated, for all of them are idempotent or
-say where things have to stand.
+Each call is one of ``context.remotes.calls``; while it waits, events of other streams (a half-read stream of chunks)
+are kept for them, within their credit. Sending and receiving go on together, so two peers that both send do not block
+each other. A lost connection is made anew by the next call; an interrupted call raises EnvironmentFailure and can be
+repeated, because all calls are idempotent or state the expected target of a ref.
 
-What comes is not believed: objects are checked against their digests, records are read as from a stranger, streams and expansions are
-proved where the caller asks for it. Without that they are what the server says, and bytes that change on a plain line change them; what
-is pulled or cloned is always checked. One thread at a time uses a store.
+Received data is not trusted: objects are checked against their digests, records are checked as untrusted bytes, streams
+and expansions are proved if the caller asks for it. Without a proof they are the word of the server, and of a plain
+line to it; pulled or cloned data is always checked. A store is for one thread at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _DEFAULT_TRUST: Final = Trust()
 
 
 class _Base(NamedTuple):
-    """What commits on a context have to know: what it stands for, by identity."""
+    """The state for commits on a context: the identities in its expansion."""
 
     atoms: frozenset[bytes]
     molecules: frozenset[bytes]
@@ -87,7 +87,7 @@ class _Wire:
             while not self.link.machine.is_open:
                 self._check_open()
                 self.turn()
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # on any failure: close the socket and re-raise
             self.close()
             raise
 
@@ -98,14 +98,14 @@ class _Wire:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a further call can be made; what came since the last one is taken in first."""
+        """Return whether a further call can be made, after reading what arrived since the last one."""
         if self.link.closed is None:
             self._send()
             self._receive()
         return self.link.closed is None and not self.link.machine.is_refusing
 
     def next_event(self, stream: int) -> Any:
-        """Wait for it. Raises EnvironmentFailure where the connection ends before."""
+        """Wait for the next event of a stream. Raises EnvironmentFailure if the connection ends before."""
         while True:
             event = self.link.next_of(stream)
             if event is not None:
@@ -114,14 +114,14 @@ class _Wire:
             self.turn()
 
     def pause(self, seconds: float) -> None:
-        """Let so much time pass, and take in what comes meanwhile."""
+        """Wait ``seconds``, and read what arrives meanwhile."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._check_open()
             self.turn(left)
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Send and receive what can be; wait where neither can, no longer than that."""
+        """Send and receive as far as possible; wait up to ``patience_s`` if neither is."""
         import selectors
 
         self._send()
@@ -147,7 +147,7 @@ class _Wire:
             return
         except OSError as error:
             while self.link.closed is None and self._receive():
-                pass  # what came before the end counts
+                pass  # data received before the end counts
             if self.link.closed is None:
                 self._lost(error)
 
@@ -172,15 +172,15 @@ class _Wire:
         closed = self.link.closed
         if closed is None:
             return
-        self.close()  # nothing goes over it any more; what came before stays to be read
+        self.close()  # the connection is dead; data received before can still be read
         raise calls.ended(self.address, closed)
 
 
 class RemoteStore:
     """The store that the server at ``address`` serves. The first call connects.
 
-    ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.address``. Raises RefusedError where the token would
-    not stay a secret.
+    ``limits`` bound what the server may send; ``token`` and ``trust`` are of ``context.remotes.address``. Raises
+    RefusedError if the token would travel unencrypted.
     """
 
     def __init__(
@@ -209,9 +209,10 @@ class RemoteStore:
     # Contexts
 
     def commit(self, context: Context) -> bytes:
-        """Checked here as a local store checks it, so that what is wrong is named; then the server checks it again.
+        """Check the context like a local store, so that errors name the field; then the server checks it again.
 
-        For a delta that is not a root, what its base stands for has to be known: it is asked for once and kept for the next one.
+        For a delta that is not a root the identities of its base are needed: they are fetched once and kept for the
+        next commit.
         """
         prepared = record.prepare(context)
         parents = []
@@ -242,16 +243,16 @@ class RemoteStore:
         return not self.lacking([digest])
 
     def expand(self, digest: bytes, *, prove: bool = False) -> Expansion:
-        """As the store protocol has it. What comes is the server's word, and that of the line to it, unless ``prove`` is set: then all of
-        it is verified before any of it is given. Raises FormatError for what is not what the context says.
+        """Return the expansion; see the store protocol. It is the word of the server and of the line, unless ``prove``
+        is set: then all of it is verified first. Raises FormatError for an expansion that the context does not have.
         """
         return self._run(lambda link: (calls.expand_proved if prove else calls.expand)(link, digest))
 
     def stream(
         self, digest: bytes, *, limits: ChunkLimits = DEFAULT_LIMITS, resume: int = 0, prove: bool = False
     ) -> ChunkStream:
-        """As the store protocol has it; with ``prove`` every chunk is verified before it is given. Raises FormatError for one that is not
-        what the context says.
+        """Return the stream; see the store protocol. With ``prove`` every chunk is verified before it is returned.
+        Raises FormatError for a chunk that the context does not have.
         """
         for name, value in zip(limits._fields, limits, strict=True):
             if value < 1:
@@ -261,7 +262,7 @@ class RemoteStore:
         return _RemoteStream(self, digest, limits, resume, prove=prove)
 
     def query(self, digest: bytes, asked: Query) -> QueryResult:
-        """A page of a search, made by the server. Pages follow each other: ``at_ms`` of a further one is that of the first."""
+        """Return a page of a search that the server makes. For a further page give ``at_ms`` of the first."""
         body = QueryRequest(
             digest, asked.text, filter_of(asked.filters), asked.limit, page=asked.page, at_ms=asked.at_ms or 0
         )
@@ -270,13 +271,13 @@ class RemoteStore:
         return QueryResult(entries, answer.scores, answer.total, answer.page_next, answer.at_ms)
 
     def prove_atom(self, context: bytes, atom: bytes) -> Proof:
-        """The proof, which was checked, that ``context`` itself brings ``atom``. Raises NotFoundError, FormatError."""
+        """Return the checked proof that ``context`` itself brings ``atom``. Raises NotFoundError, FormatError."""
         proof = self._run(lambda link: calls.prove(link, Prove("inclusion", context, atom)))
         check_inclusion(proof, context, atom)
         return proof
 
     def prove_first(self, context: bytes, size: int) -> Proof:
-        """The proof, which was checked, that the tree over the first ``size`` atoms that ``context`` brings has ``proof.root``."""
+        """Return the checked proof that the tree over the first ``size`` atoms of ``context`` has ``proof.root``."""
         proof = self._run(lambda link: calls.prove(link, Prove("consistency", context, size=size)))
         check_consistency(proof, context)
         return proof
@@ -291,7 +292,7 @@ class RemoteStore:
         update = RefUpdate(name, target, None if expected is ANY else expected, expected is ANY, force)
         self._run(lambda link: calls.change_ref(link, update))
 
-    # Objects, and what transfers need of a side
+    # Objects, and the methods of a transfer's peer
 
     def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         wanted = tuple(digests)
@@ -317,7 +318,7 @@ class RemoteStore:
             self._wire.close()
             self._wire = None
 
-    # How
+    # Internals
 
     def _connected(self) -> _Wire:
         if self._wire is not None and not self._wire.is_usable:
@@ -327,7 +328,7 @@ class RemoteStore:
         return self._wire
 
     def _run(self, begin: Callable[[Link], Call[Any, R]]) -> R:
-        """A call that has nothing for its caller but its result."""
+        """Run a call that yields nothing, and return its result."""
         wire = self._connected()
         driven = _drive(wire, begin(wire.link))
         while True:
@@ -373,7 +374,7 @@ class RemoteStore:
 
 
 def _drive(wire: _Wire, call: Call[T, R]) -> Generator[T, None, R]:
-    """Run ``call`` on ``wire``, giving what it has for its caller."""
+    """Run ``call`` on ``wire`` and yield its values."""
     try:
         step = next(call)
         while True:
@@ -391,11 +392,11 @@ def _drive(wire: _Wire, call: Call[T, R]) -> Generator[T, None, R]:
     finally:
         call.close()
         if wire.link.closed is None:
-            wire._send()  # what its end left to send: a cancel, or credit  # noqa: SLF001 - one module
+            wire._send()  # output of its end: a cancel, or credit  # noqa: SLF001 - one module
 
 
 class _RemoteStream:
-    """A stream of chunks that is read as it is asked for; the first ``next`` asks."""
+    """A stream of chunks, read on demand; the first ``next`` sends the request."""
 
     def __init__(self, store: RemoteStore, digest: bytes, limits: ChunkLimits, resume: int, *, prove: bool) -> None:
         self.end: StreamEnd | None = None
@@ -427,7 +428,7 @@ class _RemoteStream:
         return next(self._chunks)
 
     def close(self) -> None:
-        """Free whatever the stream holds."""
+        """Free the resources of the stream."""
         close = getattr(self._chunks, "close", None)
         if close is not None:
             close()

@@ -1,13 +1,13 @@
-"""What travels between two stores, and how: push, pull and clone are one transfer, seen from either side.
+"""Transfers between two stores: push, pull and clone are one transfer, seen from either side.
 
-Both sides are a ``Peer``: a store of this machine, or one behind a wire. The source lists the objects of the contexts that the target
-does not have, what stands on another after it, so that whatever part of the list has come is of use; the target names those that it
-lacks; these travel, each checked against its digest and kept as it comes. When all is there the target takes the context in: only then
-does it count as whole, and only then may a ref be moved to it. A transfer that is cut off has to be asked for again and nothing else:
-what has come is not sent twice.
+Both sides are a ``Peer``: a local store, or one behind a wire. The source lists the objects of the contexts that the
+target lacks, bases first, so that any prefix of the list is useful; the target names those that it lacks; these are
+sent, each checked against its digest and stored on arrival. When all have arrived the target takes the context in: only
+then does it count as whole, and only then may a ref move to it. An interrupted transfer only has to be repeated:
+nothing is sent twice.
 
-Nothing here reads or writes but through the two peers. The list is advice: whatever it says, the target keeps no wrong bytes and takes
-in no context that is not whole and valid.
+All reading and writing goes through the two peers. The list is only a hint: whatever it says, the target stores no
+wrong bytes and takes in no context that is not whole and valid.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from periplus.base.errors import DamageError, FormatError, NotFoundError, Refuse
 from periplus.context.model import ContextHeader
 from periplus.context.time_slices import run_to_end
 
-ASKED_MAX: Final = 4_096  # digests that are asked about at once
+ASKED_MAX: Final = 4_096  # digests in one question
 LISTED_MAX: Final = 16_000_000
 WALKED_PER_REST: Final = 1_024
 _FIRST_ROUND: Final = 16
 
 
 class Listed(NamedTuple):
-    """An object that has to travel, and its bytes (0 where the source does not say)."""
+    """An object to transfer, and its size (0 if the source does not state it)."""
 
     digest: bytes
     size_bytes: int
@@ -56,35 +56,42 @@ class Peer(Protocol):
     def refs(self) -> dict[str, bytes]: ...
 
     def header(self, digest: bytes) -> ContextHeader:
-        """Raises NotFoundError, DamageError."""
+        """Return the header of a context. Raises NotFoundError, DamageError."""
         ...
 
     def listing(self, head: bytes, known: Sequence[bytes]) -> Iterator[Listed]:
-        """The objects of ``head`` and of all that it stands on, less what ``known`` contexts (those that are here) stand on.
+        """Yield the objects of ``head`` and of its ancestors, without those of ``known`` contexts (which are here) and
+        theirs.
 
-        Oldest first, what stands on another after it. Raises NotFoundError.
+        Ancestors come first. Raises NotFoundError.
         """
         ...
 
     def lacking(self, digests: Sequence[bytes]) -> list[bytes]:
-        """Those that are not here, and those contexts that are not here whole, in the order asked; at most ``ASKED_MAX``."""
+        """Return the digests that are not here, or not here whole for contexts, in the order asked; at most
+        ``ASKED_MAX``.
+        """
         ...
 
     def objects(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """The bytes of objects, verified, in the order asked for. Raises NotFoundError."""
+        """Yield the verified bytes of objects, in the order asked for. Raises NotFoundError."""
         ...
 
     def keep(self, objects: Iterable[tuple[bytes, bytes]]) -> int:
-        """Keep objects as they come, each checked against its digest; how many. Raises FormatError for other bytes."""
+        """Store objects as they arrive, each checked against its digest; return their number. Raises FormatError for
+        other bytes.
+        """
         ...
 
     def adopt(self, digest: bytes) -> None:
-        """Take in the context, whose objects are here: it and all below it are checked. Raises UsageError, NotFoundError."""
+        """Take in the context, whose objects are here; check it and all its ancestors. Raises UsageError,
+        NotFoundError.
+        """
         ...
 
 
 class Progress(NamedTuple):
-    """``listed`` objects were looked at so far, ``sent`` of them travelled, with ``size_bytes`` bytes."""
+    """``listed`` objects were examined so far, ``sent`` of them transferred, with ``size_bytes`` bytes."""
 
     listed: int
     sent: int
@@ -92,7 +99,7 @@ class Progress(NamedTuple):
 
 
 class Transferred(NamedTuple):
-    """What a transfer came to. ``listed`` less ``sent`` were there already."""
+    """The result of a transfer. ``listed`` less ``sent`` objects were already there."""
 
     head: bytes
     listed: int
@@ -101,9 +108,9 @@ class Transferred(NamedTuple):
 
 
 def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterable[bytes]) -> list[bytes]:
-    """The contexts that ``head`` stands on, itself included, less those that any of ``known`` stands on; bases first.
+    """Return ``head`` and its ancestors, without ``known`` contexts and their ancestors; bases first.
 
-    Every ancestor is less deep, so that what is taken deepest first has been reached from all that stands on it.
+    Every ancestor is less deep, so the deepest context in the walk has already been reached from all its descendants.
     """
     return run_to_end(between_sliced(header, head, known))
 
@@ -111,14 +118,14 @@ def between(header: Callable[[bytes], ContextHeader], head: bytes, known: Iterab
 def between_sliced(
     header: Callable[[bytes], ContextHeader], head: bytes, known: Iterable[bytes]
 ) -> Generator[None, None, list[bytes]]:
-    """The same for who has others to serve: with a rest every WALKED_PER_REST contexts."""
+    """Compute ``between`` with a rest every WALKED_PER_REST contexts, for a caller that serves others."""
     walk = _Walk(header)
     walk.reach(head, is_known=False)
     for digest in known:
         try:
             walk.reach(digest, is_known=True)
         except (NotFoundError, DamageError):
-            continue  # the other side knows what this one does not
+            continue  # the other side knows contexts that this side does not
     found: list[tuple[int, bytes]] = []
     for number, row in enumerate(walk.run(), 1):
         if row is not None:
@@ -129,14 +136,14 @@ def between_sliced(
 
 
 class _Walk:
-    """``rows`` are the contexts that were reached and not yet passed; a heap has them by depth."""
+    """A walk; ``rows`` are the contexts reached and not yet passed, in a heap by depth."""
 
     def __init__(self, header: Callable[[bytes], ContextHeader]) -> None:
         self._header = header
         self._rows: dict[bytes, ContextHeader] = {}
         self._is_known: dict[bytes, bool] = {}
         self._heap: list[tuple[int, bytes]] = []
-        self._unknown = 0  # of those in the heap: when there are none left all is found
+        self._unknown = 0  # number of unknown contexts in the heap; at 0 the walk is complete
 
     def reach(self, digest: bytes, *, is_known: bool, below: int | None = None) -> None:
         if digest not in self._rows:
@@ -152,7 +159,7 @@ class _Walk:
             raise FormatError(f"context {digest.hex()}: one that stands on it is not deeper")
 
     def run(self) -> Iterator[tuple[int, bytes] | None]:
-        """Depth and digest of those that nothing known stands on; None for each of the others."""
+        """Yield depth and digest of contexts that no known context descends from; None for each of the others."""
         while self._unknown:
             depth, digest = heapq.heappop(self._heap)
             row = self._rows.pop(digest)
@@ -168,15 +175,15 @@ class _Walk:
                 except (NotFoundError, DamageError):
                     if not is_known:
                         raise
-                    # What the other side has stands on what is not here any more, as after a redaction: more is told than it lacks.
+                    # A known context stands on one that is not here any more, as after a redaction: the list is longer than necessary.
 
 
 def known_below(source: Peer, target: Peer, head: bytes) -> list[bytes]:
-    """Contexts below ``head`` that ``target`` has whole, the nearest ones: found in rounds that grow."""
+    """Return the nearest contexts below ``head`` that ``target`` has whole, found in growing rounds."""
     known: list[bytes] = []
     seen = {head}
     frontier = deque((head,))
-    wanted = {head}  # head, and what a context stands on that the target lacks
+    wanted = {head}  # head, and the parents of contexts that the target lacks
     size = _FIRST_ROUND
     while frontier:
         links: dict[bytes, tuple[bytes, ...]] = {}
@@ -203,10 +210,10 @@ def transfer(
     known: Sequence[bytes] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Transferred:
-    """Let ``target`` have ``head`` and all that it stands on. ``known`` are contexts that the target has whole; None: they are
-    looked for, from ``head`` down (``known_below``), which is for a source that is near.
+    """Transfer ``head`` and its ancestors to ``target``. ``known`` are contexts that the target has whole; with None
+    they are searched from ``head`` down (``known_below``), which suits a near source.
 
-    Raises what either peer raises; then nothing counts as taken in, and the same call later goes on from here.
+    Raises what either peer raises; nothing is taken in then, and a later call continues from there.
     """
     if known is None:
         known = known_below(source, target, head)
@@ -243,7 +250,7 @@ def transfer(
 def clone(
     source: Peer, target: Peer, *, on_progress: Callable[[Progress], None] | None = None
 ) -> tuple[dict[str, bytes], list[Transferred]]:
-    """All refs of ``source`` and what they stand for; the caller sets them, when all is there."""
+    """Transfer all refs of ``source`` with their contexts; the caller sets the refs at the end."""
     refs = source.refs()
     heads = list(dict.fromkeys(refs.values()))
     done: list[Transferred] = []

@@ -1,21 +1,20 @@
-"""Filling a budget from atoms that come best first.
+"""Pack a token budget with atoms that come best first.
 
-Theory of operation. Atoms are read one by one from a ranked source, each with a score that is at most the one before. Those read
-and neither taken nor refused wait in a pool. The next to be taken is the one of greatest *value*: its score less ``diversity`` ×
-how alike it is to the most alike atom that is in already (maximal marginal relevance: Carbonell and Goldstein, 1998). Values only
-fall as atoms are taken, so the best of the pool is found lazily: it is looked at anew, and put back where its value fell. As long
-as the best value is no less than the last score read, nothing unread can beat it; so without near-duplicates exactly as much is
-read as is taken or refused.
+Theory of operation. Atoms are read one by one from a ranked source, each with a score that is at most the one before.
+Atoms that are neither taken nor refused yet wait in a pool. The next to be taken has the greatest *value*: its score
+less ``diversity`` × its similarity to the most similar atom already taken (maximal marginal relevance: Carbonell and
+Goldstein, 1998). Values only fall as atoms are taken, so the best of the pool is found lazily: it is evaluated again,
+and put back if its value fell. As long as the best value is no less than the last score read, no unread atom can beat
+it; so without near-duplicates no more atoms are read than are taken or refused.
 
-Rules kept:
+Rules:
 
-* the sum of the tokens taken, with what a request takes by itself, is at most the budget;
-* what does not fit is refused and the next is tried; what was refused never comes back, for room only shrinks;
-* atoms of one molecule are taken all or none, at the turn of the best of them, wherever all of them are to be had and together
-  are within the whole budget. Molecules that share atoms are one, where they can be; else the first of an atom's molecules (by
-  their order) that can be whole is kept whole. Where none can, its atoms go alone, and it is reported as not whole;
-* reading stops when the budget is full, when ``look_ahead`` atoms wait in the pool, and for good when ``look_ahead`` atoms one
-  after the other were refused.
+* the sum of the tokens taken, with those of the request itself, is at most the budget;
+* an atom that does not fit is refused and the next is tried; a refused atom never comes back, because room only shrinks;
+* atoms of one molecule are taken all or none, at the turn of the best of them, if all of them are available and fit into the whole
+  budget together. Molecules that share atoms count as one, if possible; otherwise the first of an atom's molecules (by their order)
+  that can be whole is kept whole. If none can, its atoms are taken one by one, and the molecule is reported as not whole;
+* reading pauses while the budget is full or ``look_ahead`` atoms wait in the pool, and stops after ``look_ahead`` refusals in a row.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Finder: TypeAlias = Callable[[bytes], Scored | None]
 
 
 class PlacedMolecule(NamedTuple):
-    """A molecule of which atoms are in. ``missing`` are its atoms that are not, so that it is not whole."""
+    """A molecule with atoms in the selection. ``missing`` are its other atoms, without which it is not whole."""
 
     digest: bytes
     molecule: Molecule
@@ -60,8 +59,8 @@ class _Candidate:
     key: OrderKey
     tokens: int = -1  # not counted yet
     sketch: Sketch | None = None
-    compared: int = 0  # with how many of those taken
-    alike: int = -1  # the number of the most alike of those taken
+    compared: int = 0  # number of taken atoms that it was compared with
+    alike: int = -1  # index of the most similar taken atom
     similarity: int = 0
 
     @property
@@ -70,7 +69,7 @@ class _Candidate:
 
 
 class _Unit(NamedTuple):
-    """What is taken together. ``is_whole`` where that keeps a molecule whole."""
+    """Atoms that are taken together. ``is_whole`` if that keeps a molecule whole."""
 
     members: Sequence[_Candidate]
     tokens: int
@@ -78,7 +77,7 @@ class _Unit(NamedTuple):
 
 
 class Packer:
-    """One filling of one budget; used once. ``find`` gives atoms of molecules that have not been read yet, if it can."""
+    """One packing of one budget; used once. ``find`` returns atoms of molecules that have not been read yet, if it can."""
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class Packer:
         self._tangled: set[bytes] = set()  # atoms of groups of molecules that cannot be kept together
         self._apart: set[int] = set()  # molecules that cannot be kept whole
         self._pool: list[tuple[int, OrderKey, _Candidate]] = []
-        self._waiting: dict[bytes, _Candidate] = {}  # what is in the pool, by digest
+        self._waiting: dict[bytes, _Candidate] = {}  # the pool, by digest
         self._gone: set[bytes] = set()  # taken or refused
         self._taken: list[_Candidate] = []
         self._tokens_taken: dict[bytes, int] = {}
@@ -142,12 +141,12 @@ class Packer:
     # reading
 
     def _read(self) -> bool:
-        """One more atom into the pool; False where there is none."""
+        """Read one more atom into the pool; return False if there is none."""
         for scored in self._ranked:
             self._score_read = scored.score
             digest = scored.entry.digest
             if digest in self._gone or digest in self._waiting:
-                continue  # came before its turn with its molecule
+                continue  # already taken with its molecule
             candidate = _Candidate(scored, order_key(digest, scored.entry.atom))
             self._waiting[digest] = candidate
             heappush(self._pool, (-scored.score, candidate.key, candidate))
@@ -159,7 +158,7 @@ class Packer:
         return self._score_read is not None and (self._look_ahead is None or len(self._waiting) < self._look_ahead)
 
     def _next(self) -> _Candidate | None:
-        """The candidate of greatest value, out of the pool."""
+        """Take the candidate of greatest value out of the pool."""
         while True:
             while self._pool and self._pool[0][2].digest in self._gone:
                 heappop(self._pool)
@@ -172,14 +171,14 @@ class Packer:
                 continue
             negative, key, candidate = heappop(self._pool)
             if candidate.digest not in self._holding and self._count(candidate) > self._left:
-                return candidate  # to be refused: what it is worth is no matter
+                return candidate  # it will be refused, whatever its value
             value = self._value(candidate)
             if value < -negative:
                 heappush(self._pool, (-value, key, candidate))
                 continue
             return candidate
 
-    # what one is worth
+    # values
 
     def _value(self, candidate: _Candidate) -> int:
         if self._diversity:
@@ -226,7 +225,7 @@ class Packer:
         return _Unit((first,), self._count(first), is_whole=False)
 
     def _group(self, first: bytes) -> Sequence[bytes]:
-        """The atoms of all molecules that hang together with ``first``; none where they are too many."""
+        """Return the atoms of all molecules connected with ``first``; none if there are too many."""
         if first in self._tangled:
             return ()
         found = {first: None}
@@ -246,7 +245,7 @@ class Packer:
         return tuple(found)
 
     def _together(self, digests: Sequence[bytes]) -> _Unit | None:
-        """``digests`` as one, or None where not all are to be had or they are over the whole budget."""
+        """Return ``digests`` as one unit, or None if not all are available or they exceed the whole budget."""
         members: list[_Candidate] = []
         total = whole = 0
         for digest in digests:
@@ -283,7 +282,7 @@ class Packer:
                 return found
         return None
 
-    # in and out
+    # taking and refusing
 
     def _take(self, unit: _Unit, first: _Candidate) -> None:
         self._refused_in_turn = 0
@@ -312,7 +311,7 @@ class Packer:
         self._gone.add(member.digest)
 
     def _leave_the_rest(self) -> None:
-        """Those that still wait when the budget is full."""
+        """Refuse the atoms that still wait when the budget is full."""
         for candidate in self._waiting.values():
             if self._reasons.is_told and self._diversity:
                 self._compare(candidate)
@@ -328,7 +327,7 @@ class Packer:
             other = first.digest
         return Reason(cause, member.scored, max(member.tokens, 0), self._left, other, member.similarity)
 
-    # what came of it
+    # result
 
     def _near_duplicates(self) -> tuple[NearDuplicate, ...]:
         return tuple(

@@ -1,7 +1,7 @@
-"""Which atoms are asked for: the same filters for selections, streams and the wire's queries.
+"""Filters of atoms, shared by selections, streams and the queries of the wire.
 
-Values only, and per call: nothing here is kept between two calls, so no client's bounds reach another's answer. All filters
-that are set have to hold.
+Values only, one a call: nothing is kept between two calls, so the bounds of one client never affect the answer of
+another. All filters that are set must match.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Refusal: TypeAlias = Literal["type", "relevance", "age", "source", "tag"]
 
 
 class Filters(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What an atom has to be to be asked for; a filter at its default lets every atom pass.
+    """Conditions on an atom; a filter at its default matches every atom.
 
-    ``type`` is the print of a type with which the atom's has to unify; ``relevance_min`` counts in millionths. ``since_ms`` is a
-    time, ``age_ms_max`` an age at the time of the call; an atom passes that is exactly as old. ``source`` is the atom's whole
-    source or its beginning up to one of ``/ # : @ ?``, so that ``src/auth.py`` finds ``src/auth.py#L10-L20`` and not
-    ``src/auth.pyc``. Of ``tags`` the atom has to have all.
+    ``type`` is the print of a type with which the atom's type must unify; ``relevance_min`` is in millionths.
+    ``since_ms`` is a time, ``age_ms_max`` an age at the time of the call; an atom of exactly that age matches.
+    ``source`` is the whole source of the atom or its beginning up to one of ``/ # : @ ?``, so that ``src/auth.py``
+    matches ``src/auth.py#L10-L20`` and not ``src/auth.pyc``. The atom must have all ``tags``.
     """
 
     type: str | None = None
@@ -55,10 +55,10 @@ class Filters(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class Query(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A search in one context: with ``text`` the atoms that it is found in, best first; without, all that pass, in order.
+    """A search in one context: with ``text`` the atoms that match it, best first; without it all that pass, in order.
 
-    ``page`` counts from 0 in steps of ``limit`` atoms. ``at_ms`` is the time that ages are counted at, None for the time of the
-    call; who asks for a further page gives that of the first, so that no atom ages out between two pages.
+    ``page`` counts from 0 in steps of ``limit`` atoms. ``at_ms`` is the time for ages, None for the time of the call;
+    for a further page give that of the first page, so that no atom ages out between two pages.
     """
 
     text: str = ""
@@ -69,9 +69,9 @@ class Query(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class QueryResult(NamedTuple):
-    """One page. ``total`` is how many atoms the query has on all pages; ``next_page`` is None after the last.
+    """One page. ``total`` is the number of atoms on all pages; ``next_page`` is None after the last.
 
-    ``scores`` are millionths, one for each entry: what it was ranked by.
+    ``scores`` are in millionths, one for each entry: the rank value.
     """
 
     entries: tuple[Entry, ...]
@@ -82,7 +82,7 @@ class QueryResult(NamedTuple):
 
 
 def check_filters(filters: Filters, *, field: str = "filters") -> None:
-    """Raises UsageError that names the field."""
+    """Raise UsageError that names the invalid field."""
     if filters.type is not None:
         from periplus.context.types import parse
 
@@ -106,7 +106,7 @@ def check_filters(filters: Filters, *, field: str = "filters") -> None:
 
 
 class Matcher:
-    """``filters`` at the time ``now_ms``, checked. Raises UsageError that names the field."""
+    """Match atoms against ``filters`` at the time ``now_ms``. Raises UsageError that names an invalid field."""
 
     def __init__(self, filters: Filters, now_ms: int) -> None:
         check_filters(filters)
@@ -125,7 +125,7 @@ class Matcher:
         return self._relevance_min
 
     def refusal(self, atom: Atom) -> Refusal | None:
-        """The first filter that ``atom`` does not pass; None where it passes all."""
+        """Return the first filter that ``atom`` does not pass; None if it passes all."""
         if atom.relevance < self._relevance_min:
             return "relevance"
         if self._since_ms is not None and atom.time_ms < self._since_ms:
@@ -155,7 +155,7 @@ def _is_from(source: str, wanted: str) -> bool:
 
 
 def check_query(query: Query, *, field: str = "query") -> None:
-    """Raises UsageError that names the field."""
+    """Raise UsageError that names the invalid field."""
     if len(query.text) > QUERY_TEXT_CHARACTERS_MAX:
         raise UsageError(f"{field}.text: longer than {QUERY_TEXT_CHARACTERS_MAX} characters")
     if not 1 <= query.limit <= QUERY_LIMIT_MAX:

@@ -1,15 +1,15 @@
-"""How well texts answer a question by the words in them: BM25 over code-aware terms, without an index.
+"""Lexical score of texts for a question: BM25 over code-aware terms, without an index.
 
-A question is cut into terms as memory's questions are (``base.analysis``): identifiers whole and in their parts, paths by
-component, dates as words, scripts without spaces in pairs of characters. Terms are compared by their stems.
+A question is cut into terms like the questions of memory (``base.analysis``): identifiers whole and in their parts,
+paths by component, dates as words, scripts without spaces in pairs of characters. Terms are compared by their stems.
 
-Most texts hold no word of a question, so each is first searched for the stems as plain substrings, which costs a fraction of
-cutting it; only those with a hit are cut. What a hit weighs (how rare a term is, how long texts are) is known when all have
-been seen: until then ``LexicalTable`` keeps a few numbers for each text with a hit, and no text. Sums of whole numbers do not
-depend on the order in which the texts came, so neither do the scores.
+Most texts contain no word of a question, so each is first searched for the stems as plain substrings, which costs a
+fraction of cutting it; only texts with a hit are cut. The weight of a hit (rarity of the term, average length) is known
+after all texts: until then ``LexicalTable`` keeps a few numbers for each text with a hit, and no text. Sums of integers
+do not depend on the order of the texts, so neither do the scores.
 
-BM25 as in Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond* (2009), with k1 = 1.2 and b = 0.75;
-the length of a text is its characters.
+BM25 as in Robertson and Zaragoza, *The Probabilistic Relevance Framework: BM25 and Beyond* (2009), with k1 = 1.2 and b
+= 0.75; the length of a text is its number of characters.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ _CACHED_WORDS_MAX: Final = 1 << 16
 _CACHED_WORD_CHARACTERS_MAX: Final = 64
 _MONTHS: Final = "january february march april may june july august september october november december".split()
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}([/.])\d\d\1\d\d", re.ASCII)  # with dashes it is one word
+_DATE: Final = re.compile(r"\d{4}([/.])\d\d\1\d\d", re.ASCII)  # with dashes a date is one word
 
 
 class Hits(NamedTuple):
-    """How often each term of a question stands in a text: pairs of (number of the term, times)."""
+    """The occurrences of a question's terms in a text: pairs of (number of the term, times)."""
 
     counts: tuple[tuple[int, int], ...]
 
 
 def stem(term: str) -> str:
-    """What forms of one word have in common: ``hashing``, ``hashed``, ``hashes`` and ``hash``; ``caching`` and ``cache``.
+    """Return the common part of the forms of a word: ``hashing``, ``hashed``, ``hashes`` and ``hash``; ``caching`` and
+    ``cache``.
 
-    Always a beginning of the term, so that a text which holds no stem of a question as a substring holds none of its terms.
+    It is always a prefix of the term, so a text that contains no stem of a question as a substring contains none of its
+    terms.
     """
     if not term.isascii() or not term.isalpha():
         return term
@@ -55,7 +57,7 @@ def stem(term: str) -> str:
 
 
 class Question:
-    """A question, ready to be looked for in texts. Kept for one call; its cache of words is its own."""
+    """A question prepared for the search in texts. It lives for one call, with its own cache of words."""
 
     def __init__(self, text: str) -> None:
         self.terms = tuple(dict.fromkeys(stem(term) for term in query_terms(text)))
@@ -65,7 +67,7 @@ class Question:
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def hits(self, text: str) -> Hits | None:
-        """The question's terms in ``text``, or None where there is none."""
+        """Return the question's terms in ``text``, or None if there is none."""
         folded = _folded(text)
         for needle in self._needles:
             if needle in folded:
@@ -100,7 +102,7 @@ class Question:
 
 
 def _folded(text: str) -> str:
-    """``text`` as terms are folded, once as it is and once with the words of each identifier joined."""
+    """Return ``text`` folded like terms, once unchanged and once with the words of each identifier joined."""
     if not text.isascii():
         import unicodedata
 
@@ -113,7 +115,9 @@ def _folded(text: str) -> str:
 
 
 def _needles(root: str) -> list[str]:
-    """What stands in each folded text that has a term of this stem: the stem, and for a month its number in a date."""
+    """Return the substrings of every folded text with a term of this stem: the stem, and for a month its number in a
+    date.
+    """
     found = [root]
     for number, month in enumerate(_MONTHS, 1):
         if stem(month) == root:
@@ -122,13 +126,15 @@ def _needles(root: str) -> list[str]:
 
 
 class LexicalTable:
-    """The hits of many texts, kept as numbers until all are known: about 12 bytes for each text with a hit and 8 for each hit."""
+    """The hits of many texts, kept as numbers until all are known: about 12 bytes for each text with a hit and 8 for
+    each hit.
+    """
 
     def __init__(self, question: Question) -> None:
         self._question = question
         self._texts = 0
         self._characters = 0
-        self._holding = [0] * len(question.terms)  # texts that hold the term
+        self._holding = [0] * len(question.terms)  # number of texts that contain the term
         self._lengths = array("Q")
         self._ends = array("Q")
         self._terms = array("H")
@@ -138,7 +144,7 @@ class LexicalTable:
         return len(self._lengths)
 
     def add(self, text: str) -> bool:
-        """Take in one more text; whether it has a hit: its number is then that of the ``add`` calls that had one before it."""
+        """Add one more text and return whether it has a hit; texts with a hit are numbered in order."""
         self._texts += 1
         self._characters += len(text)
         hits = self._question.hits(text)
@@ -153,11 +159,11 @@ class LexicalTable:
         return True
 
     def scores(self) -> array[float]:
-        """For each text with a hit its BM25 as a share of the best one's: over 0, at most 1."""
+        """Return for each text with a hit its BM25 as a share of the best one's: over 0, at most 1."""
         return run_to_end(self.scores_steps())
 
     def scores_steps(self) -> Generator[None, None, array[float]]:
-        """The same with rests."""
+        """Compute ``scores`` with rests."""
         rarity = [math.log(1 + (self._texts - holding + 0.5) / (holding + 0.5)) for holding in self._holding]
         length_mean = self._characters / self._texts if self._characters else 1.0
         found = array("d")

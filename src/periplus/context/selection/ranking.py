@@ -1,13 +1,13 @@
-"""Atoms ranked by how well they answer a question: words, stored relevance and recency in one score.
+"""Rank atoms for a question by words, stored relevance and recency in one score.
 
-score = words · BM25 as a share of the best + relevance · stored relevance + recency · ½^(age ÷ half-life), each of the three 0 … 1
-and weighed so that they sum to at most 1; in millionths, ties in the order of expansions. A hook for meaning (embeddings) adds
-to that and takes nothing away, so no atom scores less for its being there.
+score = words · BM25 as a share of the best + relevance · stored relevance + recency · ½^(age ÷ half-life), each of the
+three 0 … 1 and weighted so that they sum to at most 1; in millionths, ties in the order of expansions. A hook for
+meaning (embeddings) only adds to the score, so no atom scores less because of it.
 
-Memory: all entries are gone through once. Of each whose words answer some 80 bytes are kept (its numbers and digest, not its
-content); of the others the best so many, in a heap. The entries of the few that are wanted in the end are asked for again: by their
-places of a Sequence, by a second reading of what can be read again (``select.Again`` makes that of a stream). Only of an iterator,
-which cannot, the entries with a hit are held.
+Memory: all entries are read once. For each with a word of the question some 80 bytes are kept (its numbers and digest,
+not its content); of the others only the best, in a heap. The few entries of the result are then read again: by index
+from a Sequence, by a second reading from what can be read again (``search.Again`` makes that of a stream). Only for an
+iterator, which cannot be repeated, the entries with a hit are held.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Likeness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 class Weights(NamedTuple):
-    """What the parts of a score weigh; the first three are taken by their shares of their sum.
+    """The weights of the parts of a score; the first three are divided by their sum.
 
-    ``likeness`` is what the hook for meaning can add to a score of at most 1.
+    ``likeness`` is the most that the hook for meaning can add to a score of at most 1.
     """
 
     words: float = 0.6
@@ -79,7 +79,7 @@ class _Weigher:
 
 
 class Ranking:
-    """One question put to one collection of entries; made anew for each call."""
+    """The ranking of one collection of entries for one question; made anew for each call."""
 
     def __init__(
         self,
@@ -94,7 +94,9 @@ class Ranking:
         others_max: int = 0,
         members: Collection[bytes] = frozenset(),
     ) -> None:
-        """``others_max`` is how many atoms without an answering word are ranked too; ``members`` are atoms to be found by digest."""
+        """``others_max`` is the number of atoms without a matching word to rank too; ``members`` are atoms to be found
+        by digest.
+        """
         self._question = question
         self._table = LexicalTable(Question(question))
         self._matcher = matcher
@@ -103,7 +105,7 @@ class Ranking:
         self._likeness = likeness
         self._others_max = others_max
         self._wanted = members
-        self._members: dict[bytes, tuple[Scored, int]] = {}  # with the row, or −1 where no word answers
+        self._members: dict[bytes, tuple[Scored, int]] = {}  # with the row, or −1 without a matching word
         self._others: list[tuple[int, tuple[int, int, int], Scored]] = []
         self._entries: Iterable[Entry] = ()
         self._is_held = False
@@ -114,20 +116,20 @@ class Ranking:
         self._times = array("q")
         self._likenesses = array("d")
         self._words: array[float] = array("d")
-        self._left_out: dict[bytes, Cause] = {}  # those of the members that are not among the ranked
+        self._left_out: dict[bytes, Cause] = {}  # members that are not ranked
         self.considered = 0
         self.is_read_whole = False
 
     def __len__(self) -> int:
-        """How many atoms the question's words are found in."""
+        """Return the number of atoms with a word of the question."""
         return len(self._table)
 
     def read(self, entries: Iterable[Entry]) -> None:
-        """Go through ``entries`` once."""
+        """Read ``entries`` once."""
         run_to_end(self.read_steps(entries))
 
     def read_steps(self, entries: Iterable[Entry]) -> Generator[None, None, None]:
-        """The same with rests."""
+        """Read ``entries`` with rests."""
         pace = SliceBudget()
         self._entries = entries
         self._is_held = isinstance(entries, Iterator)
@@ -185,7 +187,7 @@ class Ranking:
         self._keep_other(scored)
 
     def _is_hopeless(self, entry: Entry, likeness: float) -> bool:
-        """Whether it is only to be counted: the short way for most atoms of a large context."""
+        """Return whether an atom only needs to be counted: the short path for most atoms of a large context."""
         if self._reasons.is_told or entry.digest in self._wanted:
             return False
         if not self._others_max:
@@ -204,7 +206,7 @@ class Ranking:
             self._leave_out("no_match", scored)
             return
         atom = scored.entry.atom
-        # A heap has its least first: the worst score, and of equals the last in the order of expansions.
+        # The root of the heap is the worst score, and of equals the last in the order of expansions.
         row = (scored.score, (atom.relevance, atom.time_ms, -int.from_bytes(scored.entry.digest)), scored)
         if len(self._others) < self._others_max:
             heappush(self._others, row)
@@ -258,7 +260,9 @@ class Ranking:
         return bytes(self._digests[32 * row : 32 * row + 32])
 
     def find(self, digest: bytes) -> Scored | None:
-        """One of the ``members``, where it passes the filters. What was left out is so no more: who asks says what became of it."""
+        """Return one of the ``members`` if it passes the filters. It no longer counts as left out: the caller reports
+        its reason.
+        """
         found = self._members.get(digest)
         if found is None:
             return None
@@ -269,11 +273,11 @@ class Ranking:
         return scored if row < 0 else self._scored(scored.entry, self._words[row], self._likenesses[row])
 
     def matches(self, begin: int, end: int) -> list[Scored]:
-        """Those in which words are found, best first, from place ``begin`` to before ``end``."""
+        """Return the atoms with matching words, best first, from place ``begin`` to before ``end``."""
         return run_to_end(self.matches_steps(begin, end))
 
     def matches_steps(self, begin: int, end: int) -> Generator[None, None, list[Scored]]:
-        """The same with rests: rows are sorted by stretches, of which the best are merged."""
+        """Compute ``matches`` with rests: rows are sorted in stretches, of which the best are merged."""
         stretches: list[list[tuple[tuple[int, OrderKey], int]]] = []
         for first in range(0, len(self._table), ROWS_PER_REST):
             stretch = range(first, min(first + ROWS_PER_REST, len(self._table)))
@@ -292,13 +296,13 @@ class Ranking:
         ]
 
     def best(self, count: int) -> list[Scored]:
-        """The best ``count`` of all that pass, best first."""
+        """Return the best ``count`` atoms that pass the filters, best first."""
         found = self.matches(0, count) + [scored for _, _, scored in self._others]
         found.sort(key=_rank)
         for scored in found[count:]:
             self._leave_out("outranked", scored)
         del found[count:]
-        if len(self._table) > count:  # these are counted only
+        if len(self._table) > count:  # only counted
             self._reasons.count("outranked", len(self._table) - count)
             ranked = {scored.entry.digest for scored in found}
             for digest, (_, row) in self._members.items():

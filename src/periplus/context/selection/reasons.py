@@ -1,7 +1,7 @@
-"""Why each atom is in a selection or out of it: counted always, told on demand, and bounded.
+"""Reasons why each atom is in a selection or out of it: always counted, listed on request, and bounded.
 
-Of atoms that are in every one is told, for the budget bounds them. Of those that are out, for each cause the first
-``REASONS_MAX`` in the order of expansions: the same ones in whatever order they came.
+Every atom in the selection has a reason, because the budget bounds them. Of the others, for each cause the first
+``REASONS_MAX`` in the order of expansions are listed, independent of the order of arrival.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _INS: Final = frozenset({"fits", "molecule"})
 
 
 class Scored(NamedTuple):
-    """An entry and what it is ranked by, in millionths: ``score`` from how well its words answer, how new it is, and its relevance.
+    """An entry and its scores in millionths: ``score`` combines matching words, recency and relevance.
 
-    ``likeness`` is what a hook for meaning gave it.
+    ``likeness`` is the value of the hook for meaning.
     """
 
     score: int
@@ -50,7 +50,7 @@ class Scored(NamedTuple):
 
 
 class NearDuplicate(NamedTuple):
-    """``digest`` says nearly what ``of`` says, which is in: it had to wait for others. ``similarity`` in millionths."""
+    """``digest`` nearly repeats ``of``, which is in the selection, so it had to wait. ``similarity`` in millionths."""
 
     digest: bytes
     of: bytes
@@ -59,7 +59,7 @@ class NearDuplicate(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """``tokens`` is 0 where nobody had to count them; ``other`` is the atom that it is nearly the same as, or came in with."""
+    """``tokens`` is 0 if they were not counted; ``other`` is the atom that it nearly repeats, or with which it came in."""
 
     cause: Cause
     scored: Scored
@@ -78,7 +78,7 @@ class Reason(NamedTuple):
 
 
 def describe(reason: Reason) -> str:
-    """One line for people."""
+    """Return one line for people."""
     scored = reason.scored
     parts = [CAUSES[reason.cause]]
     if reason.tokens:
@@ -103,7 +103,7 @@ def _share(millionths: int) -> str:
 
 
 class Reasons:
-    """Collects them. Without ``is_told`` it only counts."""
+    """Collect reasons; without ``is_told`` only counts."""
 
     def __init__(self, *, is_told: bool) -> None:
         self.is_told = is_told
@@ -129,7 +129,7 @@ class Reasons:
             del told[REASONS_MAX:]
 
     def take_back(self, cause: Cause, digest: bytes) -> None:
-        """What was added or counted of this atom is not so: another reason follows."""
+        """Withdraw the reason or count of this atom, before another reason is added."""
         self.counts[cause] -= 1
         if not self.counts[cause]:
             del self.counts[cause]
@@ -138,7 +138,7 @@ class Reasons:
             told[:] = [row for row in told if row[1].digest != digest]
 
     def told(self) -> tuple[Reason, ...]:
-        """Those that are in, as they came in; then the others, by cause as ``CAUSES`` has them."""
+        """Return the reasons of the selected atoms in their order, then the others by cause in the order of ``CAUSES``."""
         found = list(self._in)
         for cause in CAUSES:
             found += [reason for _, reason in sorted(self._out.get(cause, ()), key=_by_key)[:REASONS_MAX]]

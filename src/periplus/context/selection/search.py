@@ -1,13 +1,13 @@
-"""The atoms of a context that a model can afford to read; and the search in a context that the wire's QUERY asks for.
+"""Select the atoms of a context that fit a model's budget, and search in a context (QUERY of the wire).
 
-Works on plain entries, wherever they come from, and keeps nothing between two calls.
+Works on plain entries from any source, and keeps nothing between two calls.
 
-*With a query*, all entries are gone through, ranked (``context.ranking``) and packed best first (``context.packing``).
+*With a query*, all entries are read, ranked (``context.selection.ranking``) and packed best first (``context.selection.budget``).
 
-*Without one*, the order of expansions is the ranking, so entries are taken from the stream as far as the budget needs, and not
-further: a budget of 4,000 tokens reads some hundreds of atoms of a million. ``look_ahead`` bounds what is read beyond that: at most
-so many wait (near-duplicates of what is in, atoms that a molecule needs), and after so many in a row that do not fit the rest of
-the stream is left alone. Only filters can make it read on, for an atom that they refuse costs nothing but its reading.
+*Without one*, the order of expansions is the ranking, so entries are taken from the stream only as far as the budget needs: a budget
+of 4,000 tokens reads some hundreds of atoms of a million. ``look_ahead`` bounds the reading beyond that: at most so many atoms wait
+(near-duplicates of selected ones, atoms that a molecule needs), and after so many refusals in a row the rest of the stream is not
+read. Only filters can make it read on, because an atom that they refuse costs nothing but its reading.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _NO_FILTERS: Final = Filters()
 
 
 class Selection(NamedTuple):
-    """What was chosen, in the order in which it was: best first, the atoms of a molecule one after the other.
+    """The selected atoms in the order of selection: best first, the atoms of a molecule together.
 
-    ``tokens`` is at most ``budget_tokens``, both under ``counter``. ``molecules`` are those of which atoms are in, with what they
-    lack; ``near_duplicates`` those that had to wait because what is in says nearly the same, whether they came in later or not.
-    ``considered`` is how many entries were read, ``is_read_whole`` whether that was all of them; ``counts`` how many were in or
-    out for each cause (``reasons.CAUSES``). ``reasons`` are there where they were asked for.
+    ``tokens`` is at most ``budget_tokens``, both under ``counter``. ``molecules`` are those with selected atoms, and
+    the atoms that they lack; ``near_duplicates`` had to wait because a selected atom says nearly the same, whether they
+    came in later or not. ``considered`` is the number of entries read, ``is_read_whole`` whether these were all;
+    ``counts`` is the number of atoms in or out for each cause (``reasons.CAUSES``). ``reasons`` are present on request.
     """
 
     entries: tuple[Entry, ...]
@@ -76,15 +76,15 @@ def select(
     is_ordered: bool = True,
     explain: bool = False,
 ) -> Selection:
-    """Choose from ``entries`` what the budget affords.
+    """Select from ``entries`` what fits the budget.
 
-    ``molecules`` are kept whole where they can be. Atoms of theirs that have not been read yet are looked up with ``find``, where
-    it is given, or else read ahead for. ``overhead_tokens`` is what each atom takes beside its content. ``diversity`` (0 … 1) is
-    how much of its score an atom loses that is wholly like one chosen.
+    ``molecules`` are kept whole if possible. Their atoms that have not been read yet are looked up with ``find``, or
+    without it read ahead. ``overhead_tokens`` is the cost of each atom beside its content. ``diversity`` (0 … 1) is the
+    share of its score that an atom loses if it equals a selected one.
 
-    Without ``query``, ``entries`` come in the order of expansions; with ``is_ordered=False`` they are sorted first. With a query,
-    ``is_matching_only`` leaves out atoms that hold no word of it, and the best ``candidates_min`` (for large budgets, one for
-    every four tokens) are tried. Raises UsageError that names the argument.
+    Without ``query``, ``entries`` come in the order of expansions; with ``is_ordered=False`` they are sorted first.
+    With a query, ``is_matching_only`` leaves out atoms without a word of it, and the best ``candidates_min`` (for large
+    budgets, one for every four tokens) are tried. Raises UsageError that names the argument.
     """
     _check(budget_tokens, overhead_tokens, diversity, look_ahead, candidates_min)
     reasons = Reasons(is_told=explain)
@@ -152,10 +152,11 @@ def query(
     half_life_ms: int = HALF_LIFE_MS,
     is_ordered: bool = True,
 ) -> QueryResult:
-    """One page of what ``asked`` finds in ``entries``. Raises UsageError that names the field.
+    """Return one page of the results of ``asked`` in ``entries``. Raises UsageError that names the field.
 
-    With a text, atoms that hold a word of it, ranked as ``select`` ranks them; without, all that pass the filters, in the order
-    of expansions, in which ``entries`` come unless ``is_ordered`` is False. All entries are gone through, for ``total`` counts them.
+    With a text, these are the atoms with a word of it, ranked like ``select``; without, all that pass the filters, in
+    the order of expansions, in which ``entries`` come unless ``is_ordered`` is False. All entries are read, because
+    ``total`` counts them.
     """
     return run_to_end(
         query_steps(entries, asked, now_ms=now_ms, weights=weights, half_life_ms=half_life_ms, is_ordered=is_ordered)
@@ -171,7 +172,7 @@ def query_steps(
     half_life_ms: int = HALF_LIFE_MS,
     is_ordered: bool = True,
 ) -> Generator[None, None, QueryResult]:
-    """The same for who has others to serve: with rests, also where no entry passes."""
+    """Run ``query`` with rests, for a caller that serves others; rests also come while no entry passes."""
     check_query(asked)
     at_ms = now_ms if asked.at_ms is None else asked.at_ms
     matcher = Matcher(asked.filters, at_ms)
@@ -205,7 +206,9 @@ def query_steps(
 
 
 class Again:
-    """Entries that can be read more than once: ``start`` begins anew. So a search in a long stream holds only what it gives."""
+    """Entries that can be read repeatedly: ``start`` begins again. A search in a long stream then holds only its
+    result.
+    """
 
     def __init__(self, start: Callable[[], Iterable[Entry]]) -> None:
         self._start = start
@@ -215,13 +218,13 @@ class Again:
 
 
 def entries_of(chunks: Iterable[Chunk]) -> Iterator[Entry]:
-    """The entries of a stream, read as they are asked for. An atom over the stream's limits is not among them."""
+    """Yield the entries of a stream on demand, without the atoms that exceed the stream's limits."""
     for chunk in chunks:
         yield from chunk.entries
 
 
 class _Ordered:
-    """Entries in the order of expansions, filtered: ranked by that order alone."""
+    """Filtered entries in the order of expansions, ranked by that order."""
 
     def __init__(self, entries: Iterable[Entry], matcher: Matcher, reasons: Reasons) -> None:
         self._entries = iter(entries)
@@ -242,7 +245,7 @@ class _Ordered:
         raise StopIteration
 
     def steps(self) -> Iterator[Scored | None]:
-        """Those that pass, and None for a rest."""
+        """Yield the entries that pass, and None for a rest."""
         pace = SliceBudget()
         for entry in self._entries:
             if pace.is_due(entry.atom.content):
@@ -255,7 +258,7 @@ class _Ordered:
                 continue
             self._reasons.add(Reason(refusal, _by_relevance(entry)))
             if refusal == "relevance":
-                return  # no later one has more
+                return  # later entries have no more relevance
         self.is_read_whole = True
 
     def _check_order(self, entry: Entry) -> None:

@@ -1,12 +1,14 @@
-"""Which texts say nearly the same: Jaccard similarity of their words and pairs of words.
+"""Near-duplicate texts: Jaccard similarity of their words and pairs of words.
 
-A text's sketch is the set of checksums of its words and of its pairs of neighbouring words, at most ``SKETCH_MAX`` of them, the
-smallest; pairs before single words, for they are rarer. Similarity is taken over the union, cut alike, so that for texts of up to
-that many different words and pairs it is exact and beyond it an estimate. Nothing is judged by its beginning.
+The sketch of a text is the set of checksums of its words and of its pairs of neighbouring words, at most ``SKETCH_MAX``
+of them, the smallest; pairs before single words, because they are rarer. Similarity is taken over the union, cut in the
+same way, so it is exact for texts of up to that many different words and pairs, and an estimate beyond. The beginning
+of a text has no special weight.
 
-Two sets that share at least ``ALIKE`` of their union share an element among the first few of each (prefix filtering: Chaudhuri,
-Ganti and Kaushik, 2006), so a table of those few finds all that are alike without comparing with all. Where one element is
-common to very many texts, the first ``_POSTINGS_MAX`` of them are compared; similarity is then a lower bound.
+Two sets that share at least ``ALIKE`` of their union share an element among the first few of each (prefix filtering:
+Chaudhuri, Ganti and Kaushik, 2006), so a table of those few finds all similar texts without comparing with all. If one
+element is common to very many texts, only the first ``_POSTINGS_MAX`` of them are compared; similarity is then a lower
+bound.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Sketch: TypeAlias = tuple[int, ...]
 
 
 def sketch(text: str) -> Sketch:
-    """Ascending; empty where ``text`` has no word: then it is like nothing."""
+    """Return the sketch of a text, ascending; empty if ``text`` has no word, and then similar to nothing."""
     words = _WORD.findall(text.lower()) if text.isascii() else terms(text)
     checksums = [crc32(word.encode("utf-8", "replace")) for word in words]
     found = {crc32(second.to_bytes(4, "big"), first) for first, second in pairwise(checksums)}
@@ -40,7 +42,7 @@ def sketch(text: str) -> Sketch:
 
 
 def similarity(a: Sketch, b: Sketch) -> int:
-    """In millionths."""
+    """Return the similarity in millionths."""
     if not a or not b:
         return 0
     if len(a) < SKETCH_MAX and len(b) < SKETCH_MAX:
@@ -52,7 +54,7 @@ def similarity(a: Sketch, b: Sketch) -> int:
 
 
 class LikenessTable:
-    """Sketches taken in one after the other, to be asked what another is most like."""
+    """A table of sketches, searched for the most similar one."""
 
     def __init__(self) -> None:
         self._sketches: list[Sketch] = []
@@ -70,7 +72,9 @@ class LikenessTable:
                 postings.append(number)
 
     def most_alike(self, asked: Sketch, since: int = 0) -> tuple[int, int] | None:
-        """Number and similarity of the one that ``asked`` is most like among those from ``since`` on, the first of equals; None under ``ALIKE``."""
+        """Return number and similarity of the sketch from ``since`` on that is most similar, the first of equals; None
+        under ``ALIKE``.
+        """
         numbers = {
             number for element in _prefix(asked) for number in self._postings.get(element, ()) if number >= since
         }

@@ -1,17 +1,16 @@
-"""How many tokens a text takes: one protocol, and the counters that ship.
+"""Token counters: one protocol, and the counters that ship with Periplus.
 
-A budget is kept exactly *under the chosen counter*; how far a counter is from a model's truth is the counter's own affair, and
-each says it:
+A budget is kept exactly *under the chosen counter*. Each counter states how far it may be from the count of a model:
 
-* ``EstimateCounter`` (the default) needs no vocabulary. ``ESTIMATE_SHARES`` says by kind of text what it counts as a share of what two
-  common byte-pair vocabularies count (``o200k_base`` and ``cl100k_base``), for texts of 500 characters (CJK: of 100) or more; a
-  test holds it there. Outside of these kinds it can count too little: base64 two thirds, rare Chinese characters two fifths of the truth.
+* ``EstimateCounter`` (the default) needs no vocabulary. ``ESTIMATE_SHARES`` states, by kind of text, its count as a share of the
+  counts of two common byte-pair vocabularies (``o200k_base`` and ``cl100k_base``), for texts of at least 500 characters (CJK:
+  100); a test checks it. For other kinds it can count too little: for base64 two thirds, for rare Chinese characters two fifths.
 * ``BpeCounter`` counts with one of these two vocabularies: exactly for models that use it. It needs the extra ``tokens``.
-* ``CalibratedCounter`` stretches another counter so that it covers what a provider has charged for known texts. Over those it counts
-  no request lower than the share that it was told to allow; of other texts it promises nothing.
+* ``CalibratedCounter`` scales another counter so that it covers the charges of a provider for known texts. It counts none of those
+  requests lower than the permitted share; for other texts it promises nothing.
 
-No count of parts is the count of the whole: a vocabulary may find tokens across the seam of two texts, or none. In practice joined
-texts take fewer.
+The sum of the counts of parts is not the count of the whole: tokens may cross the seam of two texts. In practice joined
+texts take fewer tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ CALIBRATION_PAIRS_MAX: Final = 10_000
 _MILLION: Final = 1_000_000
 _FACTOR_MAX: Final = 1_000 * _MILLION
 
-# Kind of text: the least and the most that the estimate counts of it, as shares of either vocabulary's count.
+# Kind of text: lowest and highest estimate, as shares of the count of either vocabulary.
 ESTIMATE_SHARES: Final[dict[str, tuple[float, float]]] = {
     "code": (0.85, 1.60),
     "prose": (0.85, 1.35),
@@ -51,23 +50,23 @@ ESTIMATE_SHARES: Final[dict[str, tuple[float, float]]] = {
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of one text by itself: never negative, the same number for the same text."""
+    """Count the tokens of one text: never negative, the same number for the same text."""
 
     @property
     def name(self) -> str:
-        """What people are told that was counted with."""
+        """The name of the counter for people."""
         ...
 
     @property
     def request_tokens(self) -> int:
-        """What a request takes beyond the texts in it, 0 where the counter does not know; taken off a budget once."""
+        """The tokens of a request beyond its texts, 0 if unknown; subtracted from a budget once."""
         ...
 
     def count(self, text: str, /) -> int: ...
 
 
 class EstimateCounter:
-    """The estimate by kinds of bytes (``base.tokens``), which needs no vocabulary."""
+    """Estimate tokens by kinds of bytes (``base.tokens``), without a vocabulary."""
 
     name: Final = "estimate"
     request_tokens: Final = 0
@@ -80,7 +79,7 @@ ESTIMATE: Final[TokenCounter] = EstimateCounter()
 
 
 class BpeCounter:
-    """Counts by a vocabulary of byte pairs. Raises UsageError where it is not known, or the extra ``tokens`` is not installed."""
+    """Count with a byte-pair vocabulary. Raises UsageError if it is unknown or the extra ``tokens`` is not installed."""
 
     request_tokens: Final = 0
 
@@ -109,14 +108,16 @@ def _bpe(encoding: str) -> Callable[[str], int]:
 
 
 class Usage(NamedTuple):
-    """What a provider charged for one request: ``counted`` is the sum that the base counter gives for the texts in it."""
+    """The charge of a provider for one request; ``counted`` is the sum of the base counter over its texts."""
 
     counted: int
     charged: int
 
 
 class CalibratedCounter:
-    """``base`` stretched: a request of texts takes ``request_tokens`` and for each text ``factor`` millionths of its count, rounded up."""
+    """Scale ``base``: a request takes ``request_tokens``, and for each text ``factor`` millionths of its count, rounded
+    up.
+    """
 
     def __init__(self, base: TokenCounter, factor: int, request_tokens: int, *, allowed: float, pairs: int) -> None:
         self.name = f"{base.name} calibrated by {pairs} requests, at most {allowed:.1%} under"
@@ -130,11 +131,11 @@ class CalibratedCounter:
 
 
 def calibrate(pairs: Sequence[Usage], *, base: TokenCounter = ESTIMATE, allowed: float = 0.0) -> CalibratedCounter:
-    """A counter that, for each of ``pairs``, counts at least what was charged less the share ``allowed`` of it.
+    """Return a counter that for each of ``pairs`` counts at least the charge less the share ``allowed`` of it.
 
-    The slope is that of least squares; the constant is then the least that covers all pairs, so one odd request raises what every
-    request is thought to take and not what every token does. Where all requests are of one size the slope is their ratio.
-    Raises UsageError that names the pair.
+    The slope is that of least squares; the constant is then the least that covers all pairs, so an outlier raises the
+    constant of a request and not the slope. If all requests have one size, the slope is their ratio. Raises UsageError
+    that names the pair.
     """
     if not 0 <= allowed < 1:
         raise UsageError(f"allowed: {allowed} is not a share from 0 to under 1")
@@ -155,7 +156,9 @@ def calibrate(pairs: Sequence[Usage], *, base: TokenCounter = ESTIMATE, allowed:
 
 
 def _slope(pairs: Sequence[Usage]) -> int:
-    """Tokens charged for one more counted, in millionths, by least squares in whole numbers; never under a thousandth."""
+    """Return the tokens charged for one more counted, in millionths, by least squares in integers; at least a
+    thousandth.
+    """
     number = len(pairs)
     counted = sum(pair.counted for pair in pairs)
     charged = sum(pair.charged for pair in pairs)

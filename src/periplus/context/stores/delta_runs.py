@@ -1,17 +1,17 @@
-"""Runs: what a stretch of a chain of deltas comes to, in the order of an expansion, ready to be merged with others.
+"""Runs: the result of neighbouring deltas of a chain, in the order of an expansion, ready to be merged with other runs.
 
 Theory of operation
 -------------------
-An expansion is a chain of deltas, newest over oldest. A *run* stands for one or more neighbouring deltas of it: the atoms that they
-leave (each once, as it was annotated last, with the delta that did so and its place there), the digests that they remove, and what
-matters to molecules, delta by delta. A stack of runs from a context down to its root, newest first, is all that an expansion needs:
+An expansion is a chain of deltas, newest over oldest. A *run* stands for one or more neighbouring deltas: the atoms that they leave
+(each once, in its last annotation, with the delta that set it and its place there), the digests that they remove, and their changes
+of molecules, delta by delta. A stack of runs from a context down to its root, newest first, is all that an expansion needs:
 
-* a row of a run is visible where no newer run adds or removes its identity (``Run.state``);
+* a row of a run is visible if no newer run adds or removes its identity (``Run.state``);
 * visible rows have distinct identities, so that merging the runs by their keys gives the total order of the expansion;
-* a run without a base is *complete*: it removes nothing, and has the molecules as they are in place of what happened to them.
+* a run without a base is *complete*: it removes nothing, and has the molecules themselves in place of their changes.
 
-Three kinds: ``DeltaRun`` is one large delta, read from its record's pages as they are reached; ``HeldRun`` lies in memory and is
-folded from small deltas; ``snapshots.StoredRun`` lies in a file of the cache.
+Three kinds: ``DeltaRun`` is one large delta, read from the pages of its record on demand; ``HeldRun`` is in memory and
+folded from small deltas; ``snapshots.StoredRun`` is in a file of the cache.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from periplus.context.streams.chunks import Columns, Tallies, Tally
 
 
 class Row(NamedTuple):
-    """An atom of a run. ``key`` ends in its identity; ``origin`` brought or annotated it last and has it at ``place``.
+    """An atom of a run. ``key`` ends in its identity; ``origin`` added or annotated it last and has it at ``place``.
 
     ``place`` counts the atoms of ``origin`` in their order: it is the index of the leaf in the tree of that context.
     """
@@ -61,14 +61,14 @@ class Row(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one delta does to molecules: digests that it removes, ascending, then molecules that it brings."""
+    """The changes of one delta to molecules: removed digests, ascending, then added molecules."""
 
     removed: tuple[bytes, ...]
     molecules: tuple[Molecule, ...]
 
 
 class MoleculeState(NamedTuple):
-    """The molecules of an expansion, and those that a removal broke."""
+    """The molecules of an expansion, and the reports of broken ones."""
 
     molecules: tuple[Molecule, ...] = ()
     broken: tuple[BrokenMolecule, ...] = ()
@@ -79,7 +79,7 @@ EMPTY_STATE: Final = MoleculeState()
 
 
 class Run(Protocol):
-    """What the deltas from ``base`` (not with it) up to ``head`` come to; complete where ``base`` is None."""
+    """The result of the deltas from ``base`` (exclusive) up to ``head``; complete if ``base`` is None."""
 
     @property
     def head(self) -> bytes: ...
@@ -89,40 +89,42 @@ class Run(Protocol):
 
     @property
     def weight(self) -> int:
-        """What it costs to read or write all of it, in atoms, removals and molecules."""
+        """The cost of reading or writing all of it, in atoms, removals and molecules."""
         ...
 
     @property
     def count(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         ...
 
     def rows(self) -> Iterator[Row]:
-        """In their order, opening pages as they are reached."""
+        """Yield the rows in order, opening pages on demand."""
         ...
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
-        """The same in stretches, for streams: the key that each begins with, and what opens it; none is empty."""
+        """Yield the rows in stretches, for streams: the first key of each, and the function that opens it; none is
+        empty.
+        """
         ...
 
     def state(self, identity: bytes) -> bool | None:
-        """Whether an atom is there (True) or gone (False) after this run; None where the run does not speak of it."""
+        """Return whether an atom is present (True) or removed (False) after this run; None if the run has neither."""
         ...
 
     def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
-        """The places of those of ``digests`` that the run does not speak of; None where these are all."""
+        """Return the indices of those of ``digests`` that the run neither adds nor removes; None for all of them."""
         ...
 
     def removed(self) -> Iterable[bytes]:
-        """Digests that the run removes, ascending; of atoms that it adds again some may be among them."""
+        """Return the digests that the run removes, ascending; atoms that it adds again may be among them."""
         ...
 
     def changes(self) -> Sequence[Change]:
-        """What matters to molecules, oldest delta first; of a complete run nothing."""
+        """Return the changes to molecules, oldest delta first; empty for a complete run."""
         ...
 
     def molecule_state(self) -> MoleculeState:
-        """Of a complete run the molecules as they are."""
+        """Return the molecules of a complete run."""
         ...
 
 
@@ -159,7 +161,7 @@ class HeldRun:
 
     def rows(self) -> Iterator[Row]:
         if self._sorted is None:
-            self._sorted = sorted(self._by_identity.values())  # keys end in identities: no two are equal
+            self._sorted = sorted(self._by_identity.values())  # keys end in identities, so no two are equal
         return iter(self._sorted)
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
@@ -188,7 +190,7 @@ class HeldRun:
 
 
 class Fold:
-    """Makes a run of small deltas, which are handed to it newest first: what is newer is known when what is older comes."""
+    """Fold small deltas into a run. They come newest first, so an older delta is applied under the newer ones."""
 
     def __init__(self, head: bytes) -> None:
         self._head = head
@@ -201,7 +203,7 @@ class Fold:
         self.held = 0  # characters of contents
 
     def take(self, view: RecordView, get: Callable[[bytes], bytes]) -> None:
-        """The next older delta."""
+        """Add the next older delta."""
         header = view.header
         self.weight += weight_of(header)
         self.deltas += 1
@@ -217,7 +219,7 @@ class Fold:
             self._changes.append(Change(gone, tuple(view.molecules(get))))
 
     def run(self, base: bytes | None) -> HeldRun:
-        """The run of all that was taken, which stands on ``base``."""
+        """Return the run of all deltas added, over ``base``."""
         changes = self._changes[::-1]
         if base is not None:
             return HeldRun(self._head, base, self._rows, self._removed, changes)
@@ -225,7 +227,7 @@ class Fold:
 
 
 class DeltaRun:
-    """One large delta, its rows read page by page. ``adds`` and ``removes`` tell what it speaks of."""
+    """One large delta, its rows read page by page. ``adds`` and ``removes`` are its identities."""
 
     def __init__(
         self,
@@ -252,7 +254,9 @@ class DeltaRun:
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
         for ref in self._view.pages(self._get):
-            tally = self._tallies.of(ref.digest or self.head, ref.count)  # a page within its record is named by that
+            tally = self._tallies.of(
+                ref.digest or self.head, ref.count
+            )  # a page inside the record is named by the record
             page = _OpenedPage(self._view, ref, self._get, tally)
             yield ref.first, page.open
             yield from page.rest()
@@ -281,7 +285,7 @@ class DeltaRun:
 
 
 class _OpenedPage:
-    """A page of a delta. Where contents are long and lie elsewhere it comes in small blocks, so that few are read for few."""
+    """A page of a delta. Long contents in other objects are read in small blocks, so that a short read stays cheap."""
 
     def __init__(self, view: RecordView, ref: PageRef, get: Callable[[bytes], bytes], tally: Tally) -> None:
         self._view = view
@@ -317,7 +321,7 @@ def columns_of(rows: Sequence[Row], tally: Tally) -> Columns:
 
 
 def rows_of(view: RecordView, get: Callable[[bytes], bytes], texts: dict[bytes, str] | None = None) -> Iterator[Row]:
-    """The atoms of one delta in their order, each page opened when it is reached; ``texts`` as in ``AtomPage.whole``."""
+    """Yield the atoms of one delta in their order, each page opened on demand; ``texts`` as in ``AtomPage.whole``."""
     origin = view.header.digest
     for page in view.pages(get):
         for place, (identity, atom) in enumerate(view.rows_of(page, get, texts), page.start):
@@ -325,13 +329,15 @@ def rows_of(view: RecordView, get: Callable[[bytes], bytes], texts: dict[bytes, 
 
 
 def visible_rows(runs: Sequence[Run]) -> Iterator[Row]:
-    """The rows of a stack of runs, newest first, that no newer run hides: those of their expansion, in its order."""
+    """Yield the rows of a stack of runs, newest first, that no newer run hides: their expansion, in its order."""
     streams = [_visible(run, runs[:number]) for number, run in enumerate(runs)]
     return streams[0] if len(streams) == 1 else heapq.merge(*streams)
 
 
 def entries_named(runs: Sequence[Run], identities: Iterable[bytes]) -> dict[bytes, Entry]:
-    """Those of ``identities`` that a stack of runs, newest first, has. Only pages of runs that have one are read, up to the last."""
+    """Return those of ``identities`` that are in a stack of runs, newest first. Only runs with one of them are read, up
+    to the last.
+    """
     wanted = set(identities)
     found: dict[bytes, Entry] = {}
     for run in runs:
@@ -364,7 +370,7 @@ def _visible(run: Run, newer: Sequence[Run]) -> Iterator[Row]:
 
 
 def molecule_table(runs: Sequence[Run]) -> MoleculeTable:
-    """The molecules of a stack of runs, newest first, that goes down to a root."""
+    """Return the molecules of a stack of runs, newest first, that reaches a root."""
     start = runs[-1].molecule_state()
     table = MoleculeTable(start.molecules, start.broken)
     for run in reversed(runs):
@@ -374,7 +380,9 @@ def molecule_table(runs: Sequence[Run]) -> MoleculeTable:
 
 
 def combined(runs: Sequence[Run]) -> tuple[Iterable[bytes], Sequence[Change], MoleculeState]:
-    """What one run in the place of ``runs`` (newest first) has beside its rows: removals ascending, changes, molecules."""
+    """Return the parts, beside rows, of one run that replaces ``runs`` (newest first): removals ascending, changes,
+    molecules.
+    """
     if runs[-1].base is None:
         table = molecule_table(runs)
         return (), (), MoleculeState(table.molecules(), table.broken())

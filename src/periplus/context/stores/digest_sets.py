@@ -1,8 +1,9 @@
-"""Sets of identities too large to hold: sorted 32-byte digests in a file, looked up by bisection.
+"""Sets of digests too large for memory: sorted 32-byte digests in a file, looked up by bisection.
 
-The digests stand in blocks of BLOCK_DIGESTS. Elsewhere stand the first digest and the hash of every block (the *fence*): a look-up
-bisects the fence, reads one block, and bisects the first eight bytes of each of its digests. A block is checked by its hash when it is read; the fence is for whoever reads
-it to check. Blocks are read, not mapped: what cuts a mapped file short kills its reader.
+The digests are stored in blocks of BLOCK_DIGESTS. The *fence*, stored elsewhere, has the first digest and the hash of
+every block: a look-up bisects the fence, reads one block, and bisects the first eight bytes of each of its digests. A
+block is checked against its hash when it is read; the reader of the fence must check the fence. Blocks are read, not
+mapped, because truncating a mapped file kills its reader.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _HELD_BLOCKS_MAX: Final = 1024  # 40 MiB
 
 
 class Fence(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of ``count`` sorted digests that begin at byte ``offset`` of a file: first digest and hash of each block."""
+    """The fence of ``count`` sorted digests that begin at byte ``offset`` of a file: first digest and hash of each
+    block.
+    """
 
     offset: int
     count: int
@@ -34,7 +37,7 @@ class Fence(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FenceBuilder:
-    """Takes the bytes of sorted digests block by block and makes their fence."""
+    """Build the fence of sorted digests from their bytes, block by block."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -44,7 +47,7 @@ class FenceBuilder:
         self._held = bytearray()
 
     def blocks(self, digests: Iterator[bytes]) -> Iterator[bytes]:
-        """The bytes to write, for ``digests``, which ascend."""
+        """Yield the bytes to write for ``digests``, which must ascend."""
         for digest in digests:
             self._held += digest
             if len(self._held) == _BLOCK_BYTES:
@@ -65,7 +68,7 @@ class FenceBuilder:
 
 
 class _Block(NamedTuple):
-    """Digests one after the other, and the first eight bytes of each as a number."""
+    """Consecutive digests, and the first eight bytes of each as a number."""
 
     digests: bytes
     numbers: array[int]
@@ -81,9 +84,10 @@ def _numbers(digests: bytes) -> array[int]:
 
 
 class SortedDigests:
-    """The set of digests that lies where ``fence`` says.
+    """The set of digests that ``fence`` describes.
 
-    ``read(offset, length)`` gives bytes of the file; ``wrong`` makes the error for bytes that are not those that were written.
+    ``read(offset, length)`` returns bytes of the file; ``wrong`` makes the error for bytes that differ from those
+    written.
     """
 
     def __init__(self, read: Callable[[int, int], bytes], fence: Fence, wrong: Callable[[str], Exception]) -> None:
@@ -100,7 +104,7 @@ class SortedDigests:
         return bool(self.places_of([digest]))
 
     def places_of(self, digests: Sequence[bytes]) -> list[int]:
-        """The places of those of ``digests`` that are in the set."""
+        """Return the indices of those of ``digests`` that are in the set."""
         firsts, held = self._fence.firsts, self._held
         places = []
         for place, wanted in enumerate(_numbers(b"".join(digests))):
@@ -139,7 +143,7 @@ class SortedDigests:
 
 
 class LazySet:
-    """A set that is looked for when it is first asked."""
+    """A set that is loaded on first use."""
 
     def __init__(self, find: Callable[[], Container[bytes]]) -> None:
         self.find = find
@@ -149,7 +153,7 @@ class LazySet:
 
 
 def indices_not_in(digests: Sequence[bytes], *spoken: Container[bytes]) -> Sequence[int] | None:
-    """The places of those of ``digests`` that none of ``spoken`` has; None where these are all."""
+    """Return the indices of those of ``digests`` that are in none of the sets ``spoken``; None for all of them."""
     met: set[int] = set()
     for one in spoken:
         those = one.find() if isinstance(one, LazySet) else one

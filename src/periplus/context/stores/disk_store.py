@@ -8,9 +8,9 @@
     refs.lock           whoever changes a ref holds it
     cache/              derived, may be deleted at any time
 
-In the name of a ref's file upper-case letters and whatever is neither letter, digit, ``-`` nor ``_`` stand as ``%XX``, so that no
-two refs meet in one file, on file systems that mix up cases neither, and none leads elsewhere; where that is over FILE_NAME_MAX
-characters, it is ``%%`` and the SHA-256 of the name.
+In the file name of a ref, upper-case letters and everything except letters, digits, ``-`` and ``_`` are written as
+``%XX``, so that no two refs share a file, even on a case-insensitive file system, and no name leads elsewhere; a name
+longer than FILE_NAME_MAX characters becomes ``%%`` and the SHA-256 of the ref's name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class FileRefs:
-    """Refs as files in ``folder``, which the first ref makes."""
+    """Refs as files in ``folder``, which the first ref creates."""
 
     def __init__(self, folder: str, files: Files, *, patience_s: float = LOCK_PATIENCE_S) -> None:
         self._folder = folder
@@ -53,11 +53,13 @@ class FileRefs:
         self._lock = Lock(folder + ".lock")
 
     def all(self) -> dict[str, bytes]:
-        """The sound refs: one damaged file keeps nobody from the others. ``damaged`` tells of it, and ``get`` of that ref raises."""
+        """Return the sound refs. A damaged file does not affect others; ``damaged`` lists it, and ``get`` of that ref
+        raises.
+        """
         return self._listed()[0]
 
     def damaged(self) -> list[DamageError]:
-        """What is wrong with files that are no sound refs."""
+        """Return the errors of files that are no sound refs."""
         return self._listed()[1]
 
     def _listed(self) -> tuple[dict[str, bytes], list[DamageError]]:
@@ -78,7 +80,7 @@ class FileRefs:
                 damaged.append(error)
                 continue
             if read is None:
-                continue  # ended meanwhile
+                continue  # removed meanwhile
             name, target = read
             if os.path.basename(self._path(name)) != file_name:
                 damaged.append(self._foreign(file_name))
@@ -96,7 +98,7 @@ class FileRefs:
         return read[1]
 
     def _read(self, path: str) -> tuple[str, bytes] | None:
-        """The name and the target of the ref in a file; None where there is none."""
+        """Return name and target of the ref in a file; None if there is no file."""
         try:
             data = b"" if os.path.islink(path) else read_plain(path, _REF_BYTES_MAX)
         except FileNotFoundError:
@@ -108,7 +110,7 @@ class FileRefs:
             try:
                 return check_ref_name(lines[1]), parse_digest(lines[0])
             except UsageError:
-                pass  # said below, with the file
+                pass  # reported below, with the file
         raise DamageError(
             "not the digest of a context and the name of a ref, a line each",
             path=path,
@@ -132,7 +134,7 @@ class FileRefs:
             write_atomic(self._files, path, f"{new.hex()}\n{name}\n".encode())
 
     def sweep(self) -> None:
-        """Remove what stopped writers left; nobody writes meanwhile."""
+        """Remove the temporary files of interrupted writers. Nobody may write meanwhile."""
         if not os.path.isdir(self._folder):
             return
         with self._lock.holding(self._patience_s):
@@ -179,7 +181,7 @@ class FileRefs:
 
 
 class DiskStore(ContextLibrary):
-    """The contexts in ``folder``, which is made by the first commit."""
+    """The contexts in ``folder``, which the first commit creates."""
 
     def __init__(
         self,
@@ -203,10 +205,12 @@ class DiskStore(ContextLibrary):
     def gc(
         self, *, grace_ms: int = GRACE_MS, prune_after_ms: int | None = None, patience_s: float = LOCK_PATIENCE_S
     ) -> GcReport:
-        """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
+        """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See
+        ``context.stores.garbage_collection``.
+        """
         with Lock(os.path.join(self.folder, "gc.lock")).holding(patience_s):
             for damage in self._file_refs.damaged():
-                raise damage  # what it stood for must not be taken for what no ref reaches
+                raise damage  # the contexts of a damaged ref must not count as unreachable
             report = collect(
                 self._shelf, self._file_refs, self._files_of_cache, self._clock,
                 grace_ms=grace_ms, prune_after_ms=prune_after_ms,
@@ -216,7 +220,7 @@ class DiskStore(ContextLibrary):
         return report
 
     def damaged_refs(self) -> list[DamageError]:
-        """What is wrong with the files of refs, each with its mend; the sound ones are listed by ``refs``."""
+        """Return the errors of ref files, each with its repair; ``refs`` lists the sound ones."""
         return self._file_refs.damaged()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What a context must be true of below it, checked on entry: what it removes is there, what its molecules hold is there.
+"""Checks of a context against its base on entry: removed atoms exist, and so do the atoms of molecules.
 
-Each error names the field, with the place in the context as it was given. Nothing here reads a store: ``Below`` answers.
+Each error names the field, with the place in the context as given. Nothing here reads a store: ``Below`` answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from periplus.context.validation import Prepared
 
 
 class Below(NamedTuple):
-    """What the base of a context stands for: whether it has an atom, and whether a molecule (or the report of a broken one)."""
+    """The expansion of the base of a context: look-ups of atoms, and of molecules or reports of broken ones."""
 
     live: int
     has_atom: Callable[[bytes], bool]
@@ -24,14 +24,16 @@ class Below(NamedTuple):
 
 
 class CheckedEntry(NamedTuple):
-    """What a context's record says that only those below it can tell."""
+    """The fields of a context's record that depend on the contexts below it."""
 
     depth: int
     live: int
 
 
 def check_entry(given: Context, prepared: Prepared, parents: Sequence[ContextHeader], below: Below) -> CheckedEntry:
-    """Depth and live atoms of ``given``, whose canonical form is ``prepared``. Raises UsageError naming the field."""
+    """Return depth and live atoms of ``given``, whose canonical form is ``prepared``. Raises UsageError naming the
+    field.
+    """
     context = prepared.context
     lost = 0
     for digest in context.removed:

@@ -1,8 +1,9 @@
-"""Atoms in any number brought into the order of a context, in bounded memory: sorted in parts that lie in a file, then merged.
+"""External sort of any number of atoms into the order of a context, in bounded memory: sorted parts in a file, then a
+merge.
 
-A part is what is held at once. Its atoms go to the file in their order, a batch at a time, and so do its identities, ascending by
-themselves: merged, the latter find an atom that was given twice, however differently it was annotated, before anything is kept.
-The file has no name: it ends with whoever has it open.
+A part is as much as is held at once. Its atoms go to the file in their order, a batch at a time, and so do its
+identities, in ascending order: merging those finds an atom that was given twice, with any annotations, before anything
+is stored. The file has no name and is removed when its last user closes it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DIGESTS_READ: Final = 1024
 
 
 class Scratch:
-    """A file without a name in ``folder``. Raises EnvironmentFailure where it cannot be had."""
+    """An unnamed file in ``folder``. Raises EnvironmentFailure if it cannot be created."""
 
     def __init__(self, folder: str, files: Files) -> None:
         self._files = files
@@ -44,7 +45,7 @@ class Scratch:
         self.size = 0
 
     def append(self, data: bytes) -> tuple[int, int]:
-        """Gives where it lies: offset and length."""
+        """Append ``data`` and return offset and length."""
         try:
             write_all(self._files, self._fd, data)
         except OSError as error:
@@ -68,14 +69,14 @@ class Scratch:
 
 
 class _Part(NamedTuple):
-    """Where batches of atoms lie, and the identities of all of them."""
+    """The spans of the batches of atoms, and of all their identities."""
 
     batches: list[tuple[int, int]]
     digests: tuple[int, int]
 
 
 class Sorter:
-    """Takes atoms one by one; what is more than HELD_ATOMS_MAX of them goes to ``scratch``."""
+    """Sort atoms; beyond HELD_ATOMS_MAX of them they go to ``scratch``."""
 
     def __init__(self, scratch: Scratch, held_max: int = HELD_ATOMS_MAX) -> None:
         self._scratch = scratch
@@ -91,11 +92,11 @@ class Sorter:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether not all atoms are in ``held``."""
+        """True if some atoms are in the file."""
         return bool(self._parts)
 
     def extend(self, atoms: Iterable[Atom]) -> None:
-        """Raises UsageError naming the atom's place, counted over all that came."""
+        """Add atoms. Raises UsageError naming the place of an atom, counted over all calls."""
         for atom in atoms:
             self.held.append(atom)
             self._size += len(atom.content) if type(atom) is Atom and type(atom.content) is str else 0
@@ -103,7 +104,7 @@ class Sorter:
                 self._spill()
 
     def finish(self) -> None:
-        """No more atoms come. Raises UsageError for an atom that came twice."""
+        """Finish the input. Raises UsageError for an atom that was added twice."""
         if self.held:
             self._spill()
         last = b""
@@ -113,11 +114,11 @@ class Sorter:
             last = digest
 
     def digests(self) -> Iterator[bytes]:
-        """The identities of all, ascending."""
+        """Yield all identities, ascending."""
         return heapq.merge(*(self._digests_of(part) for part in self._parts))
 
     def pages(self) -> Iterator[tuple[list[bytes], list[Atom]]]:
-        """Identities and atoms in the order of a context, PAGE_ATOMS at a time."""
+        """Yield identities and atoms in the order of a context, PAGE_ATOMS at a time."""
         rows = heapq.merge(*(self._rows_of(part) for part in self._parts))
         while some := list(islice(rows, PAGE_ATOMS)):
             yield [key[2] for key, _ in some], [atom for _, atom in some]
@@ -154,7 +155,7 @@ class Sorter:
 
 
 def _shifted(error: UsageError, by: int) -> UsageError:
-    """The error of a part, with its places counted over all atoms."""
+    """Return the error of a part with its places counted over all atoms."""
     pieces = error.wrong.split("atoms[")
     shifted = [pieces[0]]
     for piece in pieces[1:]:

@@ -1,19 +1,20 @@
-"""What no ref reaches: parked first, removed later and only when asked to.
+"""Garbage collection: contexts that no ref reaches are parked first, and removed later and only on request.
 
 Theory of operation
 -------------------
-Everything reachable from a ref, from what others need (journal records, trails: digests that are handed in), and from objects
-that are still young is kept. The rest of what is recognisably of contexts (records and framed pages; nothing else is ever touched)
-moves to a folder beside the objects, *parked*. Whoever asks for a parked object, by whatever path, gets it and brings it back, so
-that parking something that a commit was just about to use costs nothing but two renames:
+Kept is everything reachable from a ref, everything that others need (journal records, trails: digests that are passed in), and
+every young object. All other objects that are recognisably of contexts (records and framed pages; nothing else is ever touched)
+move to a folder beside the objects: they are *parked*. A read of a parked object, by any path, returns it and moves it back, so
+parking an object that a commit is about to use costs only two renames:
 
-* a commit that uses an old unreached object while it is parked finds it parked and brings it back;
-* a ref that is set between the look at the refs and the parking is seen by a second look, after which what it needs is brought back;
-* pruning removes what has been parked for at least PRUNE_AGE_MIN_MS, which is more than any process goes on believing that a
-  context is here without looking (``library.KNOWN_FOR_MS``), and looks at the refs once more before.
+* a commit that uses an old unreached object while it is parked finds it there and moves it back;
+* a ref that is set between the reading of the refs and the parking is seen by a second reading, after which its objects are moved
+  back;
+* pruning removes objects that have been parked for at least PRUNE_AGE_MIN_MS, which is longer than any process believes that a
+  context exists without a check (``library.KNOWN_FOR_MS``), and reads the refs once more before.
 
-A ref that stands on something missing or damaged refuses the whole: what lies below the hole could not be told from what no ref
-reaches.
+A ref to a context with a missing or damaged object makes the collection fail: what lies below the hole would look
+unreachable.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ assert PRUNE_AGE_MIN_MS > KNOWN_FOR_MS
 
 
 class GcReport(NamedTuple):
-    """What a collection did: numbers of objects, and of bytes on the disk where named so."""
+    """The result of a collection: numbers of objects, and bytes on disk."""
 
     reached: int
     young: int
@@ -65,10 +66,11 @@ def collect(
     grace_ms: int = GRACE_MS,
     prune_after_ms: int | None = None,
 ) -> GcReport:
-    """Park what nothing reaches and what is older than ``grace_ms``; prune what has been parked for ``prune_after_ms``.
+    """Park objects that nothing reaches and that are older than ``grace_ms``; prune those parked for
+    ``prune_after_ms``.
 
-    ``needed`` names what others need, asked twice. The caller sees to it that one collection runs at a time. Raises UsageError for
-    an age that is too short, DamageError where a ref stands on something that is missing: nothing was parked then.
+    ``needed`` names what others need, and is called twice. The caller must run only one collection at a time. Raises
+    UsageError for an age that is too short, DamageError if an object below a ref is missing; nothing is parked then.
     """
     if grace_ms < 0:
         raise UsageError("grace: an age is no less than nothing")
@@ -88,7 +90,7 @@ def collect(
             parked_bytes += size
             if cache is not None:
                 cache.drop(digest)
-    # Walking brings back whatever it meets that is parked.
+    # The walk moves parked objects back.
     before = sum(1 for _ in objects.parked.digests())
     kept = _kept(objects, refs, needed)
     restored = before - sum(1 for _ in objects.parked.digests())
@@ -104,13 +106,13 @@ def _kept(objects: FolderObjects, refs: RefTable, needed: Callable[[], Iterable[
     kept = reached_from(objects, refs.all().values())
     return kept | reached_from(
         objects, (digest for digest in needed() if objects.has(digest))
-    )  # holes of others are theirs
+    )  # missing objects of others are not an error here
 
 
 def reached_from(objects: FolderObjects, roots: Iterable[bytes], *, is_strict: bool = True) -> set[bytes]:
-    """All objects that ``roots`` name, at however many removes, and these themselves, of contexts or not.
+    """Return ``roots`` and all objects that they name directly or indirectly, of contexts or not.
 
-    Raises DamageError for one that is named and not here, unless not ``is_strict``.
+    Raises DamageError for a missing object, unless not ``is_strict``.
     """
     reached: set[bytes] = set()
     waiting = [(digest, True) for digest in roots]
@@ -120,7 +122,7 @@ def reached_from(objects: FolderObjects, roots: Iterable[bytes], *, is_strict: b
             continue
         reached.add(digest)
         if is_root and objects.has(digest) and not _is_ours(objects.store, digest):
-            continue  # something of others
+            continue  # no object of a context
         try:
             waiting += [(child, False) for child in children_of(objects.get(digest))]
         except (NotFoundError, DamageError, FormatError) as error:
@@ -138,7 +140,7 @@ def _hole(digest: bytes) -> DamageError:
 
 
 def _by_age(store: ObjectStore, kept: set[bytes], before_ms: int) -> tuple[list[bytes], list[bytes]]:
-    """Objects of contexts that are not ``kept``: those written before ``before_ms``, and the younger ones."""
+    """Return the objects of contexts that are not ``kept``: those written before ``before_ms``, and the younger ones."""
     old: list[bytes] = []
     young: list[bytes] = []
     for digest in store.digests():
@@ -165,7 +167,7 @@ def _is_ours(store: ObjectStore, digest: bytes) -> bool:
 
 
 def _written_ms(store: ObjectStore, digest: bytes) -> int | None:
-    """When the youngest of the object's files was written; None where it is gone by now."""
+    """Return the time of the youngest file of the object; None if it is gone."""
     times = [status.st_mtime_ns // 1_000_000 for status in _statuses(store, digest)]
     return max(times, default=None)
 

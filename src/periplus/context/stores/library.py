@@ -1,20 +1,21 @@
-"""The contexts of a store, over any source of objects, any table of refs and any cache: ``Store`` for all that is local.
+"""The contexts of a store, over any source of objects, any table of refs and any cache: ``Store`` for everything local.
 
 Theory of operation
 -------------------
-A context is its record and the objects below it. Four questions are asked of a chain of them, and none may cost the chain:
+A context is its record and the objects below it. Four questions are asked of a chain of them, and none may cost the whole chain:
 
-* *what does it come to?* ``_stack`` walks from a context to its root, without recursion, over runs that the cache has and records
-  where it has none; what it had to fold from more than a handful of small deltas it leaves in the cache (``context.runs`` and
-  ``context.snapshots``), so that no delta is folded often;
-* *is this atom there?* asked at every commit: of the few deltas above the newest kept run in a dict that goes along from commit to
-  commit (a *tip*), below that of the runs, which bisect;
-* *is all of it here, and true?* ``admit`` walks down to what is known to be so and up again checking every delta as ``commit`` does.
-  Contexts come to be known by being committed, admitted, or named by a ref;
-* *does it descend from that?* depths bound the walk, for every ancestor is less deep.
+* *What is its expansion?* ``_stack`` walks from a context to its root, without recursion, over runs from the cache and over records
+  where the cache has none; a fold of more than a few small deltas is stored in the cache (``context.stores.delta_runs`` and
+  ``context.stores.snapshots``), so that no delta is folded often.
+* *Does it have this atom?* Asked at every commit: the few deltas above the newest cached run are in a dict that moves along from
+  commit to commit (a *tip*); below it the runs answer, by bisection.
+* *Is it whole and valid?* ``admit`` walks down to contexts known to be so and up again, checking every delta like ``commit``.
+  Contexts become known by being committed, admitted, or named by a ref.
+* *Does it descend from that one?* Depths bound the walk, because every ancestor is less deep.
 
-Rules kept here: an object is put before what names it, and a ref is set when all below it is durable; whatever is refused leaves
-no context behind; a cache that turns out damaged is dropped and the objects are read, in the middle of an iteration too.
+Rules: an object is written before the object that names it, and a ref is set when everything below it is durable; a
+refused context leaves nothing behind; a damaged cache is dropped and the objects are read instead, even in the middle
+of an iteration.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ from periplus.context.streams.chunks import ChunkCutter, Columns, Streamed, Tall
 from periplus.context.streams.proof_source import ProvingCutter
 from periplus.context.validation import Prepared, check_repeated, prepare
 
-LARGE_WEIGHT: Final = 1024  # a delta as heavy is a run of its own; small ones together as heavy are folded into one
-_FOLD_WEIGHTS: Final = 64  # a fold as many times as heavy is kept while older deltas are still being read
-_FOLD_HELD_MAX: Final = 4 << 20  # characters of contents; a fold of more is kept, and what is kept lies in a file
-KNOWN_FOR_MS: Final = 3_600_000  # gc lets nothing be removed sooner after it was parked
+LARGE_WEIGHT: Final = 1024  # a delta of this weight is a run of its own; smaller ones are folded until they reach it
+_FOLD_WEIGHTS: Final = 64  # a fold of this many times the weight is stored while older deltas are still being read
+_FOLD_HELD_MAX: Final = 4 << 20  # characters of contents in memory; a larger fold is stored in a file
+KNOWN_FOR_MS: Final = 3_600_000  # gc removes nothing that was parked for a shorter time
 _RUNS_MAX: Final = 16
 _VIEWS_MAX: Final = 2048
 _HEADERS_MAX: Final = 2048
@@ -74,19 +75,19 @@ _T = TypeVar("_T")
 
 
 class ObjectShelf(ObjectSource, Protocol):
-    """Objects of which those put last may be lost at a power cut until ``settle`` has returned."""
+    """Objects of which the latest may be lost at a power cut until ``settle`` has returned."""
 
     def take(self, data: bytes) -> bytes:
-        """As ``put``, of what another store sent. Raises RedactedError for what was redacted here."""
+        """Put an object of another store. Raises RedactedError for one that was redacted here."""
         ...
 
     def settle(self) -> None:
-        """All that was put is on the disk for good when this returns. Raises EnvironmentFailure."""
+        """Make all objects durable before returning. Raises EnvironmentFailure."""
         ...
 
 
 class _Tip:
-    """What commits on ``head`` have to know: the kept runs below, and what the small deltas above them add and remove."""
+    """The state for commits on ``head``: the cached runs below, and what the small deltas above them add and remove."""
 
     def __init__(self, runs: list[Run], ahead: dict[bytes, bool], weight: int, molecules: MoleculeTable | None) -> None:
         self.runs = runs
@@ -109,9 +110,9 @@ class _Tip:
 
 
 class ContextLibrary:
-    """The contexts that lie in ``objects``, named by ``refs``; ``cache`` may be lost at any time.
+    """The contexts in ``objects``, named by ``refs``; ``cache`` may be lost at any time.
 
-    One library may be used by several threads, and several libraries, in processes of their own, use one store.
+    Several threads may use one library, and several libraries, in processes of their own, one store.
     """
 
     def __init__(
@@ -124,9 +125,10 @@ class ContextLibrary:
         large_weight: int = LARGE_WEIGHT,
         page_bytes: int = 0,
     ) -> None:
-        """``large_weight`` is when a delta is a run of its own, and when small ones together are folded into one that is kept.
+        """``large_weight`` is the weight of a delta that is a run of its own, and of small deltas that are folded into
+        a stored run.
 
-        ``page_bytes`` of pages that are read again and again are held in memory.
+        ``page_bytes`` is the memory for pages that are read repeatedly.
         """
         self._large_weight = large_weight
         self._objects = objects
@@ -148,15 +150,16 @@ class ContextLibrary:
     # Contexts
 
     def commit(self, context: Context) -> bytes:
-        """Keep ``context`` and give its digest. Raises UsageError naming the field; then nothing was kept."""
+        """Store ``context`` and return its digest. Raises UsageError naming the field; nothing is stored then."""
         prepared = prepare(context)
         with self._mutex:
             return self._trusting_less(lambda: self._commit(context, prepared))
 
     def commit_atoms(self, atoms: Iterable[Atom], rest: Context = _NOTHING, *, held_max: int = HELD_ATOMS_MAX) -> bytes:
-        """Keep the context that has ``atoms`` and whatever else ``rest`` says, holding ``held_max`` of them at once.
+        """Store the context with ``atoms`` and the other fields of ``rest``, with at most ``held_max`` atoms in memory.
 
-        The digest is that of the same context committed at once. Raises UsageError naming the field; then nothing was kept.
+        The digest is that of the same context committed at once. Raises UsageError naming the field; nothing is stored
+        then.
         """
         if rest.atoms or rest.molecules:
             raise UsageError(
@@ -184,11 +187,11 @@ class ContextLibrary:
         return self._headers.get(digest) or self._view(digest).header
 
     def record(self, digest: bytes) -> RecordView:
-        """The record of the context, read as far as its header. Raises NotFoundError, DamageError."""
+        """Return the record of the context, read as far as its header. Raises NotFoundError, DamageError."""
         return self._view(digest)
 
     def has(self, digest: bytes) -> bool:
-        """Whether the context and all that it stands on are here."""
+        """Return whether the context and all its ancestors are here."""
         seen: set[bytes] = set()
         waiting = [digest]
         known, targets = self._still_known(), set(self._refs.all().values())
@@ -212,16 +215,18 @@ class ContextLibrary:
         return self._trusting_less(expand)
 
     def find(self, digest: bytes, identities: Iterable[bytes]) -> dict[bytes, Entry]:
-        """Those of ``identities`` that are in the expansion, without the rest of it."""
+        """Return those of ``identities`` that are in the expansion, without reading the rest of it."""
         wanted = frozenset(identities)
         return self._trusting_less(lambda: entries_named(self._stack(digest), wanted))
 
     def molecule_table(self, digest: bytes) -> MoleculeTable:
-        """The molecules of the context, in a table that is the caller's."""
+        """Return a new table of the molecules of the context, which the caller may change."""
         return self._trusting_less(lambda: molecule_table(self._stack(digest)))
 
     def ordered_rows(self, digest: bytes, after: OrderKey | None = None) -> Iterator[Row]:
-        """The atoms that the context stands for, in order, pages opened as they are reached; from behind the key ``after`` on."""
+        """Yield the atoms of the expansion in order, from behind the key ``after`` on; pages are opened when they are
+        reached.
+        """
         last = after
         while True:
             try:
@@ -235,7 +240,7 @@ class ContextLibrary:
                 return
 
     def stretches(self, digest: bytes) -> Iterator[Columns]:
-        """The same as columns, a stretch at a time."""
+        """Yield the atoms of the expansion as columns, a stretch at a time."""
         last: OrderKey | None = None
         behind: OrderKey | None = None
         while True:
@@ -260,7 +265,7 @@ class ContextLibrary:
         if prove:
             proving = ProvingCutter(self, digest, limits)
             return Streamed(proving, proving.cut(), resume)
-        # Where nothing but one context has atoms, and all of them are there, the head is the root of its own tree.
+        # If only one context has atoms, and all of them are live, the head is the root of its own tree.
         is_single = header.base is None or self.header(header.base).live == 0
         with self._mutex:
             head = header.atoms_root if is_single else self._heads.get(digest)
@@ -273,7 +278,7 @@ class ContextLibrary:
         return Streamed(cutter, cutter.cut(self.stretches(digest)), resume)
 
     def added(self, digest: bytes) -> Container[bytes]:
-        """The identities of the atoms that a delta adds or annotates anew."""
+        """Return the identities of the atoms that a delta adds or annotates anew."""
         view = self._view(digest)
         if weight_of(view.header) >= self._large_weight:
             return self._sets(view).adds
@@ -281,11 +286,13 @@ class ContextLibrary:
         return frozenset(one for page in view.pages(get) for one in view.page_of(page, get).digests())
 
     def get(self, digest: bytes) -> bytes:
-        """An object, verified. Raises NotFoundError, DamageError."""
+        """Return a verified object. Raises NotFoundError, DamageError."""
         return self._objects.get(digest)
 
     def runs(self, digest: bytes) -> list[Run]:
-        """The runs, newest first, whose visible rows are the expansion. Reading them may raise StaleCacheError: ask again then."""
+        """Return the runs, newest first, whose visible rows are the expansion. Reading them may raise StaleCacheError:
+        repeat then.
+        """
         return self._trusting_less(lambda: self._stack(digest))
 
     # Objects
@@ -303,9 +310,11 @@ class ContextLibrary:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Many commits with one sync: inside, only refs are set durably, with all that is below them; at the end all is durable.
+        """Make many commits durable with one sync: inside, only setting a ref syncs, with everything below it; the end
+        syncs all.
 
-        Contexts committed inside may be lost, whole or in part, if the power is cut before the end; a process that ends loses none.
+        A power cut before the end may lose contexts committed inside, in whole or in part; the end of the process loses
+        none.
         """
         with self._mutex:
             self._batches += 1
@@ -318,10 +327,10 @@ class ContextLibrary:
                     self._objects.settle()
 
     def admit(self, digest: bytes) -> None:
-        """Check a context whose objects came from elsewhere, and all that it stands on, as ``commit`` would have.
+        """Check a context whose objects came from elsewhere, and all its ancestors, like ``commit``.
 
-        Raises NotFoundError naming the first object that is missing, DamageError or FormatError for bytes of no canonical form, and
-        UsageError naming the field that is untrue of the context.
+        Raises NotFoundError naming the first missing object, DamageError or FormatError for bytes that are not
+        canonical, and UsageError naming a field that is false.
         """
         with self._mutex:
             self._trusting_less(lambda: self._admit(digest))
@@ -352,13 +361,13 @@ class ContextLibrary:
             except ConflictError:
                 if expected is not ANY or not tries_left:
                     raise
-                continue  # somebody was quicker; whether the move is still one forward is asked again
+                continue  # another process was faster: check again whether the move is a descent
             return
 
     def close(self) -> None:
         self._cache.close()
 
-    # How
+    # Internals
 
     def _commit(self, given: Context, prepared: Prepared) -> bytes:
         self._require_parents(given)
@@ -388,7 +397,9 @@ class ContextLibrary:
         return encoded.digest
 
     def _encoded(self, given: Context, prepared: Prepared, sorter: Sorter, sink: Callable[[bytes], object]) -> Encoded:
-        """The record of a context whose atoms are in ``sorter``, checked on entry before ``sink`` gets the first object."""
+        """Return the record of a context whose atoms are in ``sorter``, checked on entry before ``sink`` receives the
+        first object.
+        """
         entered, tip = self._entered(given, prepared)
         removed = frozenset(given.removed)
         brought = 0
@@ -423,7 +434,7 @@ class ContextLibrary:
             ) from error
 
     def forget_known(self) -> None:
-        """Let every context be looked for again before another is built on it."""
+        """Forget which contexts are known, so that each is looked up again."""
         with self._mutex:
             self._known.clear()
             self._tips.clear()
@@ -433,18 +444,21 @@ class ContextLibrary:
             self._known_since_ms = self._clock.now_ms()
 
     def renew(self) -> bool:
-        """Let go of whatever is held in memory, if something was taken out of the store since the last call; True then.
+        """Drop everything held in memory if an object was removed from the store since the last call; return True then.
 
-        What is asked for by digest cannot become old, but it can be redacted: who serves a store for long asks this before each step.
+        An object named by its digest cannot become stale, but it can be redacted: a long-running server calls this
+        before each step.
         """
         return False
 
     def is_in_place(self) -> bool:
-        """Whether what was opened still lies where it was: a store may be moved, removed or replaced beneath whoever serves it."""
+        """Return whether the open store is still at its path: it may be moved, removed or replaced under a running
+        server.
+        """
         return True
 
     def forget_held(self) -> None:
-        """Hold nothing in memory of what was read."""
+        """Drop everything read that is held in memory."""
         with self._mutex:
             self.forget_known()
             self._views.clear()
@@ -454,7 +468,7 @@ class ContextLibrary:
 
     def _still_known(self) -> set[bytes]:
         if abs(self._clock.now_ms() - self._known_since_ms) > KNOWN_FOR_MS:
-            self.forget_known()  # gc may have parked since, what no ref reached
+            self.forget_known()  # gc may have parked unreachable contexts since
         return self._known
 
     def _is_known(self, digest: bytes) -> bool:
@@ -484,7 +498,7 @@ class ContextLibrary:
             self._check(wanted)
 
     def _check(self, digest: bytes) -> None:
-        """One context whose parents are known: its bytes are those that ``commit`` would have made."""
+        """Check one context whose parents are known: its bytes must be those that ``commit`` would have made."""
         header = self.header(digest)
         self._view(digest).check_named(self._objects.get)
         if header.atom_count > HELD_ATOMS_MAX and not header.molecule_count:
@@ -503,7 +517,7 @@ class ContextLibrary:
         self._advance(header, prepared, tip)
 
     def _check_in_parts(self, view: RecordView, sorter: Sorter) -> None:
-        """The same for a context of so many atoms that they are not held at once."""
+        """Check a context with too many atoms to hold at once."""
         header, get = view.header, self._objects.get
         _check_repeats(view, get)
         sorter.extend(row.atom for row in rows_of(view, get))
@@ -515,13 +529,13 @@ class ContextLibrary:
             self._cache.keep_sets(header.digest, sorter.digests(), rest.removed)
 
     def _advance(self, header: ContextHeader, prepared: Prepared, before: _Tip) -> None:
-        """The tip of a context that was just kept, from that of its base."""
+        """Make the tip of a context that was just stored from the tip of its base."""
         context, digest = prepared.context, header.digest
         weight = weight_of(header)
         if weight >= self._large_weight and self._cache.sets(digest) is None:
             self._cache.keep_sets(digest, sorted(prepared.atom_digests), context.removed)
         if before.weight + weight > self._large_weight:
-            return  # the next tip is made of runs, and a fold kept on the way
+            return  # the next tip is made of runs, and stores a fold on the way
         ahead = before.ahead.copy()
         for gone in context.removed:
             ahead[gone] = False
@@ -546,7 +560,7 @@ class ContextLibrary:
         return tip.molecules
 
     def _stack(self, digest: bytes) -> list[Run]:
-        """The runs from ``digest`` down to its root, newest first; of the few asked for last as they were found then."""
+        """Return the runs from ``digest`` down to its root, newest first; cached for the few contexts asked last."""
         with self._mutex:
             found = self._stacks.get(digest)
         if found is None:
@@ -615,7 +629,7 @@ class ContextLibrary:
         return view
 
     def _trusting_less(self, work: Callable[[], _T]) -> _T:
-        """What ``work`` gives; where it meets a damaged file of the cache, again without that file."""
+        """Return the result of ``work``; if it meets a damaged cache file, drop that file and repeat."""
         while True:
             try:
                 return work()
@@ -630,7 +644,7 @@ class ContextLibrary:
 
 
 class _LazySets:
-    """The sets of a large delta, looked for when one is first asked."""
+    """The sets of a large delta, loaded on first use."""
 
     def __init__(self, find: Callable[[], Sets]) -> None:
         self._find = find
@@ -652,7 +666,7 @@ def _keep(held: OrderedDict[bytes, _T], digest: bytes, value: _T, most: int) -> 
 
 
 def _compare(stated: ContextHeader, true: Encoded) -> None:
-    """Raises UsageError naming what a record says that is not so of its context."""
+    """Raise UsageError naming a field of the record that does not match its context."""
     name = stated.digest.hex()[:16]
     for field, said, found in (
         ("depth", stated.depth, true.header.depth),
@@ -666,7 +680,7 @@ def _compare(stated: ContextHeader, true: Encoded) -> None:
 
 
 def _check_repeats(view: RecordView, get: Callable[[bytes], bytes]) -> None:
-    """Before contents are read: few bytes must not stand for many."""
+    """Check repeats before contents are read: few bytes must not stand for many."""
     seen: set[bytes] = set()
     repeated = 0
     for page in view.pages(get):
@@ -678,7 +692,7 @@ def _check_repeats(view: RecordView, get: Callable[[bytes], bytes]) -> None:
 
 
 def _nowhere(_data: bytes) -> None:
-    """Where objects go that are only to be hashed."""
+    """Discard an object that was only to be hashed."""
 
 
 def _parents(of: Context | ContextHeader) -> list[bytes]:

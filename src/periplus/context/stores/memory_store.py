@@ -1,4 +1,4 @@
-"""A context store that ends with its process: for tests, for what is only passed on, and for programs without a folder."""
+"""A context store in memory: for tests, for relaying, and for programs without a folder."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class MemoryObjects:
         return self.put(data)
 
     def settle(self) -> None:
-        """There is nothing that lasts longer."""
+        """Do nothing: memory is not durable."""
 
 
 class MemoryStore(ContextLibrary):
-    """Contexts, refs and whatever is derived from them, in memory."""
+    """Contexts, refs and everything derived from them, in memory."""
 
     def __init__(self) -> None:
         super().__init__(MemoryObjects(), MemoryRefs())

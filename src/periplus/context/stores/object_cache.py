@@ -1,9 +1,9 @@
-"""Objects that are read again and again, held in memory, so that they are neither unpacked nor hashed each time.
+"""A cache of objects in memory, which spares repeated reads the unpacking and the hashing.
 
-An object is held from its second reading on: who reads a context once, as most commands do, holds nothing. Where there is no more
-room a chance one goes, not the one that was read longest ago: streams read from the front to the end, and of a context larger than
-the room that rule would always let go what is wanted next. Which one is chance is taken from digests, which are evenly spread.
-What is named by its digest cannot become old.
+An object is cached at its second read: a single read of a context, as in most commands, caches nothing. When the cache
+is full a random object is evicted, not the least recently used: a stream reads from front to end, and for a context
+larger than the cache LRU would always evict the object needed next. The digests, which are evenly distributed, supply
+the randomness. An object named by its digest cannot become stale.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MET_MAX: Final = 65_536
 
 
 class ObjectCache:
-    """Objects as ``source`` gives them, at most ``bytes_max`` of them held; for several threads."""
+    """A cache of the objects of ``source``, of at most ``bytes_max`` bytes; for several threads."""
 
     def __init__(self, source: Callable[[bytes], bytes], bytes_max: int = HELD_BYTES_MAX) -> None:
         self._source = source

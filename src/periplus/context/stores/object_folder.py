@@ -1,7 +1,9 @@
-"""The objects of contexts in a folder: put without a sync until they have to last, parked before they are removed.
+"""The objects of contexts in a folder: written without a sync until they must be durable, parked before they are
+removed.
 
-Rules kept here: what was put since the last ``settle`` is synced by the next; after a sync that failed the bytes are written
-again, for another sync says nothing about them; an object that is parked is still had, and whoever asks for it brings it back.
+Rules: objects written since the last ``settle`` are synced by the next one; after a failed sync the bytes are written
+again, because another sync would prove nothing about them; a parked object can still be read, and reading it moves it
+back.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _PARKED_TRIES: Final = 64
 
 
 class FolderObjects:
-    """Objects in ``store``, below ``root``. ``parked`` is where gc puts what no ref reaches; None where there is no gc. What was
-    redacted, by ``is_redacted``, is not taken from others, nor brought back from there.
+    """Objects in ``store``, below ``root``. ``parked`` is the store into which gc moves unreachable objects; None
+    without gc. An object for which ``is_redacted`` is true is not accepted from others, nor moved back.
     """
 
     def __init__(
@@ -46,15 +48,19 @@ class FolderObjects:
             except NotFoundError:
                 if not tries_left or not self.has(digest):
                     raise
-        raise AssertionError  # the last try gave or raised
+        raise AssertionError  # the last attempt returned or raised
 
     def has(self, digest: bytes) -> bool:
-        """Whether it is here or was parked, from where it is brought back. Where gc parks it again at once it is had all the same."""
-        # Between the first look and the one at the parked another may have brought it back: hence a last look.
+        """Return whether the object is here or was parked, from where it is moved back. It counts even if gc parks it
+        again at once.
+        """
+        # Another process may move the object back between the first two look-ups: hence a third.
         return self.store.has(digest) or self.restore(digest) or self.store.has(digest)
 
     def digests_like(self, prefix: str) -> list[bytes]:
-        """The digests of the objects that begin with ``prefix`` (two hexadecimal digits or more), of parked ones too, ascending."""
+        """Return the digests of the objects that begin with ``prefix`` (two hexadecimal digits or more), parked ones
+        included, ascending.
+        """
         found = {
             digest for store in (self.store, self.parked) if store is not None for digest in store.digests_like(prefix)
         }
@@ -66,7 +72,7 @@ class FolderObjects:
         return digest
 
     def take(self, data: bytes) -> bytes:
-        """As ``put``, of what another store sent. Raises RedactedError for what was redacted here."""
+        """Put an object of another store. Raises RedactedError for one that was redacted here."""
         digest = hashing.sha256(data).digest()
         with self.store.keeping():
             if self._is_redacted(digest):
@@ -89,7 +95,7 @@ class FolderObjects:
         self._doubtful = set()
 
     def _again_if_parked(self, work: Callable[[], None], digests: Iterable[bytes]) -> None:
-        """Do ``work`` on objects that are here, again where gc took one of them away since it was put."""
+        """Run ``work`` on present objects, again if gc parked one of them since it was written."""
         for tries_left in reversed(range(_PARKED_TRIES)):
             try:
                 work()
@@ -100,12 +106,14 @@ class FolderObjects:
                 return
 
     def park(self, digest: bytes, now_ms: int) -> bool:
-        """Take the object out of the way; it can be restored. False where it is not here."""
+        """Park the object, from where it can be restored. False if it is not here."""
         assert self.parked is not None
         paths = self.store.paths_of(digest)
         for path in paths:
             try:
-                self._files.touch(path, now_ms)  # before the move: who is stopped between leaves a young object
+                self._files.touch(
+                    path, now_ms
+                )  # before the move, so that an interruption in between leaves a young object
                 self._move(path, self.store, self.parked)
             except FileNotFoundError:
                 continue
@@ -114,7 +122,7 @@ class FolderObjects:
         return bool(paths)
 
     def restore(self, digest: bytes) -> bool:
-        """Bring a parked object back; False where there is none. True, too, where gc parked it again since."""
+        """Move a parked object back; False if there is none. Also True if gc parked it again since."""
         if self.parked is None:
             return False
         paths = self.parked.paths_of(digest)
@@ -129,7 +137,7 @@ class FolderObjects:
                     self._move(path, self.parked, self.store)
                     moved = True
                 except FileNotFoundError:
-                    continue  # another was quicker
+                    continue  # another process was faster
                 except OSError as error:
                     raise environment_failure(error, "restore", path) from error
             return moved or self.store.has(digest)

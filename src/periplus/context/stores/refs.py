@@ -1,7 +1,9 @@
-"""Refs: names for contexts. What a name may be, and the one thing that a table of refs has to do: compare and set.
+"""Refs, the names of contexts: the rules for names, and the interface of a table of refs with its one operation,
+compare and set.
 
-What a ref may be moved to (what descends from where it stands) is the library's to judge; a table only keeps. It changes one ref
-at a time, and only from where the caller believes it to stand, so that of two setters who believe the same one comes second.
+Whether a ref may move to a context (which must descend from the old one) is decided by the library; a table only
+stores. It changes one ref at a time, and only from the target that the caller expects, so of two concurrent setters one
+fails.
 """
 
 from __future__ import annotations
@@ -22,29 +24,30 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 
 class RefTable(Protocol):
-    """Names and the contexts that they stand for."""
+    """Names and their contexts."""
 
     def all(self) -> dict[str, bytes]:
-        """All refs, by name ascending. Raises DamageError."""
+        """Return all refs, sorted by name. Raises DamageError."""
         ...
 
     def get(self, name: str) -> bytes | None:
-        """Where ``name`` stands, None for nowhere. Raises DamageError."""
+        """Return the target of ``name``, None if it does not exist. Raises DamageError."""
         ...
 
     def change(self, name: str, old: bytes | None, new: bytes | None) -> None:
-        """Let ``name``, which stands at ``old``, stand at ``new``; None is nowhere. For good when this returns.
+        """Move ``name`` from ``old`` to ``new``; None means that it does not exist. Durable when this returns.
 
-        Raises ConflictError where it stands elsewhere by now: nothing was changed then.
+        Raises ConflictError and changes nothing if the ref has another target by now.
         """
         ...
 
 
 def check_ref_name(name: str) -> str:
-    """``name``, if a ref can have it. Raises UsageError that says what is wrong with it.
+    """Return ``name`` if it is valid for a ref. Raises UsageError with the reason.
 
-    One or more parts with ``/`` between them; a part begins with a letter or a digit and goes on with these or ``. _ - + @ =``; it
-    ends neither with a full stop nor with ``.lock`` or ``.tmp``, and has no ``..``. What looks like a digest is none.
+    One or more parts with ``/`` between them; a part begins with a letter or a digit and continues with these or ``. _
+    - + @ =``; it ends neither with a full stop nor with ``.lock`` or ``.tmp``, and has no ``..``. A name must not look
+    like a digest.
     """
     if type(name) is not str:
         raise UsageError(f"name: a ref's name is text, not {type(name).__name__}")
@@ -64,7 +67,7 @@ def check_ref_name(name: str) -> str:
 
 
 def moved(name: str, believed: bytes | None, found: bytes | None) -> ConflictError:
-    """The error for a ref that does not stand where a caller believes it to stand."""
+    """Return the error for a ref that has another target than the caller believes."""
     return ConflictError(
         f"ref {name} stands at {_shown(found)}, not at {_shown(believed)}",
         safe="It was not changed.",
@@ -77,7 +80,7 @@ def _shown(digest: bytes | None) -> str:
 
 
 class MemoryRefs:
-    """Refs that end with the process."""
+    """Refs in memory."""
 
     def __init__(self) -> None:
         self._refs: dict[str, bytes] = {}

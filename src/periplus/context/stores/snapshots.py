@@ -1,14 +1,15 @@
-"""Snapshots: runs kept in files, so that a long chain is not folded again. Derived, disposable, believed only as far as checked.
+"""Snapshots: runs stored in files, so that a long chain is not folded again. Derived, disposable, and checked before
+use.
 
-A file of the cache is ``<context digest>.run`` (a run whose newest delta is that context) or ``<context digest>.set`` (the sorted
-identities of one large delta). Both have one form::
+A file of the cache is ``<context digest>.run`` (a run whose newest delta is that context) or ``<context digest>.set``
+(the sorted identities of one large delta). Both have one form::
 
     "PPLSRUN1" · pages · blocks of identities · blocks of removals · molecules · footer · footer length u64 · SHA-256 of the footer
 
-The footer has the place and hash of every part. A file appears under its name whole; it is not synced, for after a power cut the
-hashes find what is missing. Whatever is found wrong raises StaleCacheError, upon which the library drops the file and goes back to
-the objects. What the hashes cannot find is a file made by somebody who means harm: who can write into the store's cache is trusted
-as one who can write into the store, and proofs are made from records, never from here.
+The footer has the place and hash of every part. A file appears under its name whole; it is not synced, because after a
+power cut the hashes detect missing parts. A fault raises StaleCacheError, upon which the library drops the file and
+reads the objects. The hashes do not detect a forged file: a process that can write into the store's cache can write
+into the store as well, and proofs are made from records, never from here.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class StaleCacheError(DamageError):
-    """A file of the cache cannot be used. The objects are not touched by this; whoever meets it makes the file anew."""
+    """A file of the cache cannot be used. The objects are not affected; the caller makes the file anew."""
 
     code = "stale_cache"
 
@@ -71,7 +72,7 @@ class _PagePart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Page(msgspec.Struct, frozen=True, array_like=True):
-    """Rows: origins that occur, which of them each row has, its place there, its identity, and the atom."""
+    """Rows: the origins that occur, the origin of each row, its place there, its identity, and the atom."""
 
     origins: list[bytes]
     origin_numbers: list[int]
@@ -81,7 +82,7 @@ class _Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Molecules(msgspec.Struct, frozen=True, array_like=True):
-    """Molecules in pages, as records have them."""
+    """Molecules in pages, like in records."""
 
     changes: list[tuple[list[bytes], list[bytes]]]
     molecules: list[bytes]
@@ -100,46 +101,46 @@ class _Footer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sets(NamedTuple):
-    """What a large delta adds and removes."""
+    """The identities that a large delta adds and removes."""
 
     adds: Container[bytes]
     removes: Container[bytes]
 
 
 class RunCache(Protocol):
-    """Where runs are kept. All of it can vanish at any time."""
+    """A store of runs, which may lose any of them at any time."""
 
     def run(self, head: bytes) -> Run | None:
-        """The kept run whose newest delta is ``head``."""
+        """Return the stored run whose newest delta is ``head``."""
         ...
 
     def keep(self, runs: Sequence[Run]) -> Run:
-        """One run in the place of neighbouring ``runs``, newest first; those of them that were kept are let go."""
+        """Store one run that replaces neighbouring ``runs``, newest first; those of them that were stored are dropped."""
         ...
 
     def sets(self, digest: bytes) -> Sets | None:
-        """The sets of the large delta ``digest``, if they are kept."""
+        """Return the sets of the large delta ``digest``, if they are stored."""
         ...
 
     def keep_sets(self, digest: bytes, adds: Iterable[bytes], removes: Iterable[bytes]) -> Sets: ...
 
     def scratch(self) -> Scratch | None:
-        """A temporary file; None where nothing lies in files."""
+        """Return a temporary file; None for a cache without files."""
         ...
 
     def drop(self, digest: bytes) -> None:
-        """Forget whatever is kept of ``digest``."""
+        """Drop everything stored for ``digest``."""
         ...
 
     def drop_file(self, error: StaleCacheError) -> None:
-        """Forget what was found wrong."""
+        """Drop the damaged file."""
         ...
 
     def close(self) -> None: ...
 
 
 class MemoryCache:
-    """Runs that end with the process."""
+    """Runs in memory."""
 
     def __init__(self) -> None:
         self._runs: dict[bytes, HeldRun] = {}
@@ -180,7 +181,7 @@ class MemoryCache:
 
 
 class StoredRun:
-    """A run in a file, or the sets of a delta in one: nothing but the footer is read before it is needed."""
+    """A run in a file, or the sets of a delta: only the footer is read at once."""
 
     _fd = -1
 
@@ -190,7 +191,7 @@ class StoredRun:
         self._fd = fd
         try:
             self._footer = self._read_footer()
-        except BaseException:  # whatever it was, the descriptor is nobody's
+        except BaseException:  # on any failure, close the descriptor
             self.close()
             raise
         footer = self._footer
@@ -292,7 +293,7 @@ class StoredRun:
 
 
 class _Writer:
-    """Writes one file of the cache, part by part, under a temporary name."""
+    """Write one file of the cache, part by part, under a temporary name."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -332,7 +333,7 @@ class _Writer:
         try:
             os.unlink(self._temporary)
         except OSError:
-            pass  # it has its name already, or is swept with the cache
+            pass  # it has its final name already, or the next sweep removes it
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -345,9 +346,9 @@ class _Writer:
 
 
 class FolderCache:
-    """Runs in the files of ``folder``, which is made when it is needed. Other processes may use it at the same time.
+    """Runs in the files of ``folder``, which is created on demand. Other processes may use it concurrently.
 
-    Where the folder cannot be written, what was to be kept is held in memory: ``failure`` then says why.
+    If the folder cannot be written, runs are held in memory, and ``failure`` has the reason.
     """
 
     def __init__(self, folder: str, files: Files) -> None:
@@ -395,7 +396,7 @@ class FolderCache:
         try:
             return Scratch(self._folder, self._files)
         except EnvironmentFailure as failure:
-            self.failure = failure  # then it is done in memory
+            self.failure = failure  # continue in memory
             return None
 
     def drop(self, digest: bytes) -> None:
@@ -415,7 +416,7 @@ class FolderCache:
             self._memory.close()
 
     def sweep(self) -> int:
-        """Remove what is no file of this cache, as writers leave it that were stopped. Gives how many."""
+        """Remove files that are not of this cache, such as those of interrupted writers; return their number."""
         try:
             names = os.listdir(self._folder)
         except FileNotFoundError:
@@ -428,7 +429,7 @@ class FolderCache:
         return len(left)
 
     def digests(self) -> set[bytes]:
-        """The contexts of which something is kept in the folder."""
+        """Return the contexts with a file in the folder."""
         try:
             names = os.listdir(self._folder)
         except OSError:
@@ -451,12 +452,12 @@ class FolderCache:
                 self._remove_file(path)
                 return None
             except OSError:
-                return None  # it is not there, or cannot be read: then it is made anew, or done without
+                return None  # missing or unreadable: it is made anew, or not used
             if found.head != digest:
                 found.close()
                 self._remove_file(path)
                 return None
-            if len(self._open) >= _OPEN_MAX:  # who still reads one holds it; it is closed when nobody does
+            if len(self._open) >= _OPEN_MAX:  # a reader keeps it open; it is closed with the last reader
                 self._open.pop(next(iter(self._open)))
             self._open[path] = found
             return found
@@ -492,10 +493,11 @@ class FolderCache:
 
 
 def merge_runs(cache: RunCache, runs: Sequence[Run]) -> list[Run]:
-    """``runs``, newest first, with as many of the newest in one as are together as heavy as the next older.
+    """Return ``runs``, newest first, with the newest ones merged into one as long as together they weigh as much as the
+    next older run.
 
-    So every run is heavier than all that are newer, there are at most as many as the weight has binary digits, and a row is written
-    again only into a run of at least twice the weight: the logarithmic method (Bentley and Saxe 1980).
+    So every run is heavier than all newer ones together, there are at most as many as the weight has binary digits, and
+    a row is rewritten only into a run of at least twice the weight: the logarithmic method (Bentley and Saxe 1980).
     """
     total = runs[0].weight
     take = 1

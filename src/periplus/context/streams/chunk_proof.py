@@ -1,27 +1,28 @@
-"""Proofs of a stream: what each chunk carries, and the verifier that a reader runs with nothing but the digest he asked for.
+"""Proofs of a stream: the proof of each chunk, and the verifier that needs nothing but the digest of the context.
 
 Theory of operation
 -------------------
-The digest of a context is the hash of its record, the record has its base's digest and the root of a tree over its own atoms: so
-the records of a chain, newest first, bind all of its deltas to the digest that was asked for. A *place* is a delta's number in
-that chain, 0 the newest. A chunk's proof has
+The digest of a context is the hash of its record, and the record has the digest of its base and the root of a tree over its own
+atoms: so the records of a chain, newest first, bind all of its deltas to the digest that was asked for. A *place* is a delta's number
+in that chain, 0 the newest. The proof of a chunk has
 
-* *objects*: the records of the chain as far as they are needed for this chunk and were not in one before, and of long lists of
-  removals the pages in which an atom of the chunk would stand;
-* *draws*: for each delta whose atoms are not in its record, the next stretch of its leaves: where it begins, the nodes that make
-  the root of it (``merkle.multiproof``), and of leaves that are no longer valid their annotation records, for all others are
-  atoms of the chunk.
+* *objects*: the records of the chain that this chunk needs and no earlier chunk had, and of long lists of removals the pages in which
+  an atom of the chunk would be;
+* *draws*: for each delta whose atoms are not in its record, the next stretch of its leaves: its start, the nodes that connect it to
+  the root (``merkle.multiproof``), and the annotation records of leaves that are no longer valid; all other leaves are atoms of the
+  chunk.
 
-Draws of a delta follow each other without a gap, and skip nothing: what the deltas have is laid open leaf by leaf.
+Draws of a delta follow each other without a gap, and skip nothing: the leaves of a delta are disclosed one after the
+other.
 
-What is proved when. Of every chunk, before its atoms are used: each atom, its annotation and the delta it is from are what the
-context says; none was removed by a newer delta; none was annotated anew by a newer delta whose record holds its atoms, or
-whose draws came that far; order is kept; nothing comes twice; numbers are right. That an atom was left out, or was annotated
-anew in a larger delta whose place in the order is still to come, shows later: at the latest at the end, when every leaf of every delta
-has been in the stream or was shown to be replaced, and the count is that of the record.
+The time of each proof. For every chunk, before its atoms are used: each atom, its annotation and its delta are those of
+the context; no newer delta removed it; no newer delta annotated it anew, if the record of that delta holds its atoms or
+its draws have come that far; the order is right; nothing occurs twice; numbers are right. An atom that was left out, or
+annotated anew in a larger delta whose place in the order is still to come, is detected later: at the latest at the end,
+when every leaf of every delta has been in the stream or was shown to be replaced, and the count is that of the record.
 
-What stands in a record was checked by whoever took the context in (``ContextLibrary.admit``). The verifier does not repeat
-that: of a context that no store would take in it says that the stream is what that context says.
+The content of a record was checked by the store that took the context in (``ContextLibrary.admit``). The verifier does
+not repeat that: for an invalid context it only shows that the stream is what that context says.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from periplus.context.streams.chunks import atom_bytes, progress_of
 from periplus.merkle import Frontier, leaf_hash
 from periplus.merkle.verify_multi import verify_range
 
-PROOF_BYTES_MAX: Final = 256 << 10  # of objects in one proof; one that is longer goes alone
+PROOF_BYTES_MAX: Final = 256 << 10  # size of the objects in one proof; a longer object is sent alone
 PROOF_READ_BYTES_MAX: Final = 1 << 20
 PROOF_VERSION: Final = 1
 _HASH: Final = 32
@@ -63,7 +64,9 @@ _ANNOTATION_BYTES_MIN: Final = 32 + 4 + 8 + 4 + 4
 
 
 class Draw(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The leaves of the delta at ``place`` from ``start`` on: those in ``gone`` (offset, annotation record) and entries of the chunk."""
+    """The leaves of the delta at ``place`` from ``start`` on: those in ``gone`` (offset, annotation record) and entries
+    of the chunk.
+    """
 
     place: int
     start: int
@@ -72,7 +75,7 @@ class Draw(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ChunkProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a chunk's ``proof`` is, as messagepack."""
+    """The value of a chunk's ``proof``, encoded as messagepack."""
 
     version: int
     objects: list[bytes]
@@ -87,7 +90,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(ChunkProof)
 
 
 def read_proof(data: bytes) -> ChunkProof:
-    """Raises FormatError where ``data`` is not the one form of a proof."""
+    """Decode a proof. Raises FormatError if ``data`` is not its canonical form."""
     if len(data) > PROOF_READ_BYTES_MAX:
         raise FormatError(f"a proof over {PROOF_READ_BYTES_MAX:,} bytes", offset=0)
     try:
@@ -110,20 +113,21 @@ class _Row(NamedTuple):
 
 
 class _Delta:
-    """What the verifier knows of one context of the chain."""
+    """The verifier's knowledge of one context of the chain."""
 
     def __init__(self, header: ContextHeader, held: dict[bytes, bytes] | None) -> None:
         self.header = header
-        self.held = held  # of atoms that stand in the record: leaf by identity; None where they have to be drawn
+        self.held = held  # atoms in the record: leaf by identity; None if they must be drawn
         self.drawn = 0
 
 
 class ChunkVerifier:
-    """Accepts the chunks of a stream of the context ``asked``, one by one, or refuses.
+    """Verify the chunks of a stream of the context ``asked``, one by one.
 
-    ``feed`` raises FormatError where a chunk is not what ``asked`` says as far as can be known by then, ``finish`` where the end is
-    not; from then on the verifier refuses everything. ``limits`` are those that were asked for; ``count`` counts tokens as the sender
-    does, with None they are not checked. A stream that was cut off goes on with the same verifier at ``next_chunk``.
+    ``feed`` raises FormatError if a chunk contradicts ``asked`` as far as can be known by then, ``finish`` if the end
+    does; from then on the verifier refuses everything. ``limits`` are those of the request; ``count`` counts tokens
+    like the sender, with None they are not checked. An interrupted stream continues with the same verifier at
+    ``next_chunk``.
     """
 
     def __init__(
@@ -141,17 +145,17 @@ class ChunkVerifier:
 
     @property
     def headers(self) -> list[ContextHeader]:
-        """Those of the chain that are known so far, newest first; all of them once the stream was whole."""
+        """The headers of the chain known so far, newest first; all of them after the whole stream."""
         return [delta.header for delta in self._chain.deltas]
 
     def feed(self, chunk: Chunk) -> None:
-        """Accept the next chunk. Raises FormatError where it is not the next one of the stream."""
+        """Verify the next chunk. Raises FormatError if it is not the next one of the stream."""
         with self._refusing():
             self._feed(chunk)
         self.next_chunk += 1
 
     def finish(self, end: StreamEnd) -> None:
-        """The stream was whole: nothing was left out. Raises FormatError where something was, or where ``end`` says otherwise."""
+        """Verify that the stream was complete. Raises FormatError if an atom was left out, or if ``end`` is wrong."""
         with self._refusing():
             if not self._is_final:
                 raise FormatError("the stream ends before its last chunk")
@@ -172,7 +176,7 @@ class ChunkVerifier:
             PeriplusError,
             ValueError,
             OverflowError,
-        ) as error:  # the latter of values that no atom has, made by hand
+        ) as error:  # the latter for forged values that no atom has
             raise FormatError(f"chunk {self.next_chunk:,} is refused: {error}") from error
         self._is_broken = False
 
@@ -192,7 +196,7 @@ class ChunkVerifier:
         self._is_final = chunk.is_final
 
     def _rows(self, chunk: Chunk) -> list[_Row]:
-        """The atoms of a chunk in their order."""
+        """Return the atoms of a chunk in their order."""
         place_of = self._chain.place_of
         sent, named = [], []
         for entry in chunk.entries:
@@ -240,19 +244,19 @@ class ChunkVerifier:
 
 
 class _Chain:
-    """The contexts from the one that was asked for down to its root as far as they are known, and what of their atoms is."""
+    """The known contexts from the requested one down to its root, and the state of their atoms."""
 
     def __init__(self, asked: bytes) -> None:
         self.deltas: list[_Delta] = []
         self._places: dict[bytes, int] = {}
-        self._due: bytes | None = asked  # the record that has to come next
-        self._named: set[bytes] = set()  # objects that may come: a record of the chain named them
+        self._due: bytes | None = asked  # digest of the next record
+        self._named: set[bytes] = set()  # objects that may come, because a record of the chain named them
         self._objects: dict[bytes, bytes] = {}
-        self._removals: list[tuple[int, _Later]] = []  # those that do not stand in a record, by place
-        self._drawn_from = 0  # deltas whose atoms have to be drawn
-        self._newest: dict[bytes, int] = {}  # the newest place that is known to speak of an identity
-        self._sent: set[bytes] = set()  # whatever was sent stands at its newest place
-        self._owed: dict[bytes, int] = {}  # leaves said to be replaced, by what has to come yet: their newest place
+        self._removals: list[tuple[int, _Later]] = []  # removals that are not in a record, by place
+        self._drawn_from = 0  # number of deltas whose atoms must be drawn
+        self._newest: dict[bytes, int] = {}  # newest known place that has an identity
+        self._sent: set[bytes] = set()  # identities sent, each from its newest place
+        self._owed: dict[bytes, int] = {}  # leaves declared as replaced by an atom still to come: their newest place
 
     @property
     def live(self) -> int:
@@ -302,7 +306,7 @@ class _Chain:
             self._removals.append((place, _Later(view, self._get)))
 
     def take_rows(self, rows: Sequence[_Row], draws: Sequence[Draw]) -> None:
-        """The atoms of a chunk, and the stretches of leaves that they and what was replaced come from."""
+        """Verify the atoms of a chunk, and the stretches of leaves that they and the replaced leaves come from."""
         by_place: dict[int, list[_Row]] = {}
         for row in rows:
             by_place.setdefault(row.place, []).append(row)
@@ -326,7 +330,7 @@ class _Chain:
         if delta.held is not None or draw.start != delta.drawn or not count:
             raise FormatError(f"a draw of {count:,} leaves from leaf {draw.start:,} where {delta.drawn:,} were drawn")
         leaves = [row.leaf for row in rows]
-        for offset, annotation in draw.gone:  # ascending: each is put where it stands among those before
+        for offset, annotation in draw.gone:  # ascending, so each is inserted at its final place
             if not 0 <= offset <= len(leaves) or len(annotation) < _ANNOTATION_BYTES_MIN:
                 raise FormatError("a replaced leaf outside its draw")
             leaves.insert(offset, leaf_hash(annotation))
@@ -351,14 +355,14 @@ class _Chain:
             self._bury(annotation[:_HASH], draw.place)
 
     def _accept(self, identity: bytes, place: int) -> None:
-        """An atom is sent as the context at ``place`` has it."""
+        """Accept an atom as the context at ``place`` has it."""
         if identity in self._sent or self._is_replaced(identity, place):
             raise FormatError(
                 f"atom {identity.hex()[:16]} was removed or annotated anew by a newer context, or sent before"
             )
 
     def _bury(self, identity: bytes, place: int) -> None:
-        """An atom is said to be no longer as the context at ``place`` has it."""
+        """Note that the atom of the context at ``place`` is declared as replaced."""
         is_replaced = self._is_replaced(identity, place)
         self._speak(identity, place)
         if not is_replaced:
@@ -370,7 +374,7 @@ class _Chain:
         return any(newer < place and identity in removed.digests for newer, removed in self._removals)
 
     def _speak(self, identity: bytes, place: int) -> None:
-        """The context at ``place`` has an atom of that identity, valid or not."""
+        """Note that the context at ``place`` has an atom of that identity, valid or not."""
         known = self._newest.get(identity)
         if known is not None and known <= place:
             return
@@ -381,7 +385,7 @@ class _Chain:
             del self._owed[identity]
 
     def check_whole(self, sent: int) -> None:
-        """Every leaf of every delta was sent or is replaced, and they are as many as the record says."""
+        """Check that every leaf of every delta was sent or is replaced, and that their number is that of the record."""
         if self._due is not None:
             raise FormatError("the chain of contexts does not reach its root")
         for place, delta in enumerate(self.deltas):
@@ -404,7 +408,7 @@ class _Chain:
 
 
 class _Later:
-    """Removals in pages, opened when the first is asked for."""
+    """Removals in pages, opened on first use."""
 
     def __init__(self, view: RecordView, get: Callable[[bytes], bytes]) -> None:
         self._view = view

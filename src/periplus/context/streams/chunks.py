@@ -2,16 +2,17 @@
 
 Theory of operation
 -------------------
-A chain of deltas is a stack of *runs*, newest first (``runs``): each holds atoms in the order of an expansion, in pages. ``merged``
-puts them into one order a stretch at a time. Of every run it knows the key that the next page begins with; a page is opened
-once no opened page lies before it. The *cut* is the least last key of the opened pages: whatever is at or before it is in opened
-pages, so it can go out, and mostly it is a slice of a single page, of which not even the keys are looked at. Atoms that a newer run
-adds again or removes fall out on the way. Nothing is read for what nobody asked for yet: a reader who stops after one chunk has
-paid for the pages that chunk lies in, and for one page of each run that begins before its end.
+A chain of deltas is a stack of *runs*, newest first (``stores.delta_runs``): each holds atoms in the order of an expansion, in pages.
+``merged`` merges them a stretch at a time. For every run it knows the first key of the next page; a page is opened once no opened
+page lies before it. The *cut* is the least last key of the opened pages: every atom at or before it is in an opened page, so it
+can be emitted. Most stretches are a slice of a single page, and then not even the keys are compared. Atoms that a newer run adds
+again or removes are dropped on the way. Nothing is read ahead of demand: a reader who stops after one chunk has paid for the
+pages of that chunk, and for one page of each run that begins before its end.
 
-``ChunkCutter`` cuts what comes into chunks. Each of the three limits holds for every chunk. An atom that alone is over one of them is
-neither cut nor sent: the chunk names it (``Chunk.over``), with its annotation, so that the head of the stream covers it too.
-Where chunks begin and end depends on the expansion and the limits alone, so a stream can be taken up again at any chunk.
+``ChunkCutter`` cuts the stretches into chunks. Each of the three limits holds for every chunk. An atom that exceeds one
+of them alone is neither cut nor sent: the chunk names it (``Chunk.over``), with its annotation, so that the head of the
+stream covers it too. The boundaries of chunks depend only on the expansion and the limits, so a stream can be resumed
+at any chunk.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from periplus.context.model import (
 from periplus.context.records.pages import leaf_hashes
 from periplus.merkle import Frontier
 
-ATOM_BYTES: Final = 112  # what an entry takes as messagepack beside its texts: two digests, two numbers, lengths
+ATOM_BYTES: Final = 112  # size of an entry as messagepack without its texts: two digests, two numbers, lengths
 TALLIES_MAX: Final = 4_096  # of up to 11 KiB each, for a million atoms
 _TAG_BYTES: Final = 5
 _MILLION: Final = 1_000_000
@@ -65,10 +66,10 @@ _new_entry: Final = partial(tuple.__new__, Entry)  # the constructor of a NamedT
 
 
 class Tally:
-    """What is known of a page that was read before: what each atom takes in tokens and bytes, and the hash of its leaf.
+    """Cached measures of a page: tokens and bytes of each atom, and the hash of its leaf.
 
-    Each is made when somebody first asks. Several threads may ask at once; at worst they do the same work. ``is_checked`` says
-    whether the bytes of the page were looked at.
+    Each is computed on first use. Several threads may ask at once; at worst they do the same work. ``is_checked`` tells
+    whether the bytes of the page were checked.
     """
 
     __slots__ = ("_leaves", "_sizes", "_tokens", "is_checked")
@@ -79,11 +80,11 @@ class Tally:
         self._leaves = (
             bytes(count),
             b"",
-        )  # which are known, and their hashes: one value, put in place of the one before
+        )  # known flags and hashes: one value, replaced atomically
         self.is_checked = False
 
     def takes(self, atoms: Sequence[Atom], start: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Tokens and bytes of ``atoms``, the first of which is number ``start`` of the page."""
+        """Return tokens and bytes of ``atoms``, the first of which is number ``start`` of the page."""
         stop = start + len(atoms)
         if -1 in self._tokens[start:stop]:
             for at, atom in enumerate(atoms, start):
@@ -93,7 +94,7 @@ class Tally:
         return self._tokens[start:stop], self._sizes[start:stop]
 
     def leaves(self, atoms: Sequence[Atom], digests: Sequence[bytes], start: int) -> list[bytes]:
-        """The hashes of the leaves of ``atoms``, the first of which is number ``start`` of the page."""
+        """Return the leaf hashes of ``atoms``, the first of which is number ``start`` of the page."""
         stop = start + len(atoms)
         known, hashes = self._leaves
         if 0 not in known[start:stop]:
@@ -108,7 +109,7 @@ class Tally:
 
 
 class Tallies:
-    """The tallies of pages that were read lately, by whatever names the page; for several threads."""
+    """A cache of the tallies of recently read pages, by the name of the page; for several threads."""
 
     def __init__(self) -> None:
         self._pages: dict[bytes, Tally] = {}
@@ -125,9 +126,9 @@ class Tallies:
 
 
 class Columns(NamedTuple):
-    """Neighbouring atoms of a run or a stream, as columns of one length: what is done to many is done to a column.
+    """Neighbouring atoms of a run or a stream as columns of one length, so that operations work on whole columns.
 
-    Where they are atoms of one page one after the other, ``tally`` is that of the page and ``first`` the number of the first.
+    If they are consecutive atoms of one page, ``tally`` is that of the page and ``first`` the number of the first atom.
     """
 
     atoms: Sequence[Atom]
@@ -141,7 +142,7 @@ class Columns(NamedTuple):
         return order_key(self.digests[at], self.atoms[at])
 
     def takes(self, start: int, stop: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Tokens and bytes of the atoms from ``start`` to ``stop``."""
+        """Return tokens and bytes of the atoms from ``start`` to ``stop``."""
         if self.taken is not None:
             return self.taken[0][start:stop], self.taken[1][start:stop]
         atoms = self.atoms[start:stop]
@@ -150,7 +151,7 @@ class Columns(NamedTuple):
         return [estimate_tokens(atom.content) for atom in atoms], [atom_bytes(atom) for atom in atoms]
 
     def leaves(self) -> list[bytes]:
-        """The hashes of the leaves of these atoms in a tree."""
+        """Return the hashes of the leaves of these atoms in a tree."""
         if self.tally is not None:
             return self.tally.leaves(self.atoms, self.digests, self.first)
         return leaf_hashes(self.digests, self.atoms)
@@ -177,16 +178,16 @@ class SortedRun(Protocol):
     """Atoms in the order of an expansion, in pages."""
 
     def pages(self) -> Iterator[tuple[OrderKey, Callable[[], Columns]]]:
-        """The key that each page begins with, and what opens it; no page is empty."""
+        """Yield the first key of each page, and the function that opens it; no page is empty."""
         ...
 
     def unspoken(self, digests: Sequence[bytes]) -> Sequence[int] | None:
-        """The places of those of ``digests`` that the run does not speak of; None where these are all."""
+        """Return the indices of those of ``digests`` that the run neither adds nor removes; None for all of them."""
         ...
 
 
 class _Opened:
-    """The page at which a run is, and how far it is read."""
+    """The current page of a run, and the position in it."""
 
     __slots__ = ("at", "columns", "last", "number")
 
@@ -198,7 +199,7 @@ class _Opened:
 
 
 def merged(runs: Sequence[SortedRun]) -> Iterator[Columns]:
-    """The atoms of a stack of runs, newest first, that no newer run speaks of, in the order of their expansion."""
+    """Yield the atoms of a stack of runs, newest first, that no newer run overrides, in the order of their expansion."""
     pages = [run.pages() for run in runs]
     waiting: list[tuple[OrderKey, int, Callable[[], Columns]]] = []
     for number, coming in enumerate(pages):
@@ -242,7 +243,7 @@ def _wait(
 
 
 def _seen(columns: Columns, newer: Sequence[SortedRun]) -> Columns:
-    """What no newer run speaks of."""
+    """Return the atoms that no newer run overrides."""
     for run in newer:
         places = run.unspoken(columns.digests)
         if places is not None:
@@ -251,7 +252,7 @@ def _seen(columns: Columns, newer: Sequence[SortedRun]) -> Columns:
 
 
 def _together(parts: Sequence[Columns]) -> Columns | None:
-    """Stretches that overlap, as one."""
+    """Merge overlapping stretches into one."""
     if len(parts) < 2:
         return parts[0] if parts else None
     takes = [part.takes(0, len(part.atoms)) for part in parts]
@@ -265,7 +266,7 @@ def _together(parts: Sequence[Columns]) -> Columns | None:
 
 
 def check_limits(limits: ChunkLimits, resume: int) -> None:
-    """Raises UsageError naming the field."""
+    """Raise UsageError that names the invalid field."""
     for name, value in zip(limits._fields, limits, strict=True):
         if value < 1:
             raise UsageError(f"limits.{name}: {value:,} is below 1")
@@ -274,13 +275,13 @@ def check_limits(limits: ChunkLimits, resume: int) -> None:
 
 
 def atom_bytes(atom: Atom) -> int:
-    """What a limit in bytes counts for an atom: never less than it takes as messagepack with its two digests."""
+    """Return the size of an atom for a byte limit: at least its size as messagepack with its two digests."""
     texts = f"{atom.content}{atom.type}{atom.source}{''.join(atom.tags)}"
     return ATOM_BYTES + _TAG_BYTES * len(atom.tags) + (len(texts) if texts.isascii() else len(texts.encode()))
 
 
 def progress_of(atoms: int, live: int) -> int:
-    """How much of an expansion of ``live`` atoms so many are, in millionths."""
+    """Return the share of ``atoms`` in an expansion of ``live`` atoms, in millionths."""
     return atoms * _MILLION // live if live else _MILLION
 
 
@@ -296,9 +297,9 @@ def unnameable(digest: bytes, limits: ChunkLimits) -> UsageError:
 
 
 class ChunkCutter:
-    """Cuts an expansion of ``live`` atoms into chunks. ``end`` is there from the last chunk on.
+    """Cut an expansion of ``live`` atoms into chunks. ``end`` is set from the last chunk on.
 
-    ``head`` is the head of the expansion where it is known already; where not, ``ended`` is told it at the end.
+    ``head`` is the head of the expansion if it is already known; otherwise ``ended`` receives it at the end.
     """
 
     def __init__(
@@ -320,7 +321,9 @@ class ChunkCutter:
         self._begin()
 
     def cut(self, stretches: Iterable[Columns]) -> Generator[Chunk, None, None]:
-        """Raises DamageError where there are fewer atoms than ``live``, UsageError where a limit leaves no room for a name."""
+        """Yield the chunks. Raises DamageError for fewer atoms than ``live``, UsageError if a limit leaves no room to
+        name an atom.
+        """
         for stretch in stretches:
             counted = _Counted(stretch)
             at, count = 0, len(stretch.atoms)
@@ -346,7 +349,7 @@ class ChunkCutter:
         self._atoms = self._tokens = self._size = 0
 
     def _room(self, counted: _Counted, at: int) -> int:
-        """Up to which place of the stretch there is room in this chunk."""
+        """Return the place in the stretch up to which this chunk has room."""
         limits = self._limits
         stop = counted.fit(at, min(at + limits.atoms - self._atoms, counted.count), limits,
                            limits.tokens - self._tokens, limits.size_bytes - self._size)  # fmt: skip
@@ -392,18 +395,18 @@ class ChunkCutter:
 
 
 class _Counted:
-    """A stretch with what its atoms take, counted as far as somebody asks, and at the second question twice as far."""
+    """A stretch with running sums of tokens and bytes, computed as far as needed and then twice as far."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.count = len(columns.atoms)
         self.over: set[int] = set()
         self._done = 0
-        self._tokens = [0]  # sums of all before a place
+        self._tokens = [0]  # running sums up to each place
         self._bytes = [0]
 
     def fit(self, start: int, stop: int, limits: ChunkLimits, tokens: int, size_bytes: int) -> int:
-        """Up to which place, ``stop`` at the most, the atoms from ``start`` on take no more than that."""
+        """Return the place, at most ``stop``, up to which the atoms from ``start`` on fit."""
         if stop > self._done:
             self._grow(min(max(stop, 2 * self._done), self.count), limits)
         stop = min(stop, bisect_right(self._tokens, self._tokens[start] + tokens, start, stop + 1) - 1)
@@ -431,14 +434,14 @@ class _Counted:
 
 
 class Ending(Protocol):
-    """What knows a stream's end once it is there."""
+    """An object that knows the end of a stream once it is reached."""
 
     @property
     def end(self) -> StreamEnd | None: ...
 
 
 class Streamed:
-    """A stream as the store protocol has it, over the chunks that ``cutter`` makes, from the chunk ``resume`` on."""
+    """A stream of the store protocol over the chunks of ``cutter``, from the chunk ``resume`` on."""
 
     def __init__(self, cutter: Ending, chunks: Generator[Chunk, None, None], resume: int = 0) -> None:
         self._cutter = cutter
@@ -461,5 +464,5 @@ class Streamed:
         raise StopIteration
 
     def close(self) -> None:
-        """Free whatever the stream holds."""
+        """Free the resources of the stream."""
         self._chunks.close()

@@ -1,11 +1,11 @@
-"""The sender's side of ``context.proof``: the chunks of a stream, each with what proves it.
+"""The sender's side of ``context.streams.chunk_proof``: the chunks of a stream, each with its proof.
 
-Proofs are made from records and pages alone, never from what is derived. The rows of all deltas of a chain come in the order of
-the stream, valid or not: the valid ones are its atoms, and of the others those that no record holds go into the draws, so that
-these have no gaps. A delta whose atoms stand in its record needs no draws.
+Proofs are made from records and pages only, never from derived data. The rows of all deltas of a chain come in the
+order of the stream, valid or not: the valid ones are its atoms, and the others go into the draws unless a record holds
+them, so that the draws have no gaps. A delta whose atoms are in its record needs no draws.
 
-A chunk ends where the next row does not fit. What its proof needs first (records that were not sent yet, pages of removals) is bound
-by PROOF_BYTES_MAX: where that is not enough, chunks go ahead that have a proof and no atoms.
+A chunk ends where the next row does not fit. The objects that its proof needs first (records not sent yet, pages of
+removals) are bounded by PROOF_BYTES_MAX: if they exceed it, chunks with a proof and no atoms go ahead.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from periplus.context.streams.chunks import ATOM_BYTES, atom_bytes, miscounted, 
 from periplus.merkle import Frontier, leaf_hash
 from periplus.merkle.multiproof import PagedTree, prove
 
-_DRAW_BYTES: Final = 2_600  # numbers, and at most two nodes a layer on either side of a stretch
+_DRAW_BYTES: Final = 2_600  # numbers, and at most two nodes a layer at each end of a stretch
 _GONE_BYTES: Final = 10
 
 
 class ProofSource(Protocol):
-    """What proofs are made from."""
+    """The source of the objects of proofs."""
 
     def record(self, digest: bytes) -> RecordView: ...
 
     def get(self, digest: bytes) -> bytes:
-        """An object, verified."""
+        """Return a verified object."""
         ...
 
     def added(self, digest: bytes) -> Container[bytes]:
-        """The identities of the atoms of a delta."""
+        """Return the identities of the atoms of a delta."""
         ...
 
 
 class _Row(NamedTuple):
-    """A row of a delta at ``place`` of the chain, its leaf ``at``; -1 where the atom stands in the record."""
+    """A row of a delta at ``place`` of the chain, its leaf ``at``; -1 if the atom is in the record."""
 
     key: OrderKey
     place: int
@@ -63,7 +63,7 @@ class _Row(NamedTuple):
 
 
 class _Delta:
-    """A context of the chain, and the stretch of its leaves that the chunk has so far."""
+    """A context of the chain, and the stretch of its leaves in the current chunk."""
 
     def __init__(self, view: RecordView, get: Callable[[bytes], bytes]) -> None:
         self.view = view
@@ -74,7 +74,7 @@ class _Delta:
         self._tree: PagedTree | None = None
 
     def draw(self, place: int) -> Draw:
-        """The stretch as a draw; the next one begins behind it."""
+        """Return the stretch as a draw; the next one begins behind it."""
         if self._tree is None:
             roots = self.view.page_roots(self._get)
             self._tree = PagedTree(self.view.header.atom_count, roots, self._leaves)
@@ -88,7 +88,7 @@ class _Delta:
 
 
 class ProvingCutter:
-    """Cuts the expansion of ``asked`` into chunks with proofs. ``end`` is there from the last chunk on."""
+    """Cut the expansion of ``asked`` into chunks with proofs. ``end`` is set from the last chunk on."""
 
     def __init__(self, source: ProofSource, asked: bytes, limits: ChunkLimits) -> None:
         self.end: StreamEnd | None = None
@@ -96,19 +96,21 @@ class ProvingCutter:
         self._limits = limits
         self._live = source.record(asked).header.live
         self._deltas: list[_Delta] = []
-        self._spoken: dict[bytes, int] = {}  # by identity the newest place whose record speaks of it
-        self._added: list[tuple[int, Container[bytes]]] = []  # atoms that have to be drawn, by place
-        self._removed: list[tuple[int, _Opening]] = []  # removals that do not stand in a record, by place
-        self._asked_for: list[bytes] = []  # objects opened to tell what is removed, since last looked at
+        self._spoken: dict[bytes, int] = {}  # newest place whose record has an identity
+        self._added: list[tuple[int, Container[bytes]]] = []  # atoms that must be drawn, by place
+        self._removed: list[tuple[int, _Opening]] = []  # removals that are not in a record, by place
+        self._asked_for: list[bytes] = []  # objects opened to find removals, since the last check
         self._known: set[bytes] = set()  # objects that were sent
-        self._records = 0  # so many records were sent
+        self._records = 0  # number of records sent
         self._tree = Frontier()
         self._number = self._sent = self._cumulative = 0
         self._begin()
         self._walk(asked)
 
     def cut(self) -> Generator[Chunk, None, None]:
-        """Raises DamageError where the record says another number of atoms, UsageError where a limit leaves no room for a name."""
+        """Yield the chunks. Raises DamageError if the record states another number of atoms, UsageError if a limit
+        leaves no room to name one.
+        """
         for row in self._rows():
             is_gone = self._is_gone(row)
             if not is_gone and not self._has_room(row):
@@ -125,7 +127,7 @@ class ProvingCutter:
                 self._proof_bytes += len(data)
             if self._proof_bytes and self._proof_bytes + cost > PROOF_BYTES_MAX:
                 yield self._close()
-                cost += _DRAW_BYTES * (row.at >= 0)  # it was begun anew
+                cost += _DRAW_BYTES * (row.at >= 0)  # a new chunk was begun
             self._proof_bytes += cost
             self._take(row, annotation, is_gone=is_gone)
         for data in self._needed(len(self._deltas) - 1):
@@ -139,7 +141,7 @@ class ProvingCutter:
         self.end = StreamEnd(self._sent, self._cumulative, self._number, self._tree.root())
         yield last
 
-    # What the chain says
+    # The chain
 
     def _walk(self, asked: bytes) -> None:
         source = self._source
@@ -166,7 +168,7 @@ class ProvingCutter:
         return self._source.get(digest)
 
     def _rows(self) -> Iterator[_Row]:
-        """The rows of all deltas in the order of the stream, but for those that a record shows to be replaced by another."""
+        """Yield the rows of all deltas in the order of the stream, except those that a record shows to be replaced."""
         held = []
         drawn = []
         for place, delta in enumerate(self._deltas):
@@ -180,7 +182,7 @@ class ProvingCutter:
         return heapq.merge(held, *drawn)
 
     def _is_gone(self, row: _Row) -> bool:
-        """Whether a newer delta speaks of the atom. Opens the removals that the verifier will have to look into."""
+        """Return whether a newer delta replaces the atom. Opens the removals that the verifier needs."""
         identity, place = row.key[2], row.place
         if self._spoken.get(identity, place) < place:
             return True
@@ -190,7 +192,7 @@ class ProvingCutter:
         return is_removed or any(newer < place and identity in added for newer, added in self._added)
 
     def _needed(self, place: int) -> Iterator[bytes]:
-        """The objects that a row from ``place`` needs and that were not sent."""
+        """Yield the objects that a row from ``place`` needs and that were not sent."""
         while self._records <= place:
             yield self._source.get(self._deltas[self._records].origin)
             self._records += 1
@@ -211,7 +213,7 @@ class ProvingCutter:
         self._atoms = self._tokens = self._size = self._proof_bytes = 0
 
     def _has_room(self, row: _Row) -> bool:
-        """Whether the atom goes into this chunk; what it takes is kept for ``_take``."""
+        """Return whether the atom fits into this chunk; its cost is kept for ``_take``."""
         limits = self._limits
         self._takes = (estimate_tokens(row.atom.content), atom_bytes(row.atom))
         self._is_over = self._takes[0] > limits.tokens or self._takes[1] > limits.size_bytes
@@ -261,7 +263,7 @@ class ProvingCutter:
 
 
 class _Opening:
-    """Long removals, their index opened when they are first asked."""
+    """Long removals, whose index is opened on first use."""
 
     def __init__(self, view: RecordView, get: Callable[[bytes], bytes]) -> None:
         self._view = view

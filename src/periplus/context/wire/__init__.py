@@ -1,4 +1,4 @@
-"""The wire protocol of contexts, version 2 and 1: state machines for both sides, bytes in, events out, no I/O."""
+"""The wire protocol of contexts, versions 2 and 1: state machines for both sides, bytes in, events out, no I/O."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The client's half of a connection: requests go out, what comes back are events by stream.
+"""The client's half of a connection: requests go out, answers come back as events by stream.
 
-A stream is open from its request to the frame that ends it, also when it was cancelled in between: until then frames for it are read
-no further than the window needs, and dropped. Afterwards any frame for it is an error of the protocol. So the number of streams that
-either side has to know of never passes what was agreed.
+A stream is open from its request to the frame that ends it, even if it is cancelled in between: until then its frames
+are counted for the window and dropped. Afterwards any frame for it is a protocol error. So neither side has to remember
+more streams than agreed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _OPENERS: Final[dict[type[Any], FrameType]] = {
 
 
 class ClientMachine(Connection):
-    """Begins with its HELLO waiting to be sent. Requests may be made when ``Opened`` has come."""
+    """The client's machine. It starts with its HELLO ready to be sent; requests are possible after ``Opened``."""
 
     peer_side = "server"
 
@@ -92,7 +92,7 @@ class ClientMachine(Connection):
         agent: str = "periplus",
         compress: bool = True,
     ) -> None:
-        super().__init__(limits or Limits(request_rate=1_000_000), policy or Policy(), now)  # the server sets the pace
+        super().__init__(limits or Limits(request_rate=1_000_000), policy or Policy(), now)  # the server sets the rate
         self._offered = tuple(sorted(set(capabilities) - (set() if has_zstd() else {"zstd"})))
         self._encodings = encodings
         self._compress = compress
@@ -104,13 +104,13 @@ class ClientMachine(Connection):
             Hello((_VERSION,), encodings, self._offered, self.limits, token, agent),
         )
 
-    # Asking
+    # Requests
 
     def request(self, body: Request) -> int:
-        """Ask; the number of the stream on which the answer comes.
+        """Send a request; return the number of the stream for the answer.
 
-        Raises WireError where the handshake is not done, too many streams are open or the server takes no more, RemoteError where
-        ``body`` needs what was not agreed.
+        Raises WireError before the handshake is done, if too many streams are open or if the server is shutting down,
+        RemoteError if ``body`` needs a capability that was not agreed.
         """
         self._need_open()
         kind = _OPENERS[type(body)]
@@ -147,15 +147,15 @@ class ClientMachine(Connection):
         )  # fmt: skip
 
     def open_upload(self) -> int:
-        """Begin to bring objects: ``send_objects`` when the stream is ``ready``, then ``end_upload``."""
+        """Begin an upload: call ``send_objects`` when the stream is ``ready``, then ``end_upload``."""
         return self.request(ObjectsPut())
 
     def send_objects(self, stream: int, objects: Iterable[tuple[bytes, bytes]], *, is_final: bool = False) -> None:
-        """Bring ``objects`` (digest and bytes), read as the credit allows; with ``is_final`` they are the last ones."""
+        """Send ``objects`` (digest and bytes), read as the credit allows; with ``is_final`` they are the last ones."""
         self._queue(self._upload(stream), self._object_frames(objects, is_final=is_final))
 
     def end_upload(self, stream: int) -> None:
-        """All objects were sent; Acknowledged says when they are all put away. Raises WireError while something waits."""
+        """End the upload; Acknowledged follows when all objects are stored. Raises WireError while objects wait."""
         self.send_objects(stream, (), is_final=True)
 
     def _upload(self, number: int) -> Stream:
@@ -175,7 +175,7 @@ class ClientMachine(Connection):
         state.outgoing = None
 
     def cancel(self, stream: int) -> None:
-        """Want no more of ``stream``. Failed with code ``cancelled`` says when its number is free; nothing else comes before."""
+        """Cancel ``stream``. Only Failed with code ``cancelled`` follows, and then its number is free."""
         state = self._streams.get(stream)
         if self.is_closed or state is None or state.is_cancelled:
             return
@@ -185,7 +185,7 @@ class ClientMachine(Connection):
         self._put(FrameType.CANCEL, stream, Cancel())
 
     def fail(self, code: str = "") -> None:
-        """End the connection; with ``code`` the server is told why."""
+        """End the connection; with ``code`` the server receives the reason."""
         if code and not self.is_closed:
             self._put(FrameType.ERROR, 0, ErrorReport(code))
         self._end()
@@ -203,7 +203,7 @@ class ClientMachine(Connection):
         return min(deadline, self._sent_at + self.limits.idle_ms / 3_000)
 
     def tick(self, now: float) -> list[Event]:
-        """Gives the server a sign of life where it would miss one; ends the connection where the server gives none."""
+        """Ping the server before it would time out; end the connection if the server is silent."""
         self._now = now
         deadline = super().next_deadline()
         if deadline is not None and self.is_open and now < deadline:
@@ -222,7 +222,7 @@ class ClientMachine(Connection):
         events.append(Closed(code, False, "the server gave no sign of life"))
         return events
 
-    # Reading
+    # Receiving
 
     def _on_frame(self, header: Header, payload: bytes, events: list[Event]) -> None:
         kind = header.kind
@@ -234,7 +234,7 @@ class ClientMachine(Connection):
             self._on_answer(header, payload, events)
 
     def _take_frame(self) -> None:
-        """A server is not counted: it sends what was asked for."""
+        """Do not limit the frames of a server, which sends only what was requested."""
 
     def _on_welcome(self, welcome: Welcome, events: list[Event]) -> None:
         if (
@@ -269,7 +269,7 @@ class ClientMachine(Connection):
         return state
 
     def _finish(self, number: int, report: ErrorReport | None, events: list[Event]) -> bool:
-        """The stream has ended. Whether it was cancelled, or failed, and there is nothing more to tell."""
+        """End a stream; return whether it was cancelled or failed, so that no further event follows."""
         state = self._streams.pop(number)
         if state.is_cancelled:
             events.append(Failed(number, "cancelled", "", True, 0))

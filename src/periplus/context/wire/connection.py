@@ -1,12 +1,13 @@
-"""What both sides of a connection share: frames out of bytes in any split, streams and their windows, liveness, the orderly end.
+"""The common part of both sides of a connection: frames from bytes in any split, streams with their windows, liveness,
+orderly end.
 
-Rules kept here:
+Rules:
 
-* a header is judged before a byte of its payload is waited for: known type, known flags, agreed size, right sender, right place;
-* what was received and not yet read is at most one frame and what the transport handed in last; what waits to be sent is what was
-  granted, one item a stream, and answers of fixed size, which are bounded as well;
-* a peer that breaks the rules is told the code once, and nothing that it sends afterwards is looked at;
-* time comes in as ``now`` (seconds of a clock that never goes back); ``next_deadline`` says when ``tick`` has to be called.
+* a header is checked before a byte of its payload is awaited: known type, known flags, agreed size, right sender, right place;
+* received and unread bytes are at most one frame and the last input of the transport; bytes waiting to be sent are within the credit,
+  one item a stream, plus answers of fixed size, which are bounded as well;
+* a peer that breaks the rules receives the code once, and everything that it sends afterwards is ignored;
+* time is passed in as ``now`` (seconds of a monotonic clock); ``next_deadline`` says when to call ``tick``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _GRANT_REFILL: Final = 2.0
 
 
 class Outgoing(NamedTuple):
-    """A frame that is ready to go, once there is credit for it."""
+    """A frame to be sent as soon as there is credit for it."""
 
     kind: FrameType
     payload: bytes
@@ -39,7 +40,9 @@ class Outgoing(NamedTuple):
 
 
 class Stream:
-    """What one side holds of a stream: what it may send and what waits for that, what may come and what came in part."""
+    """One side's state of a stream: its credit and what waits for it, the window for the peer, and partly received
+    items.
+    """
 
     __slots__ = ("assembler", "body", "head", "incoming", "is_cancelled", "joined", "joined_cost", "number", "offered", "opener",
                  "outgoing", "pending")  # fmt: skip
@@ -60,7 +63,7 @@ class Stream:
 
 
 class Connection:
-    """The common half of both machines. ``side`` is who we are; frames of the other side are accepted only."""
+    """The common half of both machines; it accepts only frames of ``peer_side``."""
 
     peer_side: str
 
@@ -83,10 +86,10 @@ class Connection:
         self._has_preface = False
         self._sent_preface = False
 
-    # What a transport calls
+    # Interface for a transport
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Event]:
-        """What ``data`` leads to. However the bytes of a connection are cut, the events are the same."""
+        """Return the events of ``data``. They do not depend on how the bytes of a connection are split."""
         self._now = now
         if self.is_closed or not len(data):
             return []
@@ -98,12 +101,14 @@ class Connection:
             self._check_output()
         except ProtocolError as error:
             self._fail(error, events)
-        except WireError as error:  # our own side cannot answer: no fault of the peer's, but nothing can follow
+        except (
+            WireError
+        ) as error:  # this side cannot answer: not the fault of the peer, but the connection cannot go on
             self._close("internal", error.wrong, events)
         return events
 
     def receive_eof(self, now: float) -> list[Event]:
-        """The peer sends no more. In the middle of a frame, or of a stream, that is told as an error of the protocol."""
+        """Handle the end of input. In the middle of a frame or of a stream it is a protocol error."""
         self._now = now
         if self.is_closed:
             return []
@@ -113,7 +118,7 @@ class Connection:
         return [Closed("" if is_clean else "protocol", True, detail)]
 
     def data_to_send(self) -> bytes:
-        """All that waits to be sent; it is the transport's from now on."""
+        """Return all bytes waiting to be sent, and forget them."""
         data = b"".join(self._output)
         self._output.clear()
         self._output_bytes = 0
@@ -121,12 +126,14 @@ class Connection:
 
     @property
     def buffered(self) -> int:
-        """Bytes that wait for ``data_to_send``. Whoever produces chunks waits while this is high."""
+        """The number of bytes waiting for ``data_to_send``. A producer of chunks should wait while it is high."""
         return self._output_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that came and are not told yet: of a frame that is not whole, and of objects and chunks that came in part."""
+        """The number of received bytes without an event yet: of an incomplete frame, and of partly received objects and
+        chunks.
+        """
         return len(self._input) + self._bytes_in_part()
 
     def _bytes_in_part(self) -> int:
@@ -144,9 +151,10 @@ class Connection:
         return len(self._streams)
 
     def ready(self, stream: int) -> bool:
-        """Whether ``stream`` is open, nothing of it waits, and it has credit: whether the next chunk is worth making.
+        """Return whether ``stream`` is open, has nothing waiting and has credit, so that the next chunk is worth
+        making.
 
-        What ends a stream needs no credit and may be sent at once, behind what waits.
+        A frame that ends the stream needs no credit and may be sent at once, behind whatever waits.
         """
         state = self._streams.get(stream)
         return (
@@ -159,7 +167,7 @@ class Connection:
         return stream in self._streams
 
     def next_deadline(self) -> float | None:
-        """When ``tick`` has to be called, on the clock of ``now``; None for never."""
+        """Return the time of the next ``tick``, on the clock of ``now``; None if none is needed."""
         if self.is_closed:
             return None
         if not self.is_open:
@@ -167,7 +175,7 @@ class Connection:
         return self._heard_at + self.limits.idle_ms / 1_000
 
     def tick(self, now: float) -> list[Event]:
-        """What the passing of time leads to."""
+        """Return the events that the passage of time causes."""
         self._now = now
         events: list[Event] = []
         deadline = self.next_deadline()
@@ -177,12 +185,12 @@ class Connection:
         return events
 
     def ping(self, token: bytes = b"") -> None:
-        """Ask the peer for a sign of life; Ponged brings the token back. Raises WireError before the handshake is done."""
+        """Ask the peer for a sign of life; Ponged returns the token. Raises WireError before the handshake is done."""
         self._need_open()
         self._put(FrameType.PING, 0, Ping(token))
 
     def grant(self, stream: int, frames: int, size_bytes: int) -> None:
-        """Let so much more come on ``stream``, for so much was used up. On a stream that has ended this does nothing."""
+        """Give back credit on ``stream`` for items that were processed. On a stream that has ended this does nothing."""
         state = self._streams.get(stream)
         if (
             self.is_closed
@@ -199,10 +207,10 @@ class Connection:
         self._put(FrameType.CREDIT, stream, Credit(frames, size_bytes))
 
     def close(self) -> None:
-        """End the connection without a word; what waits can still be sent."""
+        """End the connection without an ERROR; waiting bytes can still be sent."""
         self._end()
 
-    # Reading
+    # Receiving
 
     def _read(self, events: list[Event]) -> None:
         position = 0
@@ -262,7 +270,7 @@ class Connection:
         return self.codec.value(header.kind, self.codec.unpacked(payload, header.flags, self.limits.frame_bytes))
 
     def _on_shared(self, header: Header, payload: bytes, events: list[Event]) -> bool:
-        """PING, PONG and CREDIT, which are the same for both sides. Whether it was one of them."""
+        """Handle PING, PONG and CREDIT, which both sides share; return whether the frame was one of them."""
         kind = header.kind
         if kind not in (FrameType.PING, FrameType.PONG, FrameType.CREDIT):
             return False
@@ -305,17 +313,17 @@ class Connection:
         self._output_bytes += len(data)
 
     def _queue(self, state: Stream, frames: Iterator[Outgoing]) -> None:
-        """Send ``frames`` as far as the credit goes; the rest goes as credit comes. One item a stream waits, never more."""
+        """Send ``frames`` as far as the credit goes, and the rest when credit comes. At most one item a stream waits."""
         if state.pending is not None:
             raise WireError(f"stream {state.number} still has something to send; wait until it is ready")
         state.pending = frames
         self._flush(state)
 
     def _flush(self, state: Stream) -> None:
-        """Send what waits as far as the credit goes. What its source raises ends it, and is the caller's."""
+        """Send what waits, as far as the credit goes. An exception of its source ends it and is raised to the caller."""
         try:
             self._flush_frames(state)
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # on any failure: close the source and re-raise
             state.head = state.pending = None
             raise
 
@@ -341,7 +349,7 @@ class Connection:
                 self._sent_last(state)
 
     def _sent_last(self, state: Stream) -> None:
-        """A frame with which our half of the stream ends has gone."""
+        """Handle that the last frame of our half of the stream was sent."""
 
     def _stream(self, number: int) -> Stream:
         state = self._streams.get(number)
@@ -381,7 +389,9 @@ class Connection:
 
 
 def refusal_bytes(code: ErrorCode) -> bytes:
-    """What a side sends that ends a connection before it reads: the preface, and an ERROR in the form that handshakes have."""
+    """Return the bytes with which a side refuses a connection before it reads: the preface, and an ERROR in the form of
+    the handshake.
+    """
     codec = Codec()
     row = ERRORS[code]
     report = ErrorReport(code, row.message, row.is_retryable)

@@ -1,4 +1,4 @@
-"""What an ERROR frame can say: one table of codes. Its texts are all that ever crosses the wire; an exception's text does not.
+"""The table of ERROR codes. Only its texts cross the wire, never the text of an exception.
 
 ::
 
@@ -35,9 +35,10 @@ ErrorCode: TypeAlias = Literal[
 
 
 class ErrorRow(NamedTuple):
-    """``is_fatal``: the connection ends with it. ``is_retryable``: the same request may succeed later, unchanged.
+    """A row of the table. ``is_fatal``: the connection ends with it. ``is_retryable``: the same request may succeed
+    later.
 
-    ``mend`` is what a person here is told to do next, where the message does not say it; it does not cross the wire.
+    ``mend`` is the next step for the user if the message does not say it; it does not cross the wire.
     """
 
     code: ErrorCode
@@ -47,7 +48,7 @@ class ErrorRow(NamedTuple):
     mend: str = ""
 
 
-# The ``field`` of an ERROR ``refused`` for objects that were redacted at the server; a peer that does not know it shows it.
+# The ``field`` of an ERROR ``refused`` for objects that were redacted at the server; older peers show it as it is.
 REDACTED_FIELD: Final = "redacted"
 _OWNER: Final = "Ask whoever runs the server."
 
@@ -100,13 +101,15 @@ ERRORS: Final[dict[str, ErrorRow]] = {row.code: row for row in _ROWS}
 
 
 class WireError(UsageError):
-    """A machine was used against its rules: a stream that is not open, a payload that fits no frame, no capability."""
+    """The caller broke the rules of a machine: a stream that is not open, a payload that fits no frame, a missing
+    capability.
+    """
 
     code = "wire"
 
 
 class ProtocolError(FormatError):
-    """The peer broke the rules; ``wire_code`` is what the peer is told, the text is for the log of this side."""
+    """The peer broke the rules; ``wire_code`` is sent to the peer, the text is for the log of this side."""
 
     code = "protocol"
 
@@ -130,13 +133,13 @@ class RemoteError(RefusedError):
 
 
 def message_of(code: str) -> str:
-    """The text that goes with ``code``: ours, also where a peer sent another; what we do not know is named as such."""
+    """Return our own text for ``code``, whatever the peer sent; an unknown code is named."""
     row = ERRORS.get(code)
     return row.message if row is not None else "The peer reports an error of a kind that is not known here."
 
 
 def code_of(error: BaseException) -> ErrorCode:
-    """The code by which a peer is told of ``error``: of its kind only, never of its text."""
+    """Return the code for ``error``, by its class only, never by its text."""
     for kind, code in _KINDS:
         if isinstance(error, kind):
             return code
@@ -158,7 +161,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], ErrorCode], ...]] = (
 
 
 def error_of(code: str, field: str = "") -> PeriplusError:
-    """The error of the field for an ERROR that a peer sent: the same kinds as a local store raises."""
+    """Return the exception for an ERROR of a peer: the same classes as a local store raises."""
     text = f"the peer refused {field}: {message_of(code)}" if field else f"the peer says: {message_of(code)}"
     if code in {"not_found", "unknown_base"}:
         return NotFoundError(text)

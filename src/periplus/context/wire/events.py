@@ -1,4 +1,6 @@
-"""What a machine tells its transport: one union, a Struct each. A transport answers them; it knows nothing of bytes."""
+"""Events of a machine for its transport: one union, a Struct each. A transport answers them without any knowledge of
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ from periplus.context.wire.v1_payloads import V1Request
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """Frozen, equal by its fields."""
+    """Frozen, compared by its fields."""
 
 
 class Opened(_Event, frozen=True):
-    """The handshake is done. ``version`` 1 has no limits of its own, no capabilities and no name."""
+    """The handshake is done. ``version`` 1 has no limits, no capabilities and no name."""
 
     version: int
     capabilities: tuple[str, ...]
@@ -43,33 +45,33 @@ class Opened(_Event, frozen=True):
 
 
 class Requested(_Event, frozen=True):
-    """To the server: a request came on ``stream``. It is answered by the ``send_…`` that fits it, or by ``send_error``."""
+    """To the server: a request came on ``stream``. Answer it by the matching ``send_…``, or by ``send_error``."""
 
     stream: int
     body: Request
 
 
 class V1Requested(_Event, frozen=True):
-    """To the server: a request of a version 1 peer, which knows short hashes only; answered by the same ``send_…``."""
+    """To the server: a request of a version 1 peer, which knows only short hashes; answered by the same ``send_…``."""
 
     stream: int
     body: V1Request
 
 
 class CreditCame(_Event, frozen=True):
-    """Whoever waits for ``ready(stream)`` may look again."""
+    """Credit arrived: ``ready(stream)`` may have changed."""
 
     stream: int
 
 
 class Cancelled(_Event, frozen=True):
-    """To the server: the client wants no more of ``stream``; all that belongs to it can go. The machine has answered."""
+    """To the server: the client cancelled ``stream``; free its resources. The machine has answered."""
 
     stream: int
 
 
 class ObjectCame(_Event, frozen=True):
-    """A whole object, its digest verified. ``frames`` and ``size_bytes`` are to be granted again when it was put away."""
+    """A whole object with its verified digest. Grant ``frames`` and ``size_bytes`` again when it is stored."""
 
     stream: int
     digest: bytes
@@ -79,13 +81,13 @@ class ObjectCame(_Event, frozen=True):
 
 
 class UploadEnded(_Event, frozen=True):
-    """To the server: all objects of ``stream`` came; it is answered by ``send_ack``."""
+    """To the server: all objects of ``stream`` have arrived; answer by ``send_ack``."""
 
     stream: int
 
 
 class ChunkCame(_Event, frozen=True):
-    """To the client. Its credit is given back by ``grant``, when it was used up."""
+    """To the client: a chunk. Give its credit back by ``grant`` when it is processed."""
 
     stream: int
     chunk: Chunk
@@ -96,7 +98,9 @@ class ChunkCame(_Event, frozen=True):
 
 
 class Answered(_Event, frozen=True):
-    """To the client: an answer. With WANT and CHANGED more may follow, see ``is_last``; ``size_bytes`` is what it cost of the window."""
+    """To the client: an answer. WANT and CHANGED may continue, see ``is_last``; ``size_bytes`` is the credit that it
+    used.
+    """
 
     stream: int
     body: ExpandResponse | QueryResponse | Proof | RefsResponse | Want | Changed
@@ -112,16 +116,16 @@ class Ended(_Event, frozen=True):
 
 
 class Acknowledged(_Event, frozen=True):
-    """To the client: a push, or an upload, is done."""
+    """To the client: a push or an upload is done."""
 
     stream: int
     ack: Ack
 
 
 class Failed(_Event, frozen=True):
-    """To the client: a request failed, see ``codes.error_of``. A stream that was cancelled ends with code ``cancelled``.
+    """To the client: a request failed, see ``error_codes.error_of``. A cancelled stream ends with code ``cancelled``.
 
-    To the server: what it was sending could not be read; the client was told. ``detail`` is for its log.
+    To the server: the source of its answer failed; the client was told. ``detail`` is for the server's log.
     """
 
     stream: int
@@ -133,7 +137,7 @@ class Failed(_Event, frozen=True):
 
 
 class ShuttingDown(_Event, frozen=True):
-    """To the client: the server takes no more requests; what is open goes on, or is told."""
+    """To the client: the server takes no more requests; open streams continue, or fail."""
 
 
 class Ponged(_Event, frozen=True):
@@ -141,7 +145,7 @@ class Ponged(_Event, frozen=True):
 
 
 class Closed(_Event, frozen=True):
-    """The connection is over: send what ``data_to_send`` still has, then close. ``code`` is empty for an orderly end.
+    """The connection is over: send the rest of ``data_to_send``, then close. ``code`` is empty for an orderly end.
 
     ``detail`` is for the log of this side and never crosses the wire.
     """

@@ -1,7 +1,7 @@
-"""Windows and buckets: how much may be under way on a stream, and how often a peer may ask.
+"""Flow control: windows limit the data in flight on a stream, buckets the rate of requests.
 
-A window counts frames and the bytes of their payloads before compression. The sender spends it and stops at zero; the receiver
-spends its own copy, so that a sender who does not stop is found out with the first frame too many.
+A window counts frames and the bytes of their payloads before compression. The sender spends it and stops at zero; the
+receiver spends its own copy, so that a sender that does not stop is detected at the first excess frame.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from periplus.context.wire.error_codes import ProtocolError
 
 
 class Window:
-    """What may still be sent. Granted and unused credit never passes ``frames_max`` and ``bytes_max``."""
+    """The credit to send. Granted and unused credit never exceeds ``frames_max`` and ``bytes_max``."""
 
     __slots__ = ("bytes", "bytes_max", "frames", "frames_max")
 
@@ -24,7 +24,7 @@ class Window:
         self.grant(frames, size_bytes)
 
     def grant(self, frames: int, size_bytes: int) -> None:
-        """Raise ProtocolError ``flow_control`` where more was granted than may ever be."""
+        """Add credit. Raises ProtocolError ``flow_control`` beyond the maximum."""
         if self.frames + frames > self.frames_max or self.bytes + size_bytes > self.bytes_max:
             raise ProtocolError("more credit than a window may have", "flow_control")
         self.frames += frames
@@ -34,7 +34,7 @@ class Window:
         return self.frames > 0 and self.bytes >= size_bytes
 
     def spend(self, size_bytes: int) -> None:
-        """Raise ProtocolError ``flow_control`` where the window does not have it."""
+        """Spend credit. Raises ProtocolError ``flow_control`` if there is not enough."""
         if not self.has_room(size_bytes):
             raise ProtocolError("more was sent than the window allows", "flow_control")
         self.frames -= 1
@@ -42,7 +42,7 @@ class Window:
 
 
 class Bucket:
-    """So many tokens at the most, so many new ones a second, on a clock that is handed in."""
+    """A token bucket with a maximum and a rate per second; the clock is passed in."""
 
     __slots__ = ("_at", "_level", "_rate", "_size")
 
@@ -53,7 +53,7 @@ class Bucket:
         self._at: float | None = None
 
     def take(self, now: float) -> bool:
-        """Whether there was one. A clock that goes back gives nothing."""
+        """Take a token, if there is one, and return whether there was. A clock that goes back adds none."""
         if self._at is not None and now > self._at:
             self._level = min(self._size, self._level + (now - self._at) * self._rate)
         if self._at is None or now > self._at:
@@ -67,5 +67,5 @@ class Bucket:
         self._level = min(self._size, self._level + tokens)
 
     def wait_s(self) -> float:
-        """Seconds until there is one again."""
+        """Return the seconds until there is a token."""
         return max(0.0, (1.0 - self._level) / self._rate)

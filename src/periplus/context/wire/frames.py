@@ -1,4 +1,4 @@
-r"""The one table of frame types. Documentation, checks and the dictionary of the fuzz test are made from it.
+r"""The table of frame types, the source of documentation, checks and the dictionary of the fuzz test.
 
 ::
 
@@ -33,7 +33,7 @@ Place: TypeAlias = Literal["connection", "opens", "continues", "opens or continu
 
 
 class FrameType(IntEnum):
-    """The codes, as in the specification's table."""
+    """The codes of the specification's table."""
 
     HELLO = 0x00
     EXPAND_REQUEST = 0x01
@@ -64,9 +64,10 @@ class FrameType(IntEnum):
 
 
 class FrameRow(NamedTuple):
-    """``payload`` is a Struct or a union of Structs; ``answers`` may come on a stream that this frame opened; ``needs`` is a capability.
+    """A row of the table. ``payload`` is a Struct or a union of Structs; ``answers`` may follow on a stream that this
+    frame opened; ``needs`` is a capability.
 
-    ``ends``: a stream ends with it: always, never, or where its ``is_final`` is set. ``is_counted``: it costs credit.
+    ``ends``: the frame ends its stream always, never, or if its ``is_final`` is set. ``is_counted``: it costs credit.
     """
 
     type: FrameType
@@ -138,7 +139,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes | bytearray | memoryview, offset: int = 0) -> Header:
-    """The header at ``offset``. Raises ProtocolError for a type or a flag that is not known: nothing more is read then."""
+    """Read the header at ``offset``. Raises ProtocolError for an unknown type or flag; nothing more is read then."""
     length, kind, flags, stream = _HEADER.unpack_from(data, offset)
     if kind not in FRAMES:
         raise ProtocolError(f"a frame of unknown type {kind:02x}")

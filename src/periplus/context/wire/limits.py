@@ -1,6 +1,7 @@
-"""The limits of a connection: what both sides agree on in the handshake, and what each side keeps for itself.
+"""Limits of a connection: those that both sides agree on in the handshake, and those that each side keeps for itself.
 
-Nothing is read, decoded or kept before its limit was looked at. What is agreed is the lesser of what both offer, field by field.
+Every limit is checked before data is read, decoded or stored. The agreed value is the lesser of both offers, field by
+field.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _HOUR_MS: Final = 3_600_000
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a peer accepts: as sent in HELLO; agreed, as sent in WELCOME.
+    """The limits that a peer accepts: its offer in HELLO, the agreement in WELCOME.
 
-    ``frame_bytes`` bounds a payload, also one that is unpacked; ``atoms`` what one frame may carry or ask for; ``digests`` likewise;
-    ``object_bytes`` an object (or a chunk's proof) put together from its parts; ``window_frames`` and ``window_bytes`` what is granted
-    to a stream at its start where the request says nothing of it, and the most that may ever be granted and not used; ``request_rate``
-    how many requests a second may come for longer than a burst.
+    ``frame_bytes`` bounds a payload, also a decompressed one; ``atoms`` the atoms that one frame may carry or request;
+    ``digests`` likewise; ``object_bytes`` an object (or a chunk's proof) assembled from its parts; ``window_frames``
+    and ``window_bytes`` are the initial credit of a stream if the request states none, and the maximum of granted and
+    unused credit; ``request_rate`` is the number of requests a second beyond a burst.
     """
 
     frame_bytes: Annotated[int, Meta(ge=FRAME_BYTES_MIN, le=FRAME_BYTES_MAX)] = 1 << 20
@@ -41,10 +42,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(NamedTuple):
-    """What a side enforces and tells nobody: times in seconds, rates a second.
+    """The limits that a side enforces without telling the peer: times in seconds, rates a second.
 
-    ``request_burst`` requests may come at once; ``frame_rate`` and ``frame_burst`` bound the frames that cost no credit and open nothing; ``output_bytes_max`` what may wait to be
-    sent before a peer that asks and does not read is sent away; ``assembly_bytes_max`` what may have come in part.
+    ``request_burst`` requests may come at once; ``frame_rate`` and ``frame_burst`` bound the frames that cost no credit
+    and open nothing; ``output_bytes_max`` bounds waiting output before a peer that does not read is disconnected;
+    ``assembly_bytes_max`` bounds partly received data.
     """
 
     handshake_s: float = 10.0
@@ -57,7 +59,7 @@ class Policy(NamedTuple):
 
 
 def agreed(ours: Limits, theirs: Limits) -> Limits:
-    """The lesser of both, field by field; a window holds a frame of the agreed size in any case."""
+    """Return the lesser of both, field by field; a window always holds a frame of the agreed size."""
     fields = {name: min(getattr(ours, name), getattr(theirs, name)) for name in Limits.__struct_fields__}
     fields["window_bytes"] = max(fields["window_bytes"], fields["frame_bytes"])
     return Limits(**fields)

@@ -1,4 +1,6 @@
-"""Objects and chunks that are larger than a frame: cut into parts by the sender, put together and verified by the receiver."""
+"""Objects and chunks that are larger than a frame: split into parts by the sender, assembled and verified by the
+receiver.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class Whole(NamedTuple):
 
 
 class Assembler:
-    """Takes the parts of objects, gives the objects. Memory is taken as bytes come, never because a part says how many will."""
+    """Assemble objects from their parts. Memory grows with the received bytes, not with an announced size."""
 
     __slots__ = ("_data", "_digest", "_total", "_wanted", "object_bytes_max")
 
@@ -41,7 +43,9 @@ class Assembler:
         return len(self._data)
 
     def feed(self, parts: Iterable[ObjectPart]) -> list[Whole]:
-        """The objects that are complete with ``parts``. Raises ProtocolError for a part out of order, too large, unasked, or not verified."""
+        """Return the objects completed by ``parts``. Raises ProtocolError for a part out of order, too large, not
+        requested, or not verified.
+        """
         done = []
         for part in parts:
             if part.total > self.object_bytes_max:
@@ -60,7 +64,7 @@ class Assembler:
         return done
 
     def finish(self) -> None:
-        """Raise ProtocolError where something is missing at the end."""
+        """Raise ProtocolError if an object is incomplete at the end."""
         if self._digest is not None or self._wanted:
             raise ProtocolError("a transfer of objects ends before it is complete")
 
@@ -82,7 +86,9 @@ class Assembler:
 def object_frames(
     objects: Iterable[tuple[bytes, bytes]], codec: Codec, limits: Limits
 ) -> Iterator[tuple[ObjectPart, ...]]:
-    """The parts for one frame after another; read from ``objects`` as they are asked for. Raises WireError for one that is too large."""
+    """Yield the parts for one frame after another, read from ``objects`` on demand. Raises WireError for an object that
+    is too large.
+    """
     is_json = codec.encoding == "json"
     overhead = _JSON_PART_OVERHEAD if is_json else _PART_OVERHEAD
     room = (limits.frame_bytes - _BODY_OVERHEAD) * 3 // 4 if is_json else limits.frame_bytes - _BODY_OVERHEAD
@@ -107,7 +113,9 @@ def object_frames(
 
 
 def chunk_frames(chunk: Chunk, codec: Codec, limits: Limits) -> Iterator[bytes]:
-    """``chunk`` as the payloads of as many frames as it needs, mostly one. Raises WireError where an atom alone fits none."""
+    """Yield ``chunk`` as the payloads of the necessary frames, mostly one. Raises WireError if a single atom fits no
+    frame.
+    """
     if len(chunk.entries) <= limits.atoms:
         whole = codec.payload(payload_of_chunk(chunk))
         if len(whole) <= limits.frame_bytes:
@@ -131,7 +139,7 @@ def chunk_frames(chunk: Chunk, codec: Codec, limits: Limits) -> Iterator[bytes]:
 
 
 def _entry_pieces(entries: tuple[Entry, ...], codec: Codec, limits: Limits) -> Iterator[tuple[Entry, ...]]:
-    """Halves of halves, until each fits a frame. No recursion deeper than the logarithm of their number."""
+    """Halve the entries until each piece fits a frame. The depth is the logarithm of their number."""
     if not entries:
         return
     atoms, origins, origin_of = rows_of(entries)

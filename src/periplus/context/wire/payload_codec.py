@@ -1,8 +1,9 @@
-"""Payloads to bytes and back: canonical msgpack or JSON, and zstd where both sides have it.
+"""Encode and decode payloads: canonical msgpack or JSON, and zstd if both sides have it.
 
-msgpack is canonical: what does not encode to itself again is refused. JSON is written the same way, but read in any order and with
-any white space, for people write it. zstd comes from the package ``zstandard`` (an extra); without it the capability is not offered.
-What is unpacked is measured by its own header first, so that nothing larger than a frame is ever allocated.
+msgpack is canonical: a payload that does not encode to itself again is refused. JSON is written in canonical form, but
+read in any order and with any white space, because people write it. zstd comes from the package ``zstandard`` (an
+extra); without it the capability is not offered. The size in the header of compressed data is checked first, so that no
+more than a frame is ever allocated.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _HANDSHAKE: Final = frozenset({FrameType.HELLO, FrameType.WELCOME})
 
 
 def has_zstd() -> bool:
-    """Whether the extra for zstd is installed."""
+    """Return whether the extra for zstd is installed."""
     from importlib.util import find_spec
 
     return find_spec("zstandard") is not None
@@ -36,7 +37,7 @@ _JSON_DECODERS: Final[dict[int, msgspec.json.Decoder[Any]]] = {}
 
 
 class Codec:
-    """How one connection writes and reads payloads. It begins with JSON and no compression; ``agree`` sets what HELLO led to."""
+    """The encoding of one connection. It starts with JSON and no compression; ``agree`` sets the result of HELLO."""
 
     __slots__ = ("_compressor", "_unpacks", "encoding")
 
@@ -46,7 +47,7 @@ class Codec:
         self._compressor: Any = None
 
     def agree(self, encoding: Encoding, *, unpacks: bool, packs: bool) -> None:
-        """From now on: ``encoding``; ``unpacks`` where zstd was agreed, ``packs`` where this side makes use of it as well."""
+        """Set the ``encoding``; ``unpacks`` if zstd was agreed, ``packs`` if this side uses it as well."""
         self.encoding = encoding
         self._unpacks = unpacks
         if packs and unpacks:
@@ -55,14 +56,14 @@ class Codec:
             self._compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
 
     def payload(self, value: msgspec.Struct) -> bytes:
-        """The bytes of ``value`` before any compression. Raises WireError for text that has no UTF-8."""
+        """Return the bytes of ``value`` before any compression. Raises WireError for text that UTF-8 cannot encode."""
         try:
             return (_MSGPACK_ENCODER if self.encoding == "msgpack" else _JSON_ENCODER).encode(value)
         except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError) as error:
             raise WireError(f"a {type(value).__name__} cannot be written: {error}") from error
 
     def frame(self, kind: FrameType, stream: int, payload: bytes) -> bytes:
-        """The frame around ``payload``, compressed where that helps."""
+        """Return the frame around ``payload``, compressed if that helps."""
         flags = 0
         if self._compressor is not None and len(payload) >= COMPRESS_BYTES_MIN and kind not in _HANDSHAKE:
             packed = self._compressor.compress(payload)
@@ -71,7 +72,9 @@ class Codec:
         return frame_header(len(payload), kind, flags, stream) + payload
 
     def unpacked(self, data: bytes, flags: int, bytes_max: int) -> bytes:
-        """The payload of a frame, unpacked where it was packed. Raises ProtocolError, also before it would pass ``bytes_max``."""
+        """Return the payload of a frame, decompressed if necessary. Raises ProtocolError, also before it would exceed
+        ``bytes_max``.
+        """
         if not flags & FLAG_ZSTD:
             return data
         if not self._unpacks:
@@ -79,7 +82,7 @@ class Codec:
         return _unpack(data, bytes_max)
 
     def value(self, kind: int, payload: bytes) -> Any:
-        """The payload of a frame of type ``kind``, checked. Raises ProtocolError saying what is wrong with it."""
+        """Decode and check the payload of a frame of type ``kind``. Raises ProtocolError with the fault."""
         try:
             if self.encoding == "json":
                 return _json_decoder(kind).decode(payload)

@@ -1,8 +1,8 @@
-"""What frames carry: one Struct for each frame type (two for OBJECTS, which asks or brings).
+"""Payloads of frames: one Struct for each frame type (two for OBJECTS, which requests or sends).
 
-On the wire a payload is a map of its fields, all of them, in the order in which they stand here; atoms and other rows are arrays.
-Atoms travel without their digests: who receives them computes those. A request whose answer costs credit grants ``credit_frames`` and
-``credit_bytes``; zero is the agreed window.
+On the wire a payload is a map of all its fields, in the order of this module; atoms and other rows are arrays. Atoms
+travel without their digests, which the receiver computes. A request whose answer costs credit grants ``credit_frames``
+and ``credit_bytes``; zero means the agreed window.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _Pairs: TypeAlias = tuple[tuple[_Count, _Count], ...]
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every field is there, no other is."""
+    """A map with exactly these fields."""
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,7 +65,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Hello(_Body, frozen=True):
-    """The client's offer. ``token`` is empty where none is needed; ``extra`` is what later versions say more and this one ignores."""
+    """The client's offer. ``token`` is empty if none is needed; ``extra`` holds fields of later versions, which this
+    one ignores.
+    """
 
     versions: Annotated[tuple[int, ...], Meta(min_length=1, max_length=16)] = (2,)
     encodings: Annotated[tuple[_Name, ...], Meta(min_length=1, max_length=16)] = ("msgpack", "json")
@@ -77,7 +79,7 @@ class Hello(_Body, frozen=True):
 
 
 class Welcome(_Body, frozen=True):
-    """What holds from now on: chosen from the offer, never more than it."""
+    """The agreement: chosen from the offer, never more than it."""
 
     version: int = 2
     encoding: Literal["msgpack", "json"] = "msgpack"
@@ -88,7 +90,7 @@ class Welcome(_Body, frozen=True):
 
 
 class Filter(_Body, frozen=True):
-    """Which atoms are wanted, as ``context.filters.Filters`` has it; a field that is empty, 0 or none wants all."""
+    """A filter of atoms like ``context.selection.filters.Filters``; a field that is empty, 0 or none accepts all."""
 
     type: _Text = ""
     min_relevance: _Millionths = 0
@@ -99,7 +101,9 @@ class Filter(_Body, frozen=True):
 
 
 class ExpandRequest(_Body, frozen=True):
-    """The whole expansion: one EXPAND_RESPONSE where it fits a frame, else STREAM_CHUNKs and a STREAM_END, for which the credit is."""
+    """Requests the whole expansion: one EXPAND_RESPONSE if it fits a frame, else STREAM_CHUNKs, which cost the credit,
+    and a STREAM_END.
+    """
 
     context: Digest
     credit_frames: _Count = 0
@@ -129,7 +133,9 @@ class WireOversize(_Row, frozen=True):
 
 
 class ExpandResponse(_Body, frozen=True):
-    """An expansion. ``origin_of`` has for each atom the place of its origin in ``origins``; it is empty where there is one origin only."""
+    """An expansion. ``origin_of`` has for each atom the index of its origin in ``origins``; it is empty if there is
+    only one origin.
+    """
 
     atoms: _Atoms = ()
     origins: _Origins = ()
@@ -139,7 +145,9 @@ class ExpandResponse(_Body, frozen=True):
 
 
 class StreamRequest(_Body, frozen=True):
-    """Chunks, best first, from chunk ``resume`` on. ``atoms``, ``tokens`` and ``size_bytes`` bound each chunk; zero leaves it to the server."""
+    """Requests chunks, best first, from chunk ``resume`` on. ``atoms``, ``tokens`` and ``size_bytes`` bound each chunk;
+    with zero the server decides.
+    """
 
     context: Digest
     resume: _Count = 0
@@ -153,10 +161,11 @@ class StreamRequest(_Body, frozen=True):
 
 
 class StreamChunk(_Body, frozen=True):
-    """A chunk. Where ``more`` is set it goes on in the next frame: same chunk id, further atoms, further bytes of the proof.
+    """A chunk. If ``more`` is set it continues in the next frame: same chunk id, further atoms, further bytes of the
+    proof.
 
-    ``over`` are atoms that are only named, for no chunk can hold them. ``molecules`` and ``broken`` come in answers to EXPAND_REQUEST
-    only, after the last atom.
+    ``over`` are atoms that are only named, because no chunk can hold them. ``molecules`` and ``broken`` come only in
+    answers to EXPAND_REQUEST, after the last atom.
     """
 
     chunk_id: _Count
@@ -175,7 +184,7 @@ class StreamChunk(_Body, frozen=True):
 
 
 class StreamEnd(_Body, frozen=True):
-    """What the whole stream came to, as ``model.StreamEnd`` has it: totals, and the head of the tree over all atoms in their order."""
+    """The totals of the whole stream, like ``model.StreamEnd``, and the head of the tree over all atoms in their order."""
 
     chunks: _Count = 0
     atoms: _Count = 0
@@ -184,9 +193,9 @@ class StreamEnd(_Body, frozen=True):
 
 
 class QueryRequest(_Body, frozen=True):
-    """The best atoms for ``text`` (empty: by relevance): page number ``page`` of pages of ``limit`` atoms.
+    """Requests the best atoms for ``text`` (empty: by relevance): page ``page`` of pages of ``limit`` atoms.
 
-    Ages are counted at ``at_ms``, 0 for now. ``budget_tokens`` 0 is no budget.
+    Ages are relative to ``at_ms``, 0 for now. ``budget_tokens`` 0 is no budget.
     """
 
     context: Digest
@@ -199,9 +208,10 @@ class QueryRequest(_Body, frozen=True):
 
 
 class QueryResponse(_Body, frozen=True):
-    """``scores`` in millionths, one an atom, or none; ``total`` is how many matched; ``page_next`` is none after the last.
+    """``scores`` are in millionths, one an atom, or none; ``total`` is the number of matches; ``page_next`` is none
+    after the last page.
 
-    ``at_ms`` is the time at which ages were counted; who asks for a further page gives it back.
+    ``at_ms`` is the time for ages; send it back in the request for a further page.
     """
 
     atoms: _Atoms = ()
@@ -215,9 +225,10 @@ class QueryResponse(_Body, frozen=True):
 
 
 class PushContext(_Body, frozen=True):
-    """Take in the context ``digest``, whose objects were brought before; let ``ref`` stand for it, if it is not empty.
+    """Takes in the context ``digest``, whose objects were uploaded before; sets ``ref`` to it, if that is not empty.
 
-    ``expected`` is where the ref has to stand now, none for nowhere; with ``expected_any`` it may stand anywhere.
+    ``expected`` is the present target of the ref, none if it must not exist; with ``expected_any`` it may have any
+    target.
     """
 
     digest: Digest
@@ -228,25 +239,26 @@ class PushContext(_Body, frozen=True):
 
 
 class Ack(_Body, frozen=True):
-    """Done. ``objects`` is how many were new here."""
+    """Done. ``objects`` is the number of objects that were new here."""
 
     digest: Digest | None = None
     objects: _Count = 0
 
 
 class Credit(_Body, frozen=True):
-    """So many more frames and bytes of payload may be under way on this stream."""
+    """Grants this many more frames and bytes of payload on this stream."""
 
     frames: _Count
     bytes: _Count
 
 
 class Cancel(_Body, frozen=True):
-    """Nothing more is wanted on this stream."""
+    """Cancels this stream."""
 
 
 class Have(_Body, frozen=True):
-    """To push: ``offered`` objects, of which WANT names those that lack. To pull: ``wanted`` heads; ``known`` contexts need not travel.
+    """To push: ``offered`` objects, of which WANT names the missing ones. To pull: ``wanted`` heads; ``known`` contexts
+    are not sent.
 
     Exactly one of ``offered`` and ``wanted`` is not empty.
     """
@@ -259,7 +271,7 @@ class Have(_Body, frozen=True):
 
 
 class Want(_Body, frozen=True):
-    """Objects that have to travel, in an order in which what stands on another comes after it; ``sizes`` in bytes, or none."""
+    """Objects to transfer, each after the objects that it depends on; ``sizes`` in bytes, or none."""
 
     digests: _Digests = ()
     sizes: Annotated[tuple[_Count, ...], Meta(max_length=DIGESTS_MAX)] = ()
@@ -267,7 +279,9 @@ class Want(_Body, frozen=True):
 
 
 class ObjectPart(_Row, frozen=True):
-    """``data`` stands at ``offset`` in the object ``digest`` of ``total`` bytes. Parts of an object come in order, nothing between them."""
+    """``data`` is at ``offset`` in the object ``digest`` of ``total`` bytes. Parts of an object come in order and
+    without others between.
+    """
 
     digest: Digest
     offset: _Count
@@ -279,7 +293,7 @@ _Parts: TypeAlias = Annotated[tuple[ObjectPart, ...], Meta(max_length=DIGESTS_MA
 
 
 class ObjectsGet(_Body, frozen=True, tag="get", tag_field="kind"):
-    """These objects, in this order."""
+    """Requests these objects, in this order."""
 
     digests: _Digests
     credit_frames: _Count = 0
@@ -301,7 +315,9 @@ class ObjectsSent(_Body, frozen=True):
 
 
 class Prove(_Body, frozen=True):
-    """A proof that ``atom`` is in ``context``, or that the tree of ``size`` leaves is continued by that of ``size_later``."""
+    """Requests a proof that ``atom`` is in ``context``, or that the tree of ``size`` leaves is a prefix of that of
+    ``size_later``.
+    """
 
     kind: Literal["inclusion", "consistency"]
     context: Digest | None = None
@@ -311,7 +327,9 @@ class Prove(_Body, frozen=True):
 
 
 class Proof(_Body, frozen=True):
-    """``path`` of RFC 9162 to ``root``; ``leaf`` is the record of the leaf; ``record`` binds the root to the context; ``head`` is signed."""
+    """``path`` of RFC 9162 to ``root``; ``leaf`` is the record of the leaf; ``record`` binds the root to the context;
+    ``head`` is signed.
+    """
 
     kind: Literal["inclusion", "consistency"]
     index: _Count = 0
@@ -326,7 +344,7 @@ class Proof(_Body, frozen=True):
 
 
 class RefUpdate(_Body, frozen=True):
-    """Let ``name`` stand for ``target`` (none ends it); ``expected`` as in PUSH_CONTEXT."""
+    """Sets ``name`` to ``target`` (none removes it); ``expected`` as in PUSH_CONTEXT."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)]
     target: Digest | None = None
@@ -336,7 +354,9 @@ class RefUpdate(_Body, frozen=True):
 
 
 class RefsRequest(_Body, frozen=True):
-    """The refs whose names begin with ``prefix`` and come after ``after``, once ``update`` is made, if there is one."""
+    """Requests the refs whose names begin with ``prefix`` and come after ``after``, once ``update`` is made, if there
+    is one.
+    """
 
     prefix: _Name = ""
     after: _Name = ""
@@ -355,7 +375,7 @@ class RefsResponse(_Body, frozen=True):
 
 
 class Watch(_Body, frozen=True):
-    """New heads of refs whose names begin with ``prefix``, until the stream is cancelled."""
+    """Requests new heads of refs whose names begin with ``prefix``, until the stream is cancelled."""
 
     prefix: _Name = ""
     credit_frames: _Count = 0
@@ -363,7 +383,9 @@ class Watch(_Body, frozen=True):
 
 
 class Changed(_Body, frozen=True):
-    """``refs`` stand where they are named now; those of ``gone`` have ended. Changes may be left out where a later one followed."""
+    """``refs`` have these targets now; those of ``gone`` were removed. A change may be left out if a later one
+    followed.
+    """
 
     refs: Annotated[tuple[RefRow, ...], Meta(max_length=4_096)] = ()
     gone: Annotated[tuple[_Name, ...], Meta(max_length=4_096)] = ()
@@ -380,7 +402,9 @@ class Pong(_Body, frozen=True):
 
 
 class ErrorReport(_Body, frozen=True):
-    """``request`` is the stream that it is about, 0 for none; ``field`` names what was wrong in it; ``message`` is of the table of codes."""
+    """``request`` is the stream concerned, 0 for none; ``field`` names its invalid field; ``message`` is of the table
+    of codes.
+    """
 
     code: Annotated[str, Meta(min_length=1, max_length=64)]
     message: Annotated[str, Meta(max_length=512)] = ""
@@ -409,7 +433,7 @@ Payload: TypeAlias = (
 
 
 class Rows(NamedTuple):
-    """Entries as payloads have them."""
+    """Entries in the form of payloads."""
 
     atoms: tuple[Atom, ...]
     origins: tuple[bytes, ...]
@@ -423,7 +447,7 @@ def filters_of(given: Filter | None) -> Filters:
 
 
 def filter_of(filters: Filters) -> Filter | None:
-    """None where everything is wanted."""
+    """Return the filter for the wire; None if everything is accepted."""
     if filters == Filters():
         return None
     return Filter(
@@ -432,7 +456,7 @@ def filter_of(filters: Filters) -> Filter | None:
 
 
 def rows_of(entries: Sequence[Entry]) -> Rows:
-    """Atoms, their origins in the order in which they first come, and which is whose."""
+    """Return the atoms, their distinct origins in order of appearance, and the origin index of each atom."""
     atoms = tuple([entry[1] for entry in entries])
     origins = tuple(dict.fromkeys([entry[2] for entry in entries]))
     if len(origins) < 2:
@@ -441,11 +465,11 @@ def rows_of(entries: Sequence[Entry]) -> Rows:
     return Rows(atoms, origins, tuple([places[entry[2]] for entry in entries]))
 
 
-_new_entry: Final = partial(tuple.__new__, Entry)  # Entry._make without a frame of Python for each of many
+_new_entry: Final = partial(tuple.__new__, Entry)  # Entry._make without a Python frame for each entry
 
 
 def entries_of(atoms: Sequence[Atom], origins: Sequence[bytes], origin_of: Sequence[int]) -> tuple[Entry, ...]:
-    """What ``rows_of`` was given; ``check_rows`` has looked at it."""
+    """Return the entries that ``rows_of`` encoded; ``check_rows`` must have checked the arguments."""
     if not atoms:
         return ()
     places = [origins[place] for place in origin_of] if origin_of else repeat(origins[0], len(atoms))
@@ -461,7 +485,7 @@ def payload_of_chunk(chunk: Chunk) -> StreamChunk:
 
 
 def chunk_of(payload: StreamChunk) -> Chunk:
-    """The chunk, with the digests of its atoms computed here."""
+    """Return the chunk, with the digests of its atoms computed here."""
     return Chunk(
         payload.chunk_id, payload.start, entries_of(payload.atoms, payload.origins, payload.origin_of), payload.cumulative_tokens,
         payload.progress_millionths, payload.is_final, payload.proof, tuple([Oversize(row.digest, row.origin, row.annotation) for row in payload.over]),
@@ -480,7 +504,7 @@ def payload_of_expansion(expansion: Expansion) -> ExpandResponse:
 
 
 def expansion_of(context: bytes, payload: ExpandResponse) -> Expansion:
-    """Raises FormatError where the metadata of a molecule is no canonical map."""
+    """Return the expansion. Raises FormatError if the metadata of a molecule are no canonical map."""
     return Expansion(
         context,
         entries_of(payload.atoms, payload.origins, payload.origin_of),
@@ -505,7 +529,7 @@ def _metadata(text: str) -> dict[str, JSONValue]:
 
 
 def check_rows(payload: ExpandResponse | StreamChunk | QueryResponse, limits: Limits) -> None:
-    """Raise ProtocolError where a schema cannot say what is wrong: origins that nobody has, types too deep."""
+    """Raise ProtocolError for faults that the schema cannot express: unknown origins, types nested too deeply."""
     atoms, origins, origin_of = payload.atoms, payload.origins, payload.origin_of
     check_atoms(atoms, limits)
     if origin_of:
@@ -516,7 +540,7 @@ def check_rows(payload: ExpandResponse | StreamChunk | QueryResponse, limits: Li
 
 
 def check_atoms(atoms: Sequence[Atom], limits: Limits) -> None:
-    """Raise ProtocolError where there are too many, or one has a type that is too deep."""
+    """Raise ProtocolError for too many atoms, or a type that is nested too deeply."""
     if len(atoms) > limits.atoms:
         raise ProtocolError(f"{len(atoms)} atoms in a frame, {limits.atoms} were agreed")
     depth_max = limits.type_depth

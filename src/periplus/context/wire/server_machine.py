@@ -1,8 +1,9 @@
-"""The server's half of a connection: requests come as events, answers go by ``send_…``.
+"""The server's half of a connection: requests arrive as events, answers are sent by ``send_…``.
 
-Of a client's stream the server holds its window, one item that waits for credit, and an object that came in part. CANCEL frees all of
-it and is answered by ERROR ``cancelled``, so that the client knows where the stream ends. Frames of the client for a stream that has
-ended here (CREDIT, CANCEL, OBJECTS) crossed with that end on their way and are dropped unread, for as long as the connection lasts.
+For a stream of the client the server holds its window, one item that waits for credit, and a partly received object.
+CANCEL frees all of it and is answered by ERROR ``cancelled``, which tells the client where the stream ends. Frames of
+the client for a stream that has ended here (CREDIT, CANCEL, OBJECTS) were sent before it knew of that end; they are
+dropped unread, as long as the connection lasts.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _ENCODINGS: Final[dict[str, Encoding]] = {"msgpack": "msgpack", "json": "json"}
 
 
 def token_authority(*tokens: str) -> Authority:
-    """Whether a token is one of ``tokens``, in a time that says nothing of how much of it was right."""
+    """Return a check of tokens against ``tokens``, in a time that does not depend on how much of a token is right."""
     import hmac
     from hashlib import sha256
 
@@ -85,7 +86,9 @@ def token_authority(*tokens: str) -> Authority:
 
 
 class ServerMachine(Connection):
-    """``authority`` is asked for the client's token; without one nobody needs a token. ``capabilities`` are what is offered at the most."""
+    """The server's machine. ``authority`` checks the client's token; without one no token is needed. ``capabilities``
+    are the most to offer.
+    """
 
     peer_side = "client"
 
@@ -111,7 +114,7 @@ class ServerMachine(Connection):
         self._serve_v1 = serve_v1
         self._v1: V1Side | None = None
 
-    # Reading
+    # Receiving
 
     def _read(self, events: list[Event]) -> None:
         if self._v1 is None and not self._has_preface and self._input[0] in V1_FIRST_BYTES:
@@ -141,7 +144,7 @@ class ServerMachine(Connection):
 
     @property
     def version(self) -> int:
-        """Of the protocol that the peer speaks; 0 as long as it has said nothing."""
+        """The version of the protocol that the peer speaks; 0 until it is known."""
         return 1 if self._v1 is not None else 2 if self._has_preface else 0
 
     def _on_frame(self, header: Header, payload: bytes, events: list[Event]) -> None:
@@ -220,7 +223,7 @@ class ServerMachine(Connection):
         return "unsupported" if needs and needs not in self.capabilities else None
 
     def _wrong_field(self, body: Any) -> str:
-        """The field of a request that passes what was agreed; "" where there is none."""
+        """Return the field of a request that exceeds the agreed limits; "" if there is none."""
         limits = self.limits
         if hasattr(body, "credit_frames"):
             if body.credit_frames > limits.window_frames:
@@ -254,12 +257,12 @@ class ServerMachine(Connection):
         )  # fmt: skip
 
     def _on_continued(self, header: Header, payload: bytes, events: list[Event]) -> None:
-        """CANCEL, and further OBJECTS; on a stream that has ended they come late and are dropped."""
+        """Handle CANCEL and further OBJECTS; for a stream that has ended they come late and are dropped."""
         state = self._streams.get(header.stream)
         if state is None:
             if header.stream > self._highest or (header.kind in OPENERS and header.kind != FrameType.OBJECTS):
                 raise ProtocolError(f"{FRAMES[header.kind].name} on stream {header.stream}, which cannot be")
-            if header.kind != FrameType.OBJECTS:  # those were paid for by credit
+            if header.kind != FrameType.OBJECTS:  # OBJECTS are limited by credit instead
                 self._take_frame()
             return
         if header.kind == FrameType.CANCEL:
@@ -280,7 +283,7 @@ class ServerMachine(Connection):
     def _on_parts(self, state: Stream, body: ObjectsPut, size_bytes: int, events: list[Event]) -> None:
         self._spend_incoming(state, size_bytes)
         assembler = state.assembler
-        if assembler is None:  # it was made with the stream
+        if assembler is None:  # the stream was opened with one
             raise ProtocolError("no objects are expected")
         whole = assembler.feed(body.parts)
         self._check_parts()
@@ -306,23 +309,25 @@ class ServerMachine(Connection):
         state.outgoing.grant(credit.frames, credit.bytes)
         try:
             self._flush(state)
-        except PeriplusError as error:  # of the source of what was to be sent: the stream ends, the connection does not
+        except PeriplusError as error:  # the source of the answer failed: the stream ends, the connection does not
             code = code_of(error)
             self.send_error(number, code)
             events.append(Failed(number, code, "", ERRORS[code].is_retryable, 0, error.wrong))
             return
         events.append(CreditCame(number))
 
-    # Answering
+    # Answers
 
     def body_of(self, stream: int) -> Any:
-        """The request that opened ``stream``."""
+        """Return the request that opened ``stream``."""
         return self._stream(stream).body if self._v1 is None else self._v1.body_of(stream)
 
     def chunk_limits(self, stream: int, ours: ChunkLimits = DEFAULT_LIMITS) -> ChunkLimits:
-        """What the chunks of ``stream`` may hold: the least of ``ours``, of what was asked, and of what fits a frame."""
+        """Return the limits for the chunks of ``stream``: the least of ``ours``, of the request, and of the size of a
+        frame.
+        """
         body = self.body_of(stream)
-        room = (self.limits.frame_bytes - 2_048) // 2  # a proof may take as much again as its atoms
+        room = (self.limits.frame_bytes - 2_048) // 2  # a proof may take as much again as the atoms
         wanted = (body.atoms, body.tokens, body.size_bytes) if isinstance(body, StreamRequest) else (0, 0, 0)
         return ChunkLimits(
             min(ours.atoms, wanted[0] or ours.atoms, self.limits.atoms),
@@ -331,9 +336,10 @@ class ServerMachine(Connection):
         )
 
     def send_expansion(self, stream: int, expansion: Expansion, *, path: Sequence[str] = ()) -> bool:
-        """Answer EXPAND_REQUEST in one frame. False where it fits none: then ``send_chunk`` … ``send_end`` is the answer.
+        """Answer EXPAND_REQUEST in one frame. False if it does not fit: answer with ``send_chunk`` … ``send_end`` then.
 
-        To a version 1 peer ``path`` goes along: the short hashes of the chain, its root first; what is too large it is told.
+        A version 1 peer also receives ``path``, the short hashes of the chain, its root first; an expansion that is too
+        large is an error for it.
         """
         if self._v1 is not None:
             self._v1.send_expansion(stream, expansion.entries, path)
@@ -348,7 +354,7 @@ class ServerMachine(Connection):
         return True
 
     def send_chunk(self, stream: int, chunk: Chunk) -> None:
-        """The next chunk. It goes as credit allows; the one after it may be sent when the stream is ``ready`` again."""
+        """Send the next chunk as credit allows; the one after it may follow when the stream is ``ready`` again."""
         if self._v1 is not None:
             self._v1.send_chunk(stream, chunk)
             return
@@ -357,7 +363,9 @@ class ServerMachine(Connection):
         self._queue(state, (Outgoing(kind, payload, False) for payload in chunk_frames(chunk, self.codec, self.limits)))
 
     def send_molecules(self, stream: int, chunk_id: int, expansion: Expansion) -> None:
-        """The molecules of an expansion that is answered in chunks: they come after the last chunk of atoms, in chunk ``chunk_id``."""
+        """Send the molecules of an expansion that is answered in chunks, after the last chunk of atoms, in chunk
+        ``chunk_id``.
+        """
         state = self._expect(stream, FrameType.STREAM_CHUNK)
         if state.opener != FrameType.EXPAND_REQUEST:
             raise WireError("only an expansion has molecules")
@@ -384,7 +392,7 @@ class ServerMachine(Connection):
             place = end
 
     def send_end(self, stream: int, end: StreamEnd) -> None:
-        """All chunks were sent. It goes behind those that still wait."""
+        """End a stream of chunks, behind the chunks that still wait."""
         if self._v1 is not None:
             self._v1.send_end(stream)
             return
@@ -402,7 +410,9 @@ class ServerMachine(Connection):
         page_next: int | None = None,
         at_ms: int = 0,
     ) -> bool:
-        """Answer QUERY_REQUEST. False where it fits no frame: then fewer entries are the answer, with ``page_next`` for the rest."""
+        """Answer QUERY_REQUEST. False if it does not fit a frame: answer with fewer entries then, and ``page_next`` for
+        the rest.
+        """
         if self._v1 is not None:
             self._v1.send_query(stream, entries, total)
             return True
@@ -419,7 +429,7 @@ class ServerMachine(Connection):
         return True
 
     def send_ack(self, stream: int, *, digest: bytes | None = None, objects: int = 0) -> None:
-        """A push, or an upload that ended, is done. A version 1 peer gets the old hash of what it pushed."""
+        """Acknowledge a push or an ended upload. A version 1 peer receives the old hash of the context that it pushed."""
         if self._v1 is not None:
             self._v1.send_ack(stream)
             return
@@ -431,7 +441,7 @@ class ServerMachine(Connection):
     def send_want(
         self, stream: int, digests: Sequence[bytes], *, sizes: Sequence[int] = (), is_final: bool = True
     ) -> None:
-        """What has to travel, in as many frames as it needs; ``is_final`` ends the stream behind them."""
+        """Send the objects to transfer, in as many frames as necessary; ``is_final`` ends the stream behind them."""
         state = self._expect(stream, FrameType.WANT)
         self._queue(state, self._want_frames(tuple(digests), tuple(sizes), is_final=is_final))
 
@@ -443,7 +453,7 @@ class ServerMachine(Connection):
             yield Outgoing(FrameType.WANT, self.codec.payload(want), is_last)
 
     def send_objects(self, stream: int, objects: Iterable[tuple[bytes, bytes]], *, is_final: bool = True) -> None:
-        """Objects that were asked for, in the order in which they were; read from ``objects`` as the credit allows."""
+        """Send requested objects in the requested order, read from ``objects`` as the credit allows."""
         state = self._expect(stream, FrameType.OBJECTS_SENT)
         self._queue(state, self._object_frames(objects, is_final=is_final))
 
@@ -462,13 +472,13 @@ class ServerMachine(Connection):
         self._answer(state, FrameType.REFS_RESPONSE, self.codec.payload(RefsResponse(rows, has_more)))
 
     def send_changed(self, stream: int, refs: Sequence[tuple[str, bytes]], gone: Sequence[str] = ()) -> None:
-        """Heads that moved. Where the stream is not ``ready`` later changes are to be put together with these."""
+        """Send refs that moved. While the stream is not ``ready``, the caller joins further changes with these."""
         state = self._expect(stream, FrameType.CHANGED)
         payload = self.codec.payload(Changed(tuple(RefRow(name, target) for name, target in refs), tuple(gone)))
         self._queue(state, iter((Outgoing(FrameType.CHANGED, payload, False),)))
 
     def send_error(self, stream: int, code: ErrorCode, *, field: str = "", retry_after_ms: int = 0) -> None:
-        """Answer with ``code`` and its text. What still waits on ``stream`` is dropped. A stream that has ended already is left alone."""
+        """Answer with ``code`` and its text, and drop what waits on ``stream``. A stream that has ended is left alone."""
         if self._v1 is not None and not self.is_closed:
             self._v1.send_error(stream, code, field)
             return
@@ -505,7 +515,7 @@ class ServerMachine(Connection):
     # The end
 
     def shut_down(self) -> None:
-        """Take no more requests, and say so; what is open may finish. ``is_drained`` says when it has."""
+        """Take no more requests, and tell the peer; open streams may finish. ``is_drained`` says when they have."""
         if self.is_closed or self._is_stopping:
             return
         self._is_stopping = True
@@ -514,7 +524,7 @@ class ServerMachine(Connection):
 
     @property
     def is_drained(self) -> bool:
-        """Whether the machine was shut down and nothing is open any more."""
+        """True if the machine was shut down and has no open streams."""
         return self._is_stopping and not self.open_streams
 
     @property
@@ -525,7 +535,7 @@ class ServerMachine(Connection):
         return stream in self._streams if self._v1 is None else stream in self._v1.streams
 
     def ready(self, stream: int) -> bool:
-        """As for any connection; version 1 has no credit, so there only ``buffered`` says when to wait."""
+        """Return whether the next chunk may be sent; version 1 has no credit, so there only ``buffered`` limits it."""
         return self.is_stream_open(stream) if self._v1 is not None else super().ready(stream)
 
     def _fail(self, error: ProtocolError, events: list[Event]) -> None:
@@ -536,7 +546,7 @@ class ServerMachine(Connection):
         self._close(error.wire_code, error.wrong, events)
 
     def abort_streams(self) -> list[int]:
-        """Tell everything that is still open that it ends here; the streams that were."""
+        """Abort all open streams with an ERROR; return their numbers."""
         numbers = sorted(self._streams if self._v1 is None else self._v1.streams)
         for number in numbers:
             self.send_error(number, "shutting_down")
@@ -544,7 +554,7 @@ class ServerMachine(Connection):
 
 
 def _changes_something(body: Any) -> bool:
-    """Whether a request of a type that may also only read asks for a change."""
+    """Return whether a request of a type that may also only read asks for a change."""
     if isinstance(body, Have):
         return bool(body.offered)
     return isinstance(body, ObjectsPut) or (isinstance(body, RefsRequest) and body.update is not None)

@@ -1,11 +1,11 @@
-"""Version 1 of the protocol, as its peers speak it: requests become events, the answers of version 2 are written in the old forms.
+"""Version 1 of the protocol: requests become events, and the answers of version 2 are written in the old forms.
 
 ::
 
     frame: type u8 · sequence u32 · length u16 · JSON payload      (big-endian; an answer has the sequence of its request)
 
-There is no handshake, no credit and no way to cancel; how fast chunks come is up to the transport (``buffered``). What version 1 knows
-of hashes are 16 digits: whoever answers finds out what they stand for.
+There is no handshake, no credit and no way to cancel; the transport limits the rate of chunks (``buffered``). Version 1
+knows only 16 digits of a hash, which the caller must resolve.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ATOM_TOO_LARGE: Final = "An atom is larger than 65,535 bytes, which version 1 c
 
 
 class _Open:
-    """A request that is not answered yet, and what the next chunk of its stream has so far."""
+    """A request without an answer yet, and the content so far of the next chunk of its stream."""
 
     __slots__ = ("atoms", "body", "chunk_id", "cumulative", "seen", "sequence", "size_bytes", "tokens", "total")
 
@@ -81,7 +81,9 @@ class V1Side:
         return self._of(stream).body
 
     def read(self, buffer: bytearray, events: list[Event]) -> int:
-        """Read the whole frames of ``buffer``; how many bytes they were. Raises ProtocolError for what is no request."""
+        """Read the whole frames of ``buffer`` and return their number of bytes. Raises ProtocolError for anything but a
+        request.
+        """
         position = 0
         while len(buffer) - position >= 1:
             if buffer[position] not in V1_FIRST_BYTES:
@@ -130,7 +132,7 @@ class V1Side:
         state = self._of(stream, V1Expand)
         assert isinstance(state.body, V1Expand)
         atoms = [entry.atom for entry in entries if entry.atom.relevance >= state.body.min_relevance]
-        if sum([len(atom.content) for atom in atoms]) > _PAYLOAD_MAX:  # before all of it is written
+        if sum([len(atom.content) for atom in atoms]) > _PAYLOAD_MAX:  # check before encoding all of it
             self._fail(stream, _TOO_LARGE)
             return
         types: dict[str, int] = {}
@@ -149,13 +151,15 @@ class V1Side:
         self._answer(stream, _FOUND, {"atoms": [atom_form(entry.atom) for entry in entries], "total": total})
 
     def send_ack(self, stream: int) -> None:
-        """The short hash of what was pushed: of its atoms in the order in which they came."""
+        """Send the short hash of the pushed context, over its atoms in the order in which they came."""
         push = self._of(stream, V1Push).body
         assert isinstance(push, V1Push)
         self._answer(stream, _ACK, {"hash": context_alias(push.base, [atom_alias(atom) for atom in push.atoms])})
 
     def send_chunk(self, stream: int, chunk: Chunk) -> None:
-        """The atoms of ``chunk``, cut anew: 10 atoms and at most 500 tokens. One that is over that alone stands alone."""
+        """Send the atoms of ``chunk``, split again: 10 atoms and at most 500 tokens. A larger atom gets a chunk of its
+        own.
+        """
         state = self._of(stream, V1Stream)
         assert isinstance(state.body, V1Stream)
         if chunk.over:
@@ -187,7 +191,7 @@ class V1Side:
         return True
 
     def send_end(self, stream: int) -> None:
-        """The last chunk, which was held back until it was known to be that, and the end."""
+        """Send the last chunk, which was held back until the end was known, and the end."""
         state = self._of(stream, V1Stream)
         self._flush(state, is_final=True)
         self._answer(stream, _END, {"status": "complete"})
@@ -211,7 +215,7 @@ class V1Side:
             self._fail(stream, f"{message_of(code)} ({field})" if field else message_of(code))
 
     def put_fatal(self, code: ErrorCode) -> None:
-        """An ERROR that belongs to no request."""
+        """Send an ERROR that belongs to no request."""
         self._put_error(0, message_of(code))
 
     def _of(self, stream: int, kind: type[V1Request] | None = None) -> _Open:

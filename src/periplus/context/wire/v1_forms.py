@@ -1,8 +1,8 @@
 """The JSON forms of version 1, to and from values of version 2.
 
-What version 1 allowed and version 2 does not is brought into form and counted, never dropped in silence: times without a zone are read as
-UTC, a relevance outside 0…1 is clamped; fractions in metadata become ``{"$dec": "1.5"}``. Anything else that is wrong is a FormError
-with the field's path, which is all that the peer is told of it.
+Values that version 1 allowed and version 2 does not are converted and counted, never dropped silently: times without a
+zone are read as UTC, a relevance outside 0…1 is clamped; fractions in metadata become ``{"$dec": "1.5"}``. Any other
+fault is a FormError with the path of the field, which is all that the peer learns of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Form: TypeAlias = Mapping[str, object]
 
 
 class FormError(Exception):
-    """``field`` is the path of what is wrong. Never leaves the machine."""
+    """A fault in a form; ``field`` is its path. Never leaves the machine."""
 
     def __init__(self, field: str) -> None:
         super().__init__(field)
@@ -46,7 +46,7 @@ class FormError(Exception):
 
 
 class Notes:
-    """What was brought into form in one request."""
+    """Counts of the converted values of one request."""
 
     __slots__ = ("clamped", "naive")
 
@@ -55,7 +55,7 @@ class Notes:
         self.naive = 0
 
     def as_metadata(self) -> dict[str, JSONValue]:
-        """Only what is not zero."""
+        """Return the counts that are not zero."""
         found: dict[str, JSONValue] = {}
         if self.clamped:
             found["v1_relevance_clamped"] = self.clamped
@@ -65,15 +65,15 @@ class Notes:
 
 
 def tokens_of(content: str) -> int:
-    """Tokens, counted the way of version 1: thirteen for ten words."""
+    """Count tokens like version 1: thirteen for ten words."""
     return len(content.split()) * 13 // 10
 
 
-# Out
+# Writing
 
 
 def atom_form(atom: Atom) -> dict[str, object]:
-    """An atom in full."""
+    """Return an atom in full."""
     return {
         "content": atom.content,
         "type_sig": _type_form(parse(atom.type)),
@@ -84,7 +84,7 @@ def atom_form(atom: Atom) -> dict[str, object]:
 
 
 def chunk_atom_form(atom: Atom) -> dict[str, object]:
-    """An atom as chunks have it."""
+    """Return an atom in the form of chunks."""
     return {
         "content": atom.content,
         "type": atom.type,
@@ -102,11 +102,13 @@ def _type_form(signature: TypeSignature) -> dict[str, object]:
     }
 
 
-# In
+# Reading
 
 
 def read_target(form: object, *, atoms_max: int) -> tuple[str | V1Push, int]:
-    """What EXPAND and STREAM ask for: the context's short hash, or a delta itself, and the least relevance in millionths."""
+    """Read the target of EXPAND and STREAM: the short hash of a context, or a delta, and the least relevance in
+    millionths.
+    """
     body = _map(form, "request")
     given = body.get("context")
     context = _delta(given, "context.", atoms_max) if isinstance(given, dict) else _alias(given, "context")
@@ -139,7 +141,7 @@ def read_push(form: object, *, atoms_max: int) -> V1Push:
 
 
 def _delta(body: Form, path: str, atoms_max: int) -> V1Push:
-    """``path`` stands before the names of its fields in errors."""
+    """Read a delta; ``path`` precedes the names of its fields in errors."""
     notes = Notes()
     base = body.get("base_hash")
     forms = _list(body.get("delta_atoms", []), f"{path}delta_atoms")
@@ -202,7 +204,7 @@ def _pair(value: object, count: int, path: str) -> tuple[int, int]:
 
 
 def _type(form: object, path: str) -> str:
-    """The print of a type: given as its old map, or as its print."""
+    """Read a type, given as its old map or as its print."""
     try:
         if isinstance(form, str):
             return str(parse(form))
@@ -214,7 +216,7 @@ def _type(form: object, path: str) -> str:
 def _signature(form: object, path: str, depth: int) -> TypeSignature:
     if isinstance(form, str):
         return parse(form)
-    if depth > 64:  # types.TYPE_DEPTH_MAX: what is deeper is none
+    if depth > 64:  # types.TYPE_DEPTH_MAX
         raise FormError(path)
     body = _map(form, path)
     kind = _text(body.get("kind", ""), f"{path}.kind").lower()
@@ -225,14 +227,14 @@ def _signature(form: object, path: str, depth: int) -> TypeSignature:
     constraints = _list(body.get("constraints") or [], f"{path}.constraints")
     return TypeSignature(
         _text(body.get("name"), f"{path}.name"),
-        known.get(kind),  # type: ignore[arg-type]  # None asks for the usual kind
+        known.get(kind),  # type: ignore[arg-type]  # None asks for the default kind
         tuple(_signature(one, f"{path}.parameters", depth + 1) for one in parameters),
         tuple(_text(one, f"{path}.constraints") for one in constraints),
     )
 
 
 def _moment(value: object, path: str, notes: Notes) -> int:
-    """RFC 3339, with or without a zone; none is the beginning of time as it is counted here."""
+    """Read an RFC 3339 time, with or without a zone; a missing time is 0."""
     if value is None:
         return 0
     try:
@@ -249,7 +251,7 @@ def _moment(value: object, path: str, notes: Notes) -> int:
 
 
 def _share(value: object, path: str, notes: Notes | None = None) -> int:
-    """A number of 0…1 as millionths; what lies outside is clamped."""
+    """Read a number of 0…1 as millionths; a number outside is clamped."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN is not itself
         raise FormError(path)
     if not 0 <= value <= 1:

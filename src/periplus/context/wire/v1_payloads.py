@@ -1,7 +1,7 @@
-"""What a version 1 peer asks: its JSON forms, by short hashes (16 hexadecimal digits), as values.
+"""Requests of a version 1 peer as values, with short hashes (16 hexadecimal digits).
 
-``as_v2`` of a request gives the request of version 2 that it amounts to, once whoever has the alias index knows what the short hash
-stands for.
+``as_v2`` of a request returns the equivalent request of version 2, once the owner of the alias index has resolved the
+short hash.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from periplus.context.wire.payloads import ExpandRequest, Filter, QueryRequest, 
 
 
 class _V1(msgspec.Struct, frozen=True):
-    """Checked and brought to the units of version 2."""
+    """Checked and converted to the units of version 2."""
 
 
 class V1Molecule(_V1, frozen=True):
-    """``atoms`` are short hashes, or atoms of its own, which the push has then among its atoms as well."""
+    """``atoms`` are short hashes, or atoms of its own, which are then among the atoms of the push as well."""
 
     atoms: tuple[str | Atom, ...]
     relations: dict[str, tuple[tuple[int, int], ...]]
@@ -31,7 +31,9 @@ class V1Molecule(_V1, frozen=True):
 
 
 class V1Push(_V1, frozen=True):
-    """``atoms`` in the order in which they were pushed, of which the old hash is made. ``noted`` belongs into the context's metadata."""
+    """``atoms`` are in the order of the push, from which the old hash is computed. ``noted`` belongs into the context's
+    metadata.
+    """
 
     base: str | None
     atoms: tuple[Atom, ...]
@@ -42,7 +44,7 @@ class V1Push(_V1, frozen=True):
 
 
 class V1Expand(_V1, frozen=True):
-    """``context`` is a short hash, or a delta itself, which is expanded over its base and not kept."""
+    """``context`` is a short hash, or a delta, which is expanded over its base and not stored."""
 
     context: str | V1Push
     min_relevance: int = 0
@@ -52,7 +54,7 @@ class V1Expand(_V1, frozen=True):
 
 
 class V1Stream(_V1, frozen=True):
-    """Chunks are cut by the machine: 10 atoms and at most 500 tokens, counted the old way. ``context`` as in V1Expand."""
+    """The machine cuts the chunks: 10 atoms and at most 500 tokens, counted the old way. ``context`` as in V1Expand."""
 
     context: str | V1Push
     min_relevance: int = 0
@@ -62,7 +64,7 @@ class V1Stream(_V1, frozen=True):
 
 
 class V1Query(_V1, frozen=True):
-    """``context`` is empty where the request named none."""
+    """``context`` is empty if the request named none."""
 
     filter: Filter
     text: str = ""
