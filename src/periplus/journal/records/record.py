@@ -1,9 +1,9 @@
-"""Records: one JSON object a line, whose checksum is its leaf in the Merkle tree. Pure: bytes in, values out.
+"""Records of the journal: one JSON object a line, with a checksum that is also the record's leaf in the Merkle tree.
 
-A line is ``{"v":2,…,"sum":"<16 hex>"}`` and a newline. The leaf hash is SHA-256 over a zero byte and the line up
-to, not including, ``,"sum"`` (RFC 9162 §2.1.1: the leaf of that text); ``sum`` is its first 16 digits. So one hash
-both checks the line and proves it. The payload stands in canonical form; the line's own bytes are what is hashed,
-kept and copied, never a re-encoding.
+A line is ``{"v":2,…,"sum":"<16 hex>"}`` and a newline. The leaf hash is the SHA-256 over a zero byte and the line up to
+``,"sum"``, which is not included (RFC 9162 §2.1.1); ``sum`` is its first 16 hex digits. One hash checks the line and
+proves it. The payload is written in canonical form. The bytes of the line are hashed, kept and copied as they are; a
+record is never encoded again. All functions here are pure.
 """
 
 from __future__ import annotations
@@ -66,24 +66,24 @@ ACTIONS: Final[dict[str, ActionClass]] = {
 
 
 def action_class(action: str) -> ActionClass:
-    """The class of an action; ``unknown`` for those of a later version, which are kept and passed through."""
+    """Return the class of an action; ``unknown`` for actions of later versions, which are kept and passed through."""
     return ACTIONS.get(action, "unknown")
 
 
 class PayloadRef(msgspec.Struct, frozen=True):
-    """A payload that lies in an object: its SHA-256 in hexadecimal and its size in bytes."""
+    """A payload that is stored as an object: its SHA-256 in hexadecimal and its size in bytes."""
 
     sha256: str
     bytes: int
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The fields of a line, in their order; ``sum`` is added by ``encode_line``. See docs/formats/journal.md.
+    """The fields of a line, in their order; ``encode_line`` adds ``sum``. See docs/formats/journal.md.
 
-    ``after`` names versions that this one is known to descend from though those between are not held: edges of the graph
-    like ``parents``, and no part of the version. ``leaf`` and ``version`` stand in stubs only: what the record was called
-    before its content was taken out. It can be part of no cycle, so the garbage collector need not look at the many that a
-    rebuild makes.
+    ``after`` names versions that this one descends from although the versions between are not held. They are edges of the
+    version graph, as ``parents`` are, but no part of the version id. Only stubs have ``leaf`` and ``version``: the leaf hash
+    and the version id of the record before its content was removed. ``gc=False`` because a record is never part of a cycle,
+    and a rebuild makes many of them.
     """
 
     v: int
@@ -112,7 +112,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def is_stub(self) -> bool:
-        """Whether the content was taken out; the leaf hash of the line is that of the whole record then."""
+        """Return True if the content was removed. ``leaf`` is then the leaf hash of the whole record."""
         return bool(self.leaf)
 
 
@@ -121,8 +121,8 @@ _decoder: Final = msgspec.json.Decoder(Record)
 
 
 def _begin_first_leaf() -> hashlib._Hash:
-    """The first time; then ``_begin_leaf`` is a copy of what it made, which costs less than a new one."""
-    global _begin_leaf  # noqa: PLW0603 - who only reads begins none, and loads no hashlib for it
+    """Import hashlib, replace ``_begin_leaf`` with a copy of the started hash (cheaper than a new one), and return one."""
+    global _begin_leaf  # noqa: PLW0603 - a process that only reads never imports hashlib
     import hashlib
 
     _begin_leaf = hashlib.sha256(b"\0").copy
@@ -134,7 +134,7 @@ _stub_leaf: Final = attrgetter("leaf")
 
 
 def encode_line(record: Record) -> tuple[bytes, bytes]:
-    """``(line with its newline, leaf hash)``. Raises UsageError for a line over LINE_BYTES_MAX."""
+    """Return ``(line with its newline, leaf hash)``. Raises UsageError for a line over LINE_BYTES_MAX."""
     try:
         body = _encoder.encode(record)[:-1]
     except UnicodeEncodeError as error:
@@ -150,7 +150,7 @@ def encode_line(record: Record) -> tuple[bytes, bytes]:
 
 
 def seal_line(body: bytes) -> tuple[bytes, bytes]:
-    """``body`` is a JSON object without its closing brace; gives ``(line with checksum and newline, leaf)``."""
+    """Add checksum, closing brace and newline to ``body``, a JSON object without its closing brace. Return ``(line, leaf)``."""
     digest = _begin_leaf()
     digest.update(body)
     leaf = digest.digest()
@@ -158,7 +158,7 @@ def seal_line(body: bytes) -> tuple[bytes, bytes]:
 
 
 def unseal_line(line: bytes) -> bytes | None:
-    """The leaf hash of ``line`` (without its newline) where its checksum holds, else None."""
+    """Return the leaf hash of ``line`` (without its newline), or None if the checksum is wrong."""
     if line[-2:] != b'"}' or line[-SUM_TRAILER_BYTES:-18] != _SUM_PREFIX:
         return None
     leaf = hashing.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
@@ -166,7 +166,7 @@ def unseal_line(line: bytes) -> bytes | None:
 
 
 def are_sealed(data: bytes, count: int, last_seq: int) -> bool:
-    """Whether ``data`` is ``count`` whole lines whose checksums hold, the last of them the record ``last_seq``."""
+    """Return True if ``data`` is ``count`` whole lines with valid checksums and the last one is record ``last_seq``."""
     lines = data.split(b"\n")
     if lines.pop() or len(lines) != count:
         return False
@@ -180,10 +180,10 @@ def are_sealed(data: bytes, count: int, last_seq: int) -> bool:
 
 
 def decode_line(line: bytes) -> tuple[Record, bytes]:
-    """``(record, leaf hash)`` of a line without its newline; a stub's leaf hash is that of the record it was.
+    """Return ``(record, leaf hash)`` of a line without its newline. For a stub the leaf hash is that of the original record.
 
-    Raises FormatError where the checksum does not hold or the fields are not those of a record. A record of a
-    later version is decoded as far as it is known; its bytes stay as they are.
+    Raises FormatError if the checksum is wrong or the fields are not those of a record. A record of a later version is
+    decoded as far as its fields are known; its bytes stay as they are.
     """
     leaf = unseal_line(line)
     if leaf is None:
@@ -202,16 +202,13 @@ def decode_line(line: bytes) -> tuple[Record, bytes]:
 
 
 def record_of(line: bytes) -> Record:
-    """The record of a line that ``decode_line`` or ``decode_lines`` took before: its checksum is not looked at again."""
+    """Decode a line that ``decode_line`` or ``decode_lines`` accepted before, without checking its checksum again."""
     return _decoder.decode(line)
 
 
 def decode_lines(lines: list[bytes]) -> tuple[list[Record], list[bytes]]:
-    """What ``decode_line`` gives for each of ``lines`` up to the first that it would refuse: records, leaf hashes.
-
-    Meant for many lines: nothing is raised.
-    """
-    if len(lines) < _MANY:  # not worth what else is loaded
+    """Decode ``lines`` up to the first that ``decode_line`` would refuse. Return records and leaf hashes; raise nothing."""
+    if len(lines) < _MANY:  # too few to import the compiled function for
         leaves: list[bytes] = []
         for line in lines:
             if (leaf := unseal_line(line)) is None:
@@ -228,7 +225,7 @@ def decode_lines(lines: list[bytes]) -> tuple[list[Record], list[bytes]]:
         if not any(map(_stub_leaf, records)):
             return records, leaves[: len(records)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # one by one, then, to find which
+        pass  # decode one by one to find the bad line
     sound: list[tuple[Record, bytes]] = []
     for line in lines:
         try:
@@ -239,13 +236,13 @@ def decode_lines(lines: list[bytes]) -> tuple[list[Record], list[bytes]]:
 
 
 def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | None, parents: tuple[str, ...]) -> str:
-    """SHA-256 in hexadecimal over the canonical form of {item_type, item_id, deleted, payload, sorted parents}.
+    """Return the SHA-256 in hexadecimal over the canonical form of {item_type, item_id, deleted, payload, sorted parents}.
 
-    ``payload`` is canonical JSON, or None for a tombstone. Independent of seq, time and writer, so that the same
-    change made from the same versions in two clones is one version.
+    ``payload`` is canonical JSON, or None for a tombstone. Seq, time and writer are not included, so the same change made
+    from the same versions in two clones is one version.
     """
     names = sorted(parents)
-    if all(_stands_as_it_is(text) for text in (item_type, item_id, *names)):  # as good as always
+    if all(_stands_as_it_is(text) for text in (item_type, item_id, *names)):  # almost always
         listed = '","'.join(names)
         head = (
             f'{{"deleted":{"true" if deleted else "false"},"item_id":"{item_id}","item_type":"{item_type}","parents":['
@@ -257,14 +254,14 @@ def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | 
 
 
 def _stands_as_it_is(text: str) -> bool:
-    """Whether JSON has ``text`` between quotes without a change."""
+    """Return True if JSON writes ``text`` between quotes without escapes."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _quoted_head(names: dict[str, object]) -> bytes:
     import orjson
 
-    try:  # texts and a truth value in sorted order: canonical as they stand
+    try:  # strings and a boolean with sorted keys: already canonical
         return orjson.dumps(names)[:-1]  # "payload" sorts after the four others
     except orjson.JSONEncodeError as error:
         raise UsageError(f"cannot be written as canonical JSON: {error}") from error

@@ -1,20 +1,20 @@
-"""Segments: a header line, then batches of records. Pure: the bytes of a file in, what counts of it out.
+"""Segments: a header line, then batches of records. Pure: takes the bytes of a file and returns the valid records.
 
 Theory of operation
 -------------------
-A batch is the records of one mutation: consecutive lines with consecutive seqs and ``txn`` 1/n … n/n, or one line
-without ``txn``. It counts only when every line's checksum holds and the last line is there; until then its lines
-have no seqs and are no leaves.
+A batch holds the records of one mutation: consecutive lines with consecutive seqs and ``txn`` 1/n … n/n, or one line
+without ``txn``. It is valid only if the checksum of every line is right and the last line is there. Until then its
+lines have no seqs and are no leaves.
 
-Writers never truncate. Whoever finds bytes after the last whole batch that are no batch (a torn write, NULs after a
-power cut, a batch cut short) writes its own batch behind them, and the first record of that batch carries
-``voids: [offset, length]`` of exactly these bytes. Before it writes it ends an unfinished line with ``#`` and a
-newline, so that a fragment which lacks nothing but its newline can never become a record afterwards.
+Writers never truncate. A writer that finds bytes after the last whole batch that are no batch (a torn write, NULs after
+a power cut, a batch cut short) appends its own batch, and the first record of that batch carries
+``voids: [offset, length]`` of exactly these bytes. Before that it ends an unfinished line with ``#`` and a newline, so
+that a fragment which lacks only its newline can never become a record later.
 
-``scan`` therefore knows three things at a place where no batch stands: a later batch voids the place (skip it);
-nothing voids it and it lies beyond the durable mark (an unfinished tail: hold it back); or it lies at or below the
-durable mark, and then it is damage to acknowledged data, which is reported and never skipped in silence. Where
-nobody syncs there is no such mark; there a record says of all before its batch that it was whole when it was written.
+``scan`` therefore distinguishes three cases where no batch begins: a later batch voids the place (skip it); nothing voids
+it and it lies beyond the durable mark (an unfinished tail: hold it back); it lies at or below the durable mark (damage to
+acknowledged data: report it). If the store does not sync there is no durable mark; then each record states that
+everything before its batch was whole when it was written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SEGMENT_SUFFIX: Final = ".jsonl"
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 BATCH_RECORDS_MAX: Final = 65_536
 HEADER_BYTES_MAX: Final = 4096
-WINDOW_BYTES_MAX: Final = 96 * 1024  # what the allocator gives from memory that it has
+WINDOW_BYTES_MAX: Final = 96 * 1024  # below the size for which malloc maps new memory
 WINDOW_BYTES_MIN: Final = 8 * 1024
 TEAR_END: Final = b"#\n"
 _DIGITS: Final = 12
@@ -77,7 +77,7 @@ _voids_of: Final = attrgetter("voids")
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line of a segment; it has no seq and is no leaf. ``prev`` is the ``sum`` of record first_seq − 1."""
+    """The first line of a segment. It has no seq and is no leaf. ``prev`` is the ``sum`` of record first_seq − 1."""
 
     v: int
     segment: int
@@ -88,7 +88,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Entry(NamedTuple):
-    """A record that counts, where it lies (bytes within its segment, newline included) and its leaf hash."""
+    """A valid record with its place in the segment (bytes, newline included) and its leaf hash."""
 
     record: Record
     offset: int
@@ -97,7 +97,7 @@ class Entry(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records that count and lie one behind the other, by columns, as in Entry."""
+    """Valid records that follow each other directly, stored by columns; the fields are those of Entry."""
 
     records: list[Record]
     offsets: list[int]
@@ -108,13 +108,13 @@ class Block(NamedTuple):
         return map(Entry._make, zip(*self, strict=True))
 
     def before(self, seq: int) -> Block:
-        """Those with a lower seq; they are in order."""
+        """Return the records with a lower seq than ``seq``."""
         count = bisect_left(self.records, seq, key=_seq_of)
         return self if count == len(self.records) else Block(*[column[:count] for column in self])  # type: ignore[arg-type]  # four lists
 
 
 class Ending(NamedTuple):
-    """How a scan ended; the fields are those of Scan."""
+    """The result of a scan without its entries; the fields are those of Scan."""
 
     end: int
     next_seq: int
@@ -124,7 +124,7 @@ class Ending(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that should be records and are not. ``first_seq`` to ``last_seq`` are lost (last 0: to the end)."""
+    """Bytes that should be records and are not. Records ``first_seq`` to ``last_seq`` are lost (last 0: up to the end)."""
 
     offset: int
     length: int
@@ -134,7 +134,7 @@ class Damage(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Bytes after the last whole batch that nothing has voided yet; ``torn_line`` if the last has no newline."""
+    """Bytes after the last whole batch that nothing has voided yet; ``torn_line`` if the last line has no newline."""
 
     offset: int
     length: int
@@ -143,7 +143,7 @@ class Tail(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What counts of a segment from ``start`` on. ``end`` is where the last whole batch ends, in bytes."""
+    """The valid part of a segment from ``start`` on. ``end`` is the byte offset where the last whole batch ends."""
 
     entries: list[Entry]
     end: int
@@ -158,7 +158,7 @@ def segment_name(first_seq: int) -> str:
 
 
 def segment_first_seq(name: str) -> int | None:
-    """The first seq that a file name stands for, or None where it is no segment's name."""
+    """Return the first seq that a segment's file name states, or None if it is not the name of a segment."""
     stem, dot, suffix = name.partition(".")
     if dot + suffix != SEGMENT_SUFFIX or len(stem) != _DIGITS or not (stem.isascii() and stem.isdigit()):
         return None
@@ -170,7 +170,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes) -> tuple[Header, int]:
-    """``(header, offset of the first record)``. Raises FormatError at offset 0 where there is no whole header."""
+    """Return ``(header, offset of the first record)``. Raises FormatError at offset 0 if there is no whole header."""
     end = data.find(b"\n", 0, HEADER_BYTES_MAX)
     if end < 0:
         raise FormatError(_with_cause("no whole segment header", data, 0), offset=0)
@@ -187,10 +187,10 @@ def decode_header(data: bytes) -> tuple[Header, int]:
 
 
 def scan(data: bytes, *, base: int, next_seq: int, durable_seq: int = 0, salvage: bool = False) -> Scan:
-    """What counts of ``data``, the bytes of a segment from offset ``base`` on, where ``next_seq`` is expected.
+    """Find the valid batches in ``data``, the bytes of a segment from offset ``base`` on; the first record has ``next_seq``.
 
-    ``durable_seq`` is the highest seq known to be durable. With ``salvage`` the scan goes on behind damage at the
-    next batch that is sound; without, it stops there. The segment is one that is synced.
+    ``durable_seq`` is the highest seq known to be durable. With ``salvage`` the scan goes on behind damage at the next valid
+    batch; otherwise it stops there. The segment is taken to be one that is synced.
     """
     entries: list[Entry] = []
 
@@ -212,17 +212,17 @@ def scan_blocks(
     salvage: bool = False,
     is_synced: bool = True,
 ) -> Ending:
-    """As ``scan``, but what counts is handed to ``take`` a block at a time, so that a whole segment need not be held.
+    """Do what ``scan`` does, but hand the records to ``take`` block by block, so that no whole segment is held in memory.
 
-    Of a segment that is not ``is_synced`` nothing but the last batch can be an unfinished write.
+    In a segment that is not ``is_synced`` only the last batch can be an unfinished write.
     """
     voided: list[tuple[int, int]] = []
     damages: list[Damage] = []
-    marks: dict[int, list[int]] | None = None  # looked up once: damage can be everywhere
+    marks: dict[int, list[int]] | None = None  # computed once, because there may be much damage
     at, window = 0, WINDOW_BYTES_MAX
     while at < len(data):
         block, end = _read_window(data, base, at, next_seq, window)
-        if block.records:  # the usual case: many batches, and nothing between them
+        if block.records:  # the usual case: batch follows batch
             take(block)
             window = WINDOW_BYTES_MAX if end - at > window // 2 else WINDOW_BYTES_MIN
             at, next_seq = end, next_seq + len(block.records)
@@ -253,14 +253,14 @@ def scan_blocks(
 
 
 def read_block(data: bytes, *, base: int, next_seq: int) -> Block:
-    """The whole batches that ``data`` begins with, as ``scan`` would take them; none where it must look further."""
+    """Return the whole batches at the beginning of ``data``; an empty block if only ``scan`` can judge what is there."""
     return _read_window(data, base, 0, next_seq, len(data))[0]
 
 
 def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) -> tuple[Block, int]:
-    """The whole batches among the sound lines within ``window`` bytes from ``at``: ``(block, end)``.
+    """Return ``(block, end)``: the whole batches within ``window`` bytes from ``at`` that void nothing.
 
-    Gives what ``_read_batch`` would, batch by batch, where none voids anything; it may give fewer, never others.
+    The result is what ``_read_batch`` would give batch by batch. It may hold fewer batches, never other ones.
     """
     stop = data.rfind(b"\n", at, at + window)
     lines = data[at:stop].split(b"\n") if stop >= 0 else []
@@ -279,7 +279,7 @@ def _read_window(data: bytes, base: int, at: int, next_seq: int, window: int) ->
 
 
 def _whole_batches(records: list[Record]) -> int:
-    """How many of ``records``, whose seqs are right, are whole batches that void nothing."""
+    """Count how many of ``records``, whose seqs are right, form whole batches that void nothing."""
     whole, expected = 0, (1, 1)
     for number, record in enumerate(records, 1):
         index, total = record.txn or (1, 1)
@@ -297,7 +297,7 @@ def _whole_batches(records: list[Record]) -> int:
 def _read_batch(
     data: bytes, base: int, at: int, next_seq: int, voids: tuple[int, int] | None
 ) -> tuple[list[Entry], int, str]:
-    """The batch that begins at ``at``: ``(entries, end, "")``, or ``([], at, why not)``."""
+    """Read the batch that begins at ``at``. Return ``(entries, end, "")``, or ``([], at, reason)`` if there is none."""
     entries: list[Entry] = []
     count = 1
     start = at
@@ -325,11 +325,11 @@ def _read_batch(
     return entries, at, ""
 
 
-_MARKS_OF_GIT: Final = (b"<<<<<<< ", b"=======\n", b">>>>>>> ", b"||||||| ")  # no unfinished write of ours has them
+_MARKS_OF_GIT: Final = (b"<<<<<<< ", b"=======\n", b">>>>>>> ", b"||||||| ")  # never part of an unfinished write
 
 
 def _with_cause(reason: str, data: bytes, at: int) -> str:
-    """``reason`` and, where the bytes show it, which program of somebody's changed them."""
+    """Return ``reason``, extended by the program that changed the bytes where they show it."""
     line = data[at : data.find(b"\n", at, at + LINE_BYTES_MAX)]
     for found, cause in (
         (line.startswith(b"version https://git-lfs"), "git LFS put a pointer in its place"),
@@ -343,16 +343,16 @@ def _with_cause(reason: str, data: bytes, at: int) -> str:
 
 
 def _is_voiding(said: tuple[int, int] | None, there: tuple[int, int] | None) -> bool:
-    """Whether what a record voids is what lies before it, of the same length and, in the file as it was then, there.
+    """Return True if the bytes ``said`` to be void are those that lie ``there``: the same offset and length, or the same length.
 
-    Stubs longer than their records move what comes after them, and records that come back in their place move it back: the offset is
-    that of the file in which it was written.
+    Offsets may differ: stubs longer than their records move what follows, and records that come back move it again. A record
+    states the offset in the file as it was when the record was written.
     """
     return said == there or (said is not None and there is not None and said[1] == there[1])
 
 
 def _voiding_marks(data: bytes, at: int) -> dict[int, list[int]]:
-    """Where in ``data`` lines begin that say that bytes before them are void, by where those bytes begin."""
+    """Map the offset of void bytes in ``data`` to the offsets of the lines that void them."""
     marks: dict[int, list[int]] = {}
     place = before = at
     for mark in re.finditer(rb'"voids":\[\d{1,12},(\d{1,12})\]', memoryview(data)[at:]):
@@ -363,7 +363,7 @@ def _voiding_marks(data: bytes, at: int) -> dict[int, list[int]]:
 
 
 def _find_voiding(data: bytes, base: int, at: int, next_seq: int, marks: dict[int, list[int]]) -> int | None:
-    """Where the batch begins that voids everything from ``at`` up to itself, or None."""
+    """Return where the batch begins that voids everything from ``at`` up to itself, or None."""
     for place in marks.get(at, ()):
         if place > at and _read_batch(data, base, place, next_seq, (base + at, place - at))[0]:
             return place
@@ -371,9 +371,9 @@ def _find_voiding(data: bytes, base: int, at: int, next_seq: int, marks: dict[in
 
 
 def _durable_in(data: bytes, at: int, *, is_synced: bool) -> int:
-    """The highest ``durable`` that a sound record after ``at`` states: what its writer knew to be on disk.
+    """Return the highest seq that a valid record after ``at`` states as durable.
 
-    Where nobody syncs, what its writer read before it wrote: all before its batch, though the end of the line before was lost.
+    If the store does not sync, a record states instead that all records before its batch were whole.
     """
     highest = 0
     for line in data[at:].split(b"\n") if is_synced else re.split(rb'\n|(?=\{"v":\d{1,9},"seq":)', data[at:]):
@@ -388,7 +388,7 @@ def _durable_in(data: bytes, at: int, *, is_synced: bool) -> int:
 
 
 def _resume(data: bytes, base: int, at: int, next_seq: int) -> tuple[int, list[Entry], int]:
-    """The next sound batch after damage at ``at``: ``(place, entries, end)``; no entries where there is none."""
+    """Find the next valid batch behind damage at ``at``. Return ``(place, entries, end)``; no entries if there is none."""
     place = data.find(b"\n", at) + 1
     while 0 < place < len(data):
         newline = data.find(b"\n", place)

@@ -1,14 +1,14 @@
-"""Bringing a damaged segment back, line by line. Pure: bytes and what is known of the records in, bytes out.
+"""Restore a damaged segment line by line. Pure: takes bytes and what is known of the records, and returns bytes.
 
-For each record that cannot be read, in this order:
+Each record that cannot be read is restored by the first of these that works:
 
-1. its line as a copy has it (archive, another clone, a backup), checked against the leaf hash where that is known;
-2. the line with one byte changed, where that makes its checksum hold: 64 bits of a hash do not agree by accident;
-3. its remains with what is known of its fields put over them, where that makes its leaf hash the known one;
-4. a stub made from what the index remembers, or the tiles and the checkpoints: the content is lost, its place in batch,
-   graph and tree is not.
+1. its line from a copy (archive, another clone, a backup), checked against the leaf hash if that is known;
+2. the line with one byte changed, if that makes the checksum right: 64 bits of a hash do not agree by accident;
+3. the remains of the line, overlaid with the fields that are known, if that gives the known leaf hash;
+4. a stub made from what the index, the tiles or the checkpoints know: the content is lost, but the record keeps its place
+   in batch, graph and tree.
 
-What none of these brings back is left as it is, and reading stops there as before.
+If none works the line is left as it is, and reading stops there as before.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from periplus.journal.records.record import (
 )
 from periplus.journal.records.stub import make_stub
 
-_ANY_BYTE_UP_TO: Final = 4 * 1024  # bytes of a line in which every byte is tried; some seconds at the most
-_ANY_BIT_UP_TO: Final = 16 * 1024  # … in which every single bit is
+_ANY_BYTE_UP_TO: Final = 4 * 1024  # longest line in which all values of every byte are tried; a few seconds at most
+_ANY_BIT_UP_TO: Final = 16 * 1024  # longest line in which every bit is flipped
 _PLACES_TRIED: Final = 64
-_PIECE_BYTES: Final = 8  # so many in a row say where a field lay
+_PIECE_BYTES: Final = 8  # so many equal bytes show where a field was
 
 How: TypeAlias = Literal["copy", "byte", "pieces", "stub", "header", "payload"]
 
 
 class Known(NamedTuple):
-    """What the index remembers of a record, or what else there is says of it."""
+    """Facts about a record from the index or another source."""
 
     seq: int
     offset: int
@@ -62,7 +62,7 @@ class Known(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A record that cannot be read: its bytes as they are now, where it is to stand, and its neighbours where they can be read."""
+    """A record that cannot be read: its bytes as they are now, the offset where it belongs, and its neighbours if readable."""
 
     seq: int
     remains: bytes
@@ -72,7 +72,7 @@ class Lost(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """A line that was brought back, by what; ``leaf`` is empty for a header, the rest for all but a stub."""
+    """A line that was restored, and how. ``leaf`` is empty for a header; the fields after it are set for stubs only."""
 
     seq: int
     offset: int
@@ -84,7 +84,7 @@ class Mended(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """``data`` is the segment as it should be; ``stopped_at`` the seq that nothing brought back, 0 where there is none."""
+    """``data`` is the restored segment; ``stopped_at`` is the seq that could not be restored, or 0."""
 
     data: bytes
     mended: list[Mended]
@@ -92,7 +92,7 @@ class Restored(NamedTuple):
 
 
 def _sum_of(trailer: bytes) -> bytes | None:
-    """The checksum that stands at the end of a line; None where what stands there is none, whatever the line says."""
+    """Return the checksum at the end of a line, or None if there is none."""
     try:
         digest = bytes.fromhex(trailer[8:24].decode())
     except ValueError:
@@ -101,7 +101,7 @@ def _sum_of(trailer: bytes) -> bytes | None:
 
 
 def mend_line(line: bytes) -> bytes | None:
-    """``line`` (no newline) with the one byte changed that makes its checksum hold, or None."""
+    """Return ``line`` (no newline) with the one byte changed that makes its checksum right, or None."""
     if unseal_line(line) is not None:
         return line
     if len(line) <= SUM_TRAILER_BYTES:
@@ -115,7 +115,7 @@ def mend_line(line: bytes) -> bytes | None:
         return None
     target = _sum_of(trailer)
     if target is None:
-        return None  # that byte is wrong as well
+        return None  # the damage is in the checksum itself
     tried = range(256) if len(line) <= _ANY_BYTE_UP_TO else ()
     state = hashlib.sha256(b"\0")
     for at, old in enumerate(body):
@@ -141,11 +141,11 @@ def restore_segment(
     remember: Callable[[Lost], Known | None] = lambda _lost: None,
     contents: Callable[[Known, bytes], Iterable[bytes]] = lambda _known, _remains: (),
 ) -> Restored:
-    """The segment that begins at seq ``first`` and should go up to ``last``, with ``header`` as its first line.
+    """Restore the segment of records ``first`` to ``last``, with ``header`` as its first line.
 
-    ``known(seq)`` is what the index remembers, ``copy_of(seq)`` a line without its newline from somewhere else;
-    ``remember(lost)`` what is known of a record that the index does not remember, ``contents(known, remains)`` what its
-    payload may have been.
+    ``known(seq)`` returns what the index knows, ``copy_of(seq)`` a line from a copy without its newline; ``remember(lost)``
+    returns what other sources know of a record that the index does not have, ``contents(known, remains)`` candidates for its
+    payload.
     """
     mended: list[Mended] = []
     before: Record | None = None
@@ -153,7 +153,7 @@ def restore_segment(
     if data[: len(header)] != header:
         mended.append(Mended(0, 0, "header", b""))
     out = bytearray(header)
-    at = len(header)  # where in ``data`` the next record should be
+    at = len(header)  # offset in ``data`` where the next record should be
     for seq in range(first, last + 1):
         row = known(seq)
         found = _sound_line(data, at, seq, row)
@@ -194,7 +194,7 @@ def restore_segment(
 
 
 def _sound_line(data: bytes, at: int, seq: int, row: Known | None) -> tuple[int, bytes] | None:
-    """``(place, line)`` of the record where it still stands, at ``at`` or, with bytes lost or put in before it, elsewhere."""
+    """Return ``(place, line)`` of the record, at ``at`` or elsewhere if bytes before it were lost or inserted; None if it is gone."""
     start = b'{"v":%d,"seq":%d,' % (RECORD_VERSION, seq)
     place = at if data.startswith(start, at) else data.find(start, max(at - len(data) // 2, 0))
     for _ in range(_PLACES_TRIED):
@@ -204,7 +204,7 @@ def _sound_line(data: bytes, at: int, seq: int, row: Known | None) -> tuple[int,
         if _is_record(line, seq, row):
             return place, line
         if row is not None and _is_record(data[place : place + row.length - 1], seq, row):
-            return place, data[place : place + row.length - 1]  # its newline was hit
+            return place, data[place : place + row.length - 1]  # only its newline is damaged
         place = data.find(start, place + 1)
     return None
 
@@ -227,7 +227,7 @@ def _restored_line(
 
 
 class _Following:
-    """Where the next record that can be read lies, looked for once for all that are lost before it."""
+    """Finds the next readable record once for all records that are lost before it."""
 
     def __init__(self, data: bytes, last: int, known: Callable[[int], Known | None]) -> None:
         self._data = data
@@ -259,7 +259,7 @@ class _Following:
 
 
 def _pieced_together(remains: bytes, known: Known, contents: list[bytes], lost: Lost) -> bytes | None:
-    """The line (no newline) whose leaf hash is the known one, made of its remains and of what is known of its fields."""
+    """Build a line (no newline) from its remains and the known fields; return it if its leaf hash is the known one, else None."""
     line = remains.removesuffix(b"\n")
     if len(line) <= SUM_TRAILER_BYTES:
         return None
@@ -291,7 +291,7 @@ def _fields_of(known: Known) -> Iterator[bytes]:
 
 
 def _laid_over(line: bytes, piece: bytes) -> bytes:
-    """``line`` with ``piece`` where most of it stands already; as it is where that is nowhere."""
+    """Return ``line`` with ``piece`` put where most of its bytes are already; unchanged if there is no such place."""
     if piece in line:
         return line
     for at in range(0, len(piece), _PIECE_BYTES):
@@ -305,7 +305,7 @@ def _laid_over(line: bytes, piece: bytes) -> bytes:
 
 
 def _possible_ends(data: bytes, at: int, row: Known | None) -> list[int]:
-    """Where the line may have ended: where the index says, at the next newline, or the one after (one may be false)."""
+    """Return where the line may end: where the index says, else at the next newline or the one after (one may be false)."""
     if row is not None:
         return [at + row.length - 1]
     first = _end_of_line(data, at)
@@ -326,7 +326,7 @@ def _is_record(line: bytes, seq: int, row: Known | None = None) -> bool:
 
 
 def _stub_of(row: Known, end: int) -> bytes:
-    """A stub for the record whose bytes began at ``row.offset``, where what lies before it ends at ``end``."""
+    """Return a stub for the record that began at ``row.offset``; the data before it ends at ``end``."""
     record = Record(
         v=RECORD_VERSION, seq=row.seq, ts=row.ts, writer=row.writer, writer_id="", pid=0, action=row.action, session=row.session,
         item_type=row.item_type, item_id=row.item_id, parents=row.parents, key=row.key, txn=row.txn,

@@ -1,17 +1,18 @@
-"""Stubs: records whose content was taken out, and the audit records that make them count. Pure.
+"""Stubs: records whose content was removed, and the audit records that make them valid. Pure.
 
-A stub keeps every field of its record but payload, summary and salt, and adds the leaf hash and the version id that
-the record had. So seqs, batches, the version graph and the Merkle tree stay what they were. It is filled up with
-spaces to the length of the line that it replaces, so that every offset in the segment stays true.
+A stub keeps every field of its record except payload, summary and salt, and adds the leaf hash and the version id of the
+original record. Seqs, batches, the version graph and the Merkle tree therefore do not change. A stub is padded with
+spaces to the length of the line that it replaces, so every offset in the segment stays right.
 
-Anybody can write such a line, and its fields are not what the tree's leaf was made of. So it counts only if an *audit
-record* of the same lineage (action ``redact``, written before the content was taken out) names its seq, its leaf hash and
-the digest of the stub itself: the tree holds the audit record, and with it the stub.
+Anybody can write such a line, and the leaf of the tree was not computed from its fields. So a stub is valid only if an
+*audit record* of the same lineage (action ``redact``, written before the content was removed) names its seq, its leaf hash
+and the digest of the stub. The audit record is in the tree, and so is the stub through it.
 
-A record that was lost to damage gets a stub, too. Its audit record says ``lost``: then the content may come back, from whoever has it.
+A record that was lost to damage gets a stub, too. Its audit record says ``lost``; the content may then come back from a copy.
 
-A lineage that was left (its store was copied, moved, restored, or gave way in a fork) gets no more records. What is taken out of it
-an audit record of another lineage names, signed with the key of the one that was left: see ``periplus.journal.recovery.signed_audits``.
+A lineage that is no longer written (its store was copied, moved or restored, or it gave way in a fork) gets no more
+records. What is removed from it is named by an audit record of another lineage, signed with the key of the old one: see
+``periplus.journal.recovery.signed_audits``.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.journal.records.record import SUM_TRAILER_BYTES, Record, seal_line
 from periplus.journal.records.segment import Entry
 
-AUDIT_MARK: Final = b'"action":"redact"'  # stands in the line of every audit record
+AUDIT_MARK: Final = b'"action":"redact"'  # in the line of every audit record
 AUDIT_RECORDS_MAX: Final = 300  # what fits into the payload of one audit record
-_NAMES: Final = ("writer", "session")  # what a person chose, and may hold what has to go
+_NAMES: Final = ("writer", "session")  # names that a person chose; they may contain the secret
 _TAKEN_OUT: Final = frozenset({"payload", "payload_ref", "summary", "salt", "sum"})
 
 
 class AuditedRecord(NamedTuple):
-    """A record whose content an audit record allows to take out: its leaf, and the SHA-256 of the stub's line."""
+    """A record whose content an audit record allows to remove: its leaf hash and the SHA-256 of the stub's line."""
 
     seq: int
     leaf: str
@@ -59,7 +60,7 @@ class AuditedRecord(NamedTuple):
 
 
 class SignedAudit(NamedTuple):
-    """What a record of another lineage allows to take out of ``lineage``, if ``signature`` (64 bytes) is of that lineage's key."""
+    """Records that a record of another lineage allows to remove from ``lineage``, if ``signature`` (64 bytes) is valid."""
 
     lineage: str
     records: list[AuditedRecord]
@@ -80,10 +81,10 @@ class _Audit(msgspec.Struct, frozen=True):
 
 
 def make_stub(line: bytes, leaf: bytes, version: str, masked: Callable[[str], str] = str) -> bytes:
-    """The stub of ``line`` (no newline), with its newline; as long as ``line`` and its own where that suffices.
+    """Return the stub of ``line`` (no newline), with its newline; padded to the length of ``line`` if it is shorter.
 
-    Who wrote it, and the session, stand in it as ``masked`` has them; a key that this changes is left out. Fields of later versions
-    are kept as they are.
+    ``masked`` is applied to the writer's name and to the session; a key that it changes is left out. Fields of later versions
+    are kept.
     """
     fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     for name in _NAMES:
@@ -102,19 +103,19 @@ def make_stub(line: bytes, leaf: bytes, version: str, masked: Callable[[str], st
 
 
 def audited_by(record: Record, lineage: str) -> list[AuditedRecord]:
-    """What an audit record of ``lineage`` names; nothing for any other record."""
+    """Return the records that an audit record of ``lineage`` names; an empty list for any other record."""
     audit = _audit_of(record)
     return _records_of(audit) if audit is not None and audit.lineage == lineage else []
 
 
 def lost_by(record: Record, lineage: str) -> list[AuditedRecord]:
-    """What of ``audited_by`` was lost to damage, not taken out on purpose: whoever has the content keeps it, and may give it back."""
+    """Return the records of ``audited_by`` that were lost to damage; whoever has their content may give it back."""
     audit = _audit_of(record)
     return _records_of(audit) if audit is not None and audit.lineage == lineage and audit.lost else []
 
 
 def signed_audit(record: Record, written_in: str) -> SignedAudit | None:
-    """What a record of the lineage ``written_in`` allows to take out of another; None for any other record."""
+    """Return what a record of the lineage ``written_in`` allows to remove from another lineage; None for any other record."""
     audit = _audit_of(record)
     if audit is None or audit.lineage == written_in:
         return None
@@ -126,24 +127,24 @@ def signed_audit(record: Record, written_in: str) -> SignedAudit | None:
 
 
 def audit_message(lineage: str, records: Iterable[AuditedRecord]) -> bytes:
-    """The bytes that are signed where another lineage says what is taken out of ``lineage``."""
+    """Return the bytes that are signed when another lineage states what is removed from ``lineage``."""
     fields: dict[str, JSONValue] = {"lineage": lineage, "records": [list(one) for one in records]}
     return b"PPLS/redact/1\0" + canonical(fields)
 
 
 def audited_record(line: bytes, leaf: bytes, seq: int) -> AuditedRecord:
-    """What an audit record has to name for the stub ``line`` (no newline) to count."""
+    """Return what an audit record has to name for the stub ``line`` (no newline) to be valid."""
     return AuditedRecord(seq, leaf.hex(), hashlib.sha256(line).hexdigest())
 
 
 def objects_removed_by(record: Record, lineage: str) -> list[str]:
-    """The digests of the objects that went with what an audit record of ``lineage`` names."""
+    """Return the digests of the objects that were removed with the records that an audit record of ``lineage`` names."""
     audit = _audit_of(record)
     return audit.objects if audit is not None and audit.lineage == lineage else []
 
 
 def renewed_by(record: Record, lineage: str) -> dict[str, str]:
-    """What an audit record of ``lineage`` says of objects that were made anew without what went: digests, old and new."""
+    """Map the digests of objects that an audit record of ``lineage`` replaced to the digests of their replacements."""
     audit = _audit_of(record)
     return audit.renewed if audit is not None and audit.lineage == lineage else {}
 
@@ -158,15 +159,15 @@ def _audit_of(record: Record) -> _Audit | None:
     try:
         return msgspec.json.decode(record.payload, type=_Audit)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # of a later version: what it allows is not known here
+        return None  # of a later version: it allows nothing here
 
 
 def unaudited(
     entries: Iterable[Entry], lineage: str, line_of: Callable[[Entry], bytes]
 ) -> list[tuple[Entry, AuditedRecord]]:
-    """The stubs among *all* records of a lineage that no audit record of it names, and what one would have to say.
+    """Find the stubs among *all* records of a lineage that no audit record names. Return each with the entry that it needs.
 
-    ``line_of`` gives the line of a stub without its newline, when it comes by.
+    ``line_of`` returns the line of a stub without its newline; it is called when the stub is reached.
     """
     stubs: list[tuple[Entry, AuditedRecord]] = []
     audited: set[AuditedRecord] = set()

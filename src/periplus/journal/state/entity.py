@@ -1,7 +1,7 @@
-"""The state that records stand for: entities, each with the heads of its version graph. Pure.
+"""Entities, each with the heads of its version graph: the state that the records stand for. Pure.
 
-State is a function of the *set* of records held: a version is a head when no record held names it as a parent, in
-whatever order the records came. How an entity with several heads is shown says ``journal.merge``.
+The state depends only on the *set* of records held: a version is a head if no record held names it as a parent, in
+whatever order the records came. ``merge`` says how an entity with several heads is shown.
 """
 
 from __future__ import annotations
@@ -46,17 +46,19 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 
 class MergeRules(NamedTuple):
-    """Top-level fields that do not merge as any other: ``sets`` are arrays that merge by element, other arrays merge as one
-    value; of ``latest``, texts that say when something was last so, the greatest holds, and is never in conflict. The fields of
-    each of ``groups`` are one value: all that is shown of them is of one head, but for those of ``latest`` where heads agree on the others. Of a field
-    with an order in ``ranks`` the value that stands first there holds. A field is in at most one of all these, but for that.
+    """Rules for top-level fields that do not merge in the usual way. A field is in at most one of the first four.
 
-    ``withheld`` names an array, in a group, of what was taken out: the head with the most of it is the one of which the group is shown. Where all
-    heads that changed the group have it, none took out what that one left in, and they agree on the rest of the group but for the fields of
-    ``incidental``, which may be another each time that the same is made, they said the same: none of these fields is in conflict, and what is
-    shown of them is of that head. Fields of ``incidental`` outside the group are so where they would else be in conflict, whoever changed them.
-
-    ``stamp`` names the field that says when the entity was last written: that it alone is another is no change.
+    * ``sets``: arrays that merge by element; other arrays merge as one value.
+    * ``latest``: texts that state a last time; the greatest wins, and they are never in conflict.
+    * ``groups``: the fields of each group are one value, shown from one head; fields of ``latest`` in a group are the exception
+      if the heads agree on the others.
+    * ``ranks``: the value that comes first in the field's order wins.
+    * ``withheld``: an array, in a group, that lists what was removed. The group is shown from the head that removed most. If
+      all heads that changed the group have the array, none removed what that one kept, and they agree on the rest of the group
+      except ``incidental`` fields, then they said the same: none of these fields is in conflict.
+    * ``incidental``: fields that may differ each time the same thing is made. Outside the group they are shown from that head
+      where they would be in conflict otherwise.
+    * ``stamp``: the field with the time of the last write; a difference in it alone is no change.
     """
 
     sets: frozenset[str] = frozenset()
@@ -69,12 +71,11 @@ class MergeRules(NamedTuple):
 
 
 class EntityType(NamedTuple):
-    """What the journal must know of a type: its id prefix, whether it has files, how a payload is checked, how it merges.
+    """A type of entity: its id prefix, whether it has files, how a payload is checked, and how it merges.
 
-    What ``reads_through`` is never served stale: each read looks at the journal's tail first, as for who works on what.
-    ``declared`` is whatever the layer above knows of the type; nobody here looks at it. ``packing`` is the form in which
-    the objects of this type are kept, where they have one of their own. ``lengths`` says how long a writer may make a list: what
-    clones wrote apart may be merged to a longer one, which every write takes that makes it no longer.
+    ``reads_through``: never served stale; each read looks at the journal's tail first. ``declared`` belongs to the layer above
+    and is not read here. ``packing`` is the form in which objects of this type are stored, if it has one of its own.
+    ``lengths`` limits lists that a writer makes; a merge may exceed it, and later writes may keep that length.
     """
 
     name: str
@@ -91,9 +92,9 @@ class EntityType(NamedTuple):
         self, payload: dict[str, JSONValue], before: Callable[[], Entity | None] = lambda: None,
         carried: Collection[str] = (),
     ) -> None:  # fmt: skip
-        """Raises what ``check`` raises, and UsageError where a list is too long and longer than it was ``before`` this write.
+        """Raise what ``check`` raises, and UsageError if a list is over its limit and longer than ``before`` this write.
 
-        Lists that are ``carried`` were said of other entities before, and are as long as these had them.
+        Lists in ``carried`` come whole from other entities and may have the length that they had there.
         """
         self.check(payload)
         for name, longest in self.lengths.items():
@@ -113,12 +114,12 @@ def _count(value: JSONValue) -> int:
 
 
 def packing_of(types: Mapping[str, EntityType]) -> Packing | None:
-    """The form that one of the types has for its objects; at most one has."""
+    """Return the object form of the types; at most one type has one."""
     return next((kind.packing for kind in types.values() if kind.packing is not None), None)
 
 
 class Head(NamedTuple):
-    """A version that no other descends from. ``payload`` is canonical JSON, empty for a tombstone and for a stub."""
+    """A version that no other version descends from. ``payload`` is canonical JSON, empty for a tombstone and for a stub."""
 
     item_type: str
     item_id: str
@@ -136,7 +137,7 @@ class Head(NamedTuple):
 
 
 class ConflictValue(NamedTuple):
-    """What a head has in a place: canonical JSON, empty where it has nothing there (or is deleted, for the whole)."""
+    """The value that one head has at a place: canonical JSON, empty if it has none (or is deleted, for the whole entity)."""
 
     version: str
     writer: str
@@ -145,7 +146,7 @@ class ConflictValue(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """A place in an entity where heads do not agree: the keys that lead to it, none for the whole entity.
+    """A place in an entity where heads disagree: the keys that lead to it, none for the whole entity.
 
     The first of ``values`` is the one that is shown.
     """
@@ -155,10 +156,10 @@ class Conflict(NamedTuple):
 
 
 class Entity(NamedTuple):
-    """An entity as it is shown: its head's content, or that of its heads merged; a write's parents are all ``heads``.
+    """An entity as it is shown: the content of its head, or of its heads merged; the parents of a write are all ``heads``.
 
-    Several heads are a version of their own that no record holds: ``version``, ``parents`` and ``rev`` are those that
-    a write of this very content would have; who and when are of the head that counts most.
+    Several heads are shown as a version that no record holds: ``version``, ``parents`` and ``rev`` are those that a write of
+    this content would have; writer and time are those of the head with the highest rank.
     """
 
     item_type: str
@@ -178,31 +179,31 @@ class Entity(NamedTuple):
 
     @property
     def is_in_conflict(self) -> bool:
-        """Whether heads disagree; several that merge without a conflict do not."""
+        """Return True if heads disagree; several heads that merge without a conflict do not."""
         return bool(self.conflicts)
 
     @property
     def conflict_names(self) -> tuple[str, ...]:
-        """Where it is in conflict, for people: keys joined by dots, ``deleted`` for the whole entity."""
+        """Return the places in conflict for people: keys joined by dots, ``deleted`` for the whole entity."""
         return tuple(".".join(conflict.path) or "deleted" for conflict in self.conflicts)
 
     @property
     def value(self) -> dict[str, JSONValue]:
-        """The payload decoded; empty for a tombstone."""
+        """Return the decoded payload; empty for a tombstone."""
         if not self.payload:
             return {}
         value: dict[str, JSONValue]
-        if _LONG_NUMBER.search(self.payload):  # a foreign one, perhaps: what it is was judged by orjson
+        if _LONG_NUMBER.search(self.payload):  # perhaps foreign: orjson checked its numbers
             import orjson
 
             value = orjson.loads(self.payload)
-        else:  # loaded in every process already, and the same to all that is left
+        else:  # imported in every process already, and equal for all other payloads
             value = msgspec.json.decode(self.payload)
         return value
 
 
 class Change(NamedTuple):
-    """A record of class state or tombstone as a version: what ``heads`` are computed from."""
+    """A record of class state or tombstone as a version; heads are computed from these."""
 
     entry: Entry
     lineage: str
@@ -213,7 +214,7 @@ class Change(NamedTuple):
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The versions that it descends from: its parents, and those that it is known to come after; never itself."""
+        """Return the versions that it descends from: its parents and those in ``after``, never itself."""
         after = self.entry.record.after
         if not after and self.version not in self.parents:
             return self.parents
@@ -223,11 +224,9 @@ class Change(NamedTuple):
 def change_of(
     entry: Entry, lineage: str, segment: int, load: Callable[[str], bytes], version: str = ""
 ) -> Change | None:
-    """The version that a record makes, or None where it makes none; ``load`` fetches a payload from the objects.
+    """Return the version that a record makes, or None if it makes none; ``load`` reads a payload from the objects.
 
-    ``version`` is given where this process made it just now.
-
-    Raises DamageError where the payload's object is missing or damaged.
+    ``version`` is passed if this process has just computed it. Raises DamageError if the payload's object is missing or damaged.
     """
     record = entry.record
     kind = action_class(record.action)
@@ -235,12 +234,12 @@ def change_of(
         return None
     if not all(map(is_digest_text, record.parents)):
         raise DamageError("a parent that is no version id", seq=record.seq)
-    if record.is_stub:  # what it said is gone; where it stands among the versions is not
+    if record.is_stub:  # its content is gone, its place among the versions is not
         return Change(entry, lineage, segment, record.version, tuple(record.parents), b"") if record.version else None
     payload = b""
     if kind == "state":
         payload = _inline(record) if record.payload_ref is None else load(record.payload_ref.sha256)
-        if not version:  # else it was made in this process
+        if not version:  # otherwise this process made it
             check_payload(payload, record)
     version = version or version_id(
         record.item_type,
@@ -253,10 +252,7 @@ def change_of(
 
 
 def is_sound_change(record: Record, load: Callable[[str], bytes]) -> bool:
-    """Whether a record makes a version.
-
-    Raises DamageError where ``change_of`` would.
-    """
+    """Return True if a record makes a version. Raises DamageError where ``change_of`` would."""
     kind = action_class(record.action)
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return False
@@ -270,7 +266,7 @@ def is_sound_change(record: Record, load: Callable[[str], bytes]) -> bool:
 
 
 def check_payload(payload: bytes, record: Record) -> None:
-    """Whether everybody who gets the payload can decode it: foreign records need not have been written by us."""
+    """Raise DamageError if a reader cannot decode the payload: a foreign record may come from another program."""
     import orjson
 
     if not payload.startswith(b"{"):
@@ -280,7 +276,7 @@ def check_payload(payload: bytes, record: Record) -> None:
     try:
         value = orjson.loads(payload)
         if payload.count(b"{") + payload.count(b"[") > DEPTH_MAX:
-            check(value)  # nested too deep, perhaps
+            check(value)  # perhaps nested too deep
     except (orjson.JSONDecodeError, UsageError, RecursionError) as error:
         raise DamageError(f"a payload that cannot be read: {error}", seq=record.seq) from error
 
@@ -298,7 +294,7 @@ def head_of(change: Change, rev: int) -> Head:
 
 
 def entity_of_head(head: Head) -> Entity:
-    """The entity whose only head is ``head``."""
+    """Return the entity whose only head is ``head``."""
     return Entity(
         head.item_type, head.item_id, head.version, head.parents, (head.version,), head.rev, head.deleted, head.payload,
         head.ts, head.writer, head.session, head.lineage, head.seq,
@@ -306,8 +302,9 @@ def entity_of_head(head: Head) -> Entity:
 
 
 class Ancestor(NamedTuple):
-    """A version that is no head any more, which the heads of an entity that has several are merged over, or which lies between; of it
-    the content is held as of a head. ``below``: versions that it descends from by others that are not kept.
+    """A superseded version that the heads of an entity are merged over, or one between; its content is kept as for a head.
+
+    ``below``: versions that it descends from through versions that are not kept.
     """
 
     version: Head

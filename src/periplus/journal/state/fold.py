@@ -1,16 +1,14 @@
-"""State from zero: the records of a journal folded into heads and rows, in memory bounded by the entities. Pure.
+"""Fold all records of a journal into heads and rows of the index, in memory bounded by the number of entities. Pure.
 
-Nearly every entity grows in a line: each version is made from the one head that there is. For such a version nothing
-has to be looked up but that head, so these are folded here, in one loop. An entity with any other version (a second
-head, a parent that is not held yet, a stub) is *odd*: from that version on its changes are handed out, in order, for
-whoever knows the whole graph to take in.
+Nearly every entity grows in a line: each version is made from the only head. Such a version needs no look-up but that head,
+so these are folded here in one loop. An entity with any other version (a second head, a parent that is not held yet, a stub)
+is *odd*: from that version on its changes are returned, in order, for the index, which knows the whole graph.
 
-Of an entity that grows in a line are kept its head's version and rev and where the head's line lies, packed into one
-``bytes``: a history comes to its entities in no order, and each object more that a change has to look up, free and make
-anew somewhere in memory costs as much as hashing its line does (docs/decisions/0022-index-building.md). What a head says is read
-again when all heads are known, for only the heads' contents are wanted and most records are superseded. A payload
-is known to be JSON when its line was decoded; whether everybody can read it (UTF-8, depth, no endless number) is asked of
-heads only: what is superseded shows nowhere, and whoever reads it as a single record checks it then.
+For an entity that grows in a line, version and rev of its head and the place of the head's line are kept, packed into one
+``bytes``. A history touches its entities in no order, and each further object that a change looks up, frees and allocates
+costs as much as hashing its line (decision 0091). Contents are read again when all heads are known, because only the heads'
+contents are needed and most records are superseded. Decoding a line proves that its payload is JSON; whether every reader
+can decode it (UTF-8, depth, size of numbers) is checked for heads only. A superseded payload is checked when it is read.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ Key: TypeAlias = tuple[str, str]
 Row: TypeAlias = tuple[object, ...]
 LinesAt: TypeAlias = Callable[[str, int, Sequence[tuple[int, int]]], Iterable[bytes]]
 _Place: TypeAlias = tuple[int, int, int, int, bytes, bytes]
-# Of the only head, in the order of these bytes when sorted: the number of the source, offset and length of the line, rev,
+# The only head, packed so that the bytes sort in this order: number of the source, offset and length of the line, rev,
 # leaf hash, version.
 _known: Final = Struct(">IQIQ32s64s")
 _source_rev_version: Final = Struct(">I12xQ32x64s")
-_BEFORE: Final = 0  # the source of what a checkpoint holds
+_BEFORE: Final = 0  # source number of heads that a checkpoint holds
 _NONE: Final = (_BEFORE, 0, b"")
 _REV_MAX: Final = 1 << 62
 _HEADS_A_TIME: Final = 1_000
@@ -52,7 +50,7 @@ _STATE: Final = frozenset(action for action, kind in ACTIONS.items() if kind == 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Fold in this block: of the many small objects that are made none can be part of a cycle, and looking costs a fifth."""
+    """Switch off the garbage collector in this block: the many small objects made in it form no cycles, and collecting takes a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -63,7 +61,7 @@ def without_collector() -> Iterator[None]:
 
 
 class Folded(NamedTuple):
-    """What a block adds: rows of the index's tables ``records`` and ``edges``, and what is odd, in order."""
+    """The result of one block: rows of the index's tables ``records`` and ``edges``, and the odd changes, in order."""
 
     rows: list[Row]
     edges: list[tuple[str, str]]
@@ -71,27 +69,27 @@ class Folded(NamedTuple):
 
 
 class Fold:
-    """Feed it the blocks of each lineage in order; the lineages may come in any order.
+    """Takes the blocks of each lineage in order; the lineages may come in any order.
 
-    ``load`` fetches a payload from the objects; ``lines_at`` gives lines by lineage, segment, offsets and lengths, as
+    ``load`` reads a payload from the objects; ``lines_at`` returns lines by lineage, segment, offsets and lengths, as
     ``LineageReader.lines_at`` does.
     """
 
     def __init__(self, load: Callable[[str], bytes], lines_at: LinesAt) -> None:
         self._load = load
         self._lines_at = lines_at
-        self._lines: dict[str, dict[str, bytes]] = {}  # by type and id, as ``_known`` packs it
+        self._lines: dict[str, dict[str, bytes]] = {}  # by type and id, packed by ``_known``
         self._sources: list[tuple[str, int]] = [("", 0)]  # lineage and segment, by number
-        self._taken = _BEFORE  # the heads of the sources up to this one were taken
-        self._changed: list[Key] = []  # each once: whose heads were not taken
-        self._odd: dict[Key, bytes] = {}  # with the last head that was the only one, where there was one
+        self._taken = _BEFORE  # heads of sources up to this number were taken
+        self._changed: list[Key] = []  # entities whose heads were not taken yet, each once
+        self._odd: dict[Key, bytes] = {}  # with the last only head, or empty
 
     @property
     def entities(self) -> set[Key]:
         return self._odd.keys() | {(kind, item) for kind, of_type in self._lines.items() for item in of_type}
 
     def begin(self, heads: Iterable[Head]) -> None:
-        """The heads that a checkpoint holds; an entity with several is odd."""
+        """Take over the heads of a checkpoint; an entity with several is odd."""
         for head in heads:
             key = (head.item_type, head.item_id)
             of_type = self._lines.setdefault(head.item_type, {})
@@ -103,9 +101,9 @@ class Fold:
                 self._odd[key] = b""
 
     def take_heads(self) -> Iterator[Head]:
-        """The heads that changed since this was last called; entities that are odd by now as they were before.
+        """Yield the heads that changed since the last call; for entities that became odd, as they were before.
 
-        Raises DamageError for a content that cannot be read, or that is no longer what was folded.
+        Raises DamageError for a content that cannot be read or that changed since it was folded.
         """
         lines, odd = self._lines, self._odd
         changed = sorted([odd.get(key) or lines[key[0]][key[1]] for key in self._changed])
@@ -116,7 +114,7 @@ class Fold:
                 yield from self._read_heads(self._sources[number], some)
 
     def add(self, block: Block, lineage: str, segment: int) -> Folded:
-        """Fold in what was read of one segment. Raises DamageError for a payload that cannot be had."""
+        """Fold in a block of one segment. Raises DamageError for a payload that cannot be read."""
         folded = Folded([], [], [])
         put_row, put_edge = folded.rows.append, folded.edges.append
         lines, changed, odd = self._lines, self._changed, self._odd
@@ -185,14 +183,14 @@ class Fold:
         folded.rows.append(_row(entry, lineage, segment, change.version, rev + 1))
 
     def _number_of(self, lineage: str, segment: int) -> int:
-        """The number of a source whose heads were not taken."""
+        """Return the number of a source whose heads were not taken yet."""
         source = (lineage, segment)
         if self._taken == len(self._sources) - 1 or self._sources[-1] != source:
             self._sources.append(source)
         return len(self._sources) - 1
 
     def _read_heads(self, source: tuple[str, int], places: list[_Place]) -> Iterator[Head]:
-        """The heads in one segment that lie in ``places``, read again and checked once more."""
+        """Read the heads at ``places`` of one segment again, check them, and yield them."""
         lines = [line[:-1] for line in self._lines_at(*source, [place[1:3] for place in places])]
         records, leaves = decode_lines(lines)
         if leaves != [place[4] for place in places]:
@@ -231,5 +229,5 @@ def _row(entry: Entry, lineage: str, segment: int, version: str, rev: int) -> Ro
 
 
 def _is_plain(item_type: str, item_id: str) -> bool:
-    """Whether JSON writes both as they are."""
+    """Return True if JSON writes both without escapes."""
     return item_type.isidentifier() and item_id.isidentifier() and item_type.isascii() and item_id.isascii()

@@ -12,7 +12,7 @@ from periplus.journal.state.entity import MergeRules
 
 
 class IndexedRecord(NamedTuple):
-    """Where a record lies and what it says of itself, without its payload."""
+    """A record without its payload: its place and its fields."""
 
     lineage: str
     seq: int
@@ -34,8 +34,10 @@ class IndexedRecord(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """An entity's file as it was left: digest (empty where it is not known to be as the journal wants it), stamp (empty
-    where it must be read before it is believed), and the boot it was written in (empty once it is surely on the disk).
+    """An entity file as it was last written or checked.
+
+    ``sha256`` is empty if the file is not known to be as the journal wants it, ``stamp`` if it must be read before it is
+    trusted, ``boot`` once it is surely on the disk (else the boot in which it was written).
     """
 
     sha256: bytes
@@ -44,7 +46,7 @@ class FileRow(NamedTuple):
 
 
 class View(NamedTuple):
-    """How entities with several heads are shown: the rules of their types, and what superseded versions said."""
+    """Rules for showing entities with several heads: the merge rules of their types, and the payloads of superseded versions."""
 
     rules: Mapping[str, MergeRules]
     payload_at: Callable[[IndexedRecord], bytes]
@@ -54,12 +56,13 @@ NO_VIEW: Final = View({}, lambda _: b"")
 
 
 class HistoryNeededError(Exception):
-    """A record came that only the records before the checkpoint explain. Never leaves this package."""
+    """A record can only be explained by records before the checkpoint. Never leaves this package."""
 
 
 class Looked(NamedTuple):
-    """What a look at the files found in order: stamps of files that are as they were left, those of linked worktrees
-    that hold nothing new, and the commit that git had checked out. ``looked`` says when a look that was dear is due again.
+    """The files that a look found in order: stamps of unchanged files, of linked worktrees with nothing new, and git's commit.
+
+    ``looked`` says when an expensive look is due again.
     """
 
     settled: Mapping[tuple[str, str], bytes]

@@ -1,25 +1,25 @@
-"""How an entity with several heads is shown: merged field by field, the same whichever head comes first. Pure.
+"""Merge of an entity with several heads, field by field; the order of the heads does not matter. Pure.
 
 Theory of operation
 -------------------
-Heads are compared with their nearest common ancestors: the versions that all of them descend from and that no other
-such version descends from (several, where histories crossed). A value is *changed* in a head if none of these has it.
+Heads are compared with their nearest common ancestors: the versions that all of them descend from and that no other such
+version descends from (several, if histories crossed). A value is *changed* in a head if none of the ancestors has it.
 
-* no head differs, or all that changed agree: that value;
-* fields that their type declares to be one value (a group) are that: who changed one of them changed them all, and what is
-  shown of them is of one head, never a mixture; where heads that changed them differ only in when it was so, the latest;
-  where they differ only in what comes out otherwise each time that it is made, there is no conflict, and the head of which most was taken
-  out is shown, so that a redaction never gives way to what it redacted;
-* several different values: of a set its elements are merged one by one, of a map its keys, by the same rules; of a field
-  that says when something was last so, the latest; of one whose values its type ranks, the first;
-* anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is
-  shown, and all of them are listed, so that nothing is lost. The next write has all heads as parents and ends it.
+* If no head differs, or all that changed agree, that value is taken.
+* Fields that their type declares as a group are one value: a change to one of them changes all, and they are shown from one
+  head. If the heads that changed them differ only in a time, the latest is taken. If they differ only in what comes out
+  differently each time it is made, there is no conflict, and the head from which most was removed is shown: a redaction
+  never gives way to what it redacted.
+* Several different values: sets merge by element and maps by key, by the same rules; of a field that states a last time the
+  latest is taken; of a field with ranked values the first.
+* Anything else is in conflict: the value of the head with the highest (rev, version) among those that changed it is shown,
+  and all values are listed, so nothing is lost. The next write has all heads as parents and ends the conflict.
 
-An ancestor that is not held, was deleted or is a stub counts as one without fields. Deleted heads take no part where
-a live one stands beside them: an update wins over a deletion, and the entity as a whole is in conflict.
+An ancestor that is not held, was deleted or is a stub counts as one without fields. Deleted heads take no part if there is
+a live one: an update wins over a deletion, and the entity as a whole is in conflict.
 
-The view has the version id that a write of the merged content over all heads would have, so it can be named, compared
-and expected like any other version although no record holds it.
+The merged entity has the version id that a write of its content over all heads would have. It can be named, compared and
+expected like any other version although no record holds it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from periplus.journal.state.entity import Conflict, ConflictValue, Entity, Head,
 
 
 class Node(NamedTuple):
-    """A version in its graph. ``below``: versions that it descends from by ways that are not held."""
+    """A version in its graph. ``below``: versions that it descends from through versions that are not held."""
 
     parents: tuple[str, ...]
     rev: int
@@ -54,11 +54,11 @@ class Node(NamedTuple):
 
 
 class Ancestry(NamedTuple):
-    """What versions of an entity descend from, as far down as it matters to their merge.
+    """The ancestors of some versions of an entity, as far down as their merge needs them.
 
-    ``nearest`` are their nearest common ancestors, sorted. ``versions`` are these, and all else that one of the versions descends
-    from (or is) and none of the nearest does, by falling rev. With ``is_whole`` each of them is held. ``below`` names, for nearest
-    ones, versions that they descend from and that one of ``versions`` was made from by another way.
+    ``nearest`` are their nearest common ancestors, sorted. ``versions`` are these and all other versions that one of the given
+    versions descends from (or is) and none of the nearest does, by falling rev. With ``is_whole`` each of them is held.
+    ``below`` names, for nearest ones, versions that they descend from and that one of ``versions`` descends from by another way.
     """
 
     nearest: list[str]
@@ -71,25 +71,25 @@ class History(Protocol):
     """The versions that are held, superseded ones too."""
 
     def node(self, item_type: str, item_id: str, version: str) -> Node | None:
-        """None for a version that is not held."""
+        """Return None for a version that is not held."""
         ...
 
     def payload(self, item_type: str, item_id: str, version: str) -> bytes:
-        """Its canonical JSON; empty for a tombstone, a stub, and what is not held."""
+        """Return its canonical JSON; empty for a tombstone, a stub, and a version that is not held."""
         ...
 
 
 class _Absent:
-    """The value of a field that is not there."""
+    """Marks a field that is not there."""
 
 
 _ABSENT: Final = _Absent()
 _Value = JSONValue | _Absent
-_DECIMAL: Final = "$dec"  # {"$dec": "1.5"} is a number, no map
+_DECIMAL: Final = "$dec"  # {"$dec": "1.5"} is a number, not a map
 
 
 def entity_of(heads: Iterable[Head], rules: MergeRules, history: History) -> Entity | None:
-    """The entity that ``heads`` (all of one entity) show; None where there are none."""
+    """Return the entity that ``heads`` (all of one entity) show; None if there are none."""
     ranked = list(heads)
     if len(ranked) < 2:
         return entity_of_head(ranked[0]) if ranked else None
@@ -125,25 +125,25 @@ def _ancestry_of(heads: Iterable[Head], history: History) -> Ancestry:
 
 
 def can_merge(heads: Sequence[Head], history: History) -> bool:
-    """Whether all is held that these heads of one entity descend from, as far down as it matters to their merge."""
+    """Return True if all ancestors that the merge of these heads needs are held."""
     return len(heads) < 2 or _ancestry_of(heads, history).is_whole
 
 
 def nearest_common_ancestors(heads: dict[str, Node], node_of: Callable[[str], Node | None]) -> list[str]:
-    """The versions that all of ``heads`` descend from and that no other such version descends from, sorted."""
+    """Return the versions that all of ``heads`` descend from and that no other such version descends from, sorted."""
     return ancestry(heads, node_of).nearest
 
 
 def ancestry(
     heads: dict[str, Node], node_of: Callable[[str], Node | None], *, is_for_keeping: bool = False
 ) -> Ancestry:
-    """What ``heads`` descend from; ``node_of`` gives None for what is not held. ``below`` is there for who keeps it alone.
+    """Compute the ancestry of ``heads``; ``node_of`` returns None for what is not held. ``is_for_keeping`` fills ``below``.
 
-    A version has a higher rev than its parents, so going down by rev it is known of each, when its turn comes, which
-    heads descend from it. It ends where only ancestors of what was found are left.
+    A version has a higher rev than its parents. Going down by rev, all heads that descend from a version are known when its
+    turn comes. The search ends when only ancestors of versions already found are left.
     """
     everyone = (1 << len(heads)) - 1
-    beyond = everyone + 1  # below a common ancestor that was found
+    beyond = everyone + 1  # marks a version below a common ancestor
     reached: dict[str, int] = {}
     nodes: dict[str, Node | None] = {}
     queue: list[tuple[int, str]] = []
@@ -154,7 +154,7 @@ def ancestry(
     versions: list[str] = []
     is_whole = True
     done: set[str] = set()
-    waiting = len(queue)  # in the queue, and not beyond
+    waiting = len(queue)  # queued versions that are not beyond
     while waiting:
         _, version = heappop(queue)
         done.add(version)
@@ -164,11 +164,11 @@ def ancestry(
             versions.append(version)
             is_whole &= here is not None
         if marks == everyone:
-            marks |= beyond << len(found)  # whose descendants they are, of those that were found
+            marks |= beyond << len(found)  # which of the found ancestors a version is below
             found.append(version)
         for parent in (*here.parents, *here.below) if here is not None else ():
             if parent in done:
-                continue  # a circle, which only forgery can make
+                continue  # a circle, which only a forged record can make
             if parent not in reached:
                 reached[parent], nodes[parent] = 0, node_of(parent)
                 below = nodes[parent]
@@ -201,22 +201,22 @@ def _below(
 
 
 def merge_payloads(live: Sequence[Head], bases: Sequence[bytes], rules: MergeRules) -> tuple[bytes, list[Conflict]]:
-    """``live`` heads, the one whose values are shown in a conflict first, against the payloads of their ancestors."""
+    """Merge ``live`` heads, the one shown in a conflict first, against the payloads of their ancestors."""
     merger = _Merger(live, rules)
     payload = merger.merge((), [_decoded(head.payload) for head in live], [_decoded(base) for base in bases] or [{}])
     return _encoded(payload), merger.conflicts
 
 
 class _Merger:
-    """Merges values that stand in the order of ``heads``."""
+    """Merges values that are given in the order of ``heads``."""
 
     def __init__(self, heads: Sequence[Head], rules: MergeRules) -> None:
         self._heads = heads
         self._rules = rules
         self._ranks = dict(rules.ranks)
-        self._dated: set[str] = set()  # fields of groups that are the latest that heads say
-        self._barest: int | None = None  # the head of which the group that can be redacted is shown
-        self._is_same = False  # whether the heads said the same there, but for what was taken out
+        self._dated: set[str] = set()  # fields of groups for which the latest value of all heads is taken
+        self._barest: int | None = None  # the head from which the redactable group is shown
+        self._is_same = False  # whether the heads agree there except for what was removed
         self.conflicts: list[Conflict] = []
 
     def merge(self, path: tuple[str, ...], values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
@@ -245,7 +245,7 @@ class _Merger:
             return next(one for one in ranked if any(one == values[number] for number in rivals))
         barest = self._barest if len(path) == 1 and path[0] in self._rules.incidental else None
         if barest is not None and self._is_same:
-            return values[barest]  # also where that is what it was before: nobody could choose another
+            return values[barest]  # even if that is the old value: no writer can choose it
         if barest is not None and barest in rivals:
             rivals = [barest, *(number for number in rivals if number != barest)]
         self.conflicts.append(Conflict(path, tuple(_value_of(self._heads[number], texts[number]) for number in rivals)))
@@ -270,7 +270,7 @@ class _Merger:
     def _rivals_of_groups(
         self, maps: Sequence[Mapping[str, JSONValue]], grounds: Sequence[Mapping[str, JSONValue]]
     ) -> dict[str, list[int]]:
-        """For each field of a group the heads that changed the group, all where none did; the first is the one that is shown."""
+        """Return for each field of a group the heads that changed the group (all if none did), the one that is shown first."""
         found: dict[str, list[int]] = {}
         for group in self._rules.groups:
             texts = [_encoded(_part(one, group)) for one in maps]
@@ -287,7 +287,7 @@ class _Merger:
         return found
 
     def _spared(self, heads: Sequence[Mapping[str, JSONValue]], group: frozenset[str]) -> frozenset[str]:
-        """The fields of ``group`` in which ``heads`` may differ and have said the same; none where they did not."""
+        """Return the fields of ``group`` that may differ because ``heads`` said the same otherwise; an empty set if they did not."""
         name = self._rules.withheld
         gone = [_taken_out(head, name) for head in heads] if name in group else []
         known = [one for one in gone if one is not None]
@@ -309,7 +309,7 @@ class _Merger:
 
 
 def _taken_out(value: Mapping[str, JSONValue], name: str) -> set[bytes] | None:
-    """What a head says that was taken out; None where it does not say: an earlier version made it."""
+    """Return what a head lists as removed, or None if it has no such list: an earlier version made it."""
     said = value.get(name)
     return {_encoded(one) for one in said} if isinstance(said, list) else None
 
@@ -319,14 +319,14 @@ def _part(value: Mapping[str, JSONValue], names: Iterable[str]) -> dict[str, JSO
 
 
 def _merge_sets(values: Sequence[_Value], bases: Sequence[_Value]) -> _Value:
-    """An element is in the result where a head added it, or no head removed it.
+    """Keep an element that some head added or that no head removed.
 
-    Where the ancestors do not agree whether it is there, it is, if any head has it. The elements stand as in the first
-    head, then those of the next that it lacks.
+    If the ancestors disagree about an element, any head that has it keeps it. The order is that of the first head, then of
+    the next for elements that it lacks.
     """
     arrays = [_elements(value) for value in values]
     grounds = [_elements(base) for base in bases]
-    counts: dict[bytes, int] = {}  # how many heads have it, in the order of the first that does
+    counts: dict[bytes, int] = {}  # how many heads have each, in order of first appearance
     first: dict[bytes, JSONValue] = {}
     for elements in arrays:
         for text, element in elements.items():
@@ -366,7 +366,7 @@ def _decoded(payload: bytes) -> _Value:
 
 
 def _encoded(value: _Value) -> bytes:
-    """Sorted JSON: canonical where the value is; a foreign record may hold what has no canonical form."""
+    """Return sorted JSON: canonical if the value is; a foreign record may hold values without a canonical form."""
     import orjson
 
     return b"" if isinstance(value, _Absent) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""What one mutation wants to write, collected before anything is written."""
+"""Transactions: the records of one mutation, collected before anything is written."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from periplus.journal.state.entity import Entity, EntityType, Head
 
 ABSENT: Final = "absent"
 SUMMARY_CHARACTERS_MAX: Final = 200
-PARENTS_MAX: Final = 2_500  # 67 bytes each in a line, which holds an inline payload besides: see LINE_BYTES_MAX
+PARENTS_MAX: Final = 2_500  # 67 bytes each, in a line that also holds an inline payload: see LINE_BYTES_MAX
 _NAME_MAX: Final = 100
 
 
 class Writer(NamedTuple):
-    """Who writes: a name for people, an id that stays, the session it happens in, the process (diagnostic)."""
+    """The author of a record: a name for people, a lasting id, the session, and the process (for diagnosis)."""
 
     name: str
     id: str
@@ -31,12 +31,12 @@ class Writer(NamedTuple):
 
     @classmethod
     def named(cls, name: str, *, session: str = "") -> Self:
-        """Who writes in this process, as ``name``: with the id that the same name has on this machine wherever it writes."""
+        """Return the writer ``name`` of this process; its id is the same wherever that name writes on this machine."""
         return cls(name[:_NAME_MAX], derived_id("who", name, os.uname().nodename), session[:_NAME_MAX], os.getpid())
 
 
 class Draft(NamedTuple):
-    """A record to be: all that does not depend on its place in the journal."""
+    """A record before it has a place in the journal."""
 
     action: str
     item_type: str
@@ -51,7 +51,7 @@ class Draft(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What a mutation did: its key, its records, its versions; ``repeated`` if the key had been written before."""
+    """The result of a mutation: its key, records and versions; ``repeated`` if the key had been written before."""
 
     key: str
     lineage: str
@@ -66,8 +66,9 @@ class Receipt(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Words that go into a record beside its payload: ``part`` is its summary, its key, the writer's name or the session's. Of a
-    summary it is known what was done to what.
+    """A text that goes into a record beside its payload: ``part`` is its summary, its key, the writer's name or the session's.
+
+    For a summary, ``action`` and ``item_type`` say what it is about.
     """
 
     part: Literal["summary", "key", "writer", "session"]
@@ -77,7 +78,7 @@ class Said(NamedTuple):
 
 
 class Transaction:
-    """Handed to the function that ``Journal.mutate`` runs under the lock; sees its own writes."""
+    """Passed to the function that ``Journal.mutate`` runs under the lock; sees its own writes."""
 
     def __init__(
         self,
@@ -91,14 +92,12 @@ class Transaction:
         self._heads_of = heads_of
         self._shown = shown
         self._pending: dict[tuple[str, str], list[Head]] = {}
-        self._latest: dict[
-            tuple[str, str], tuple[Draft, list[Head]]
-        ] = {}  # written, over which heads: not asked for yet
-        self._held: dict[tuple[str, str], list[Head]] = {}  # as they stay while the lock is held
+        self._latest: dict[tuple[str, str], tuple[Draft, list[Head]]] = {}  # written over these heads, not read since
+        self._held: dict[tuple[str, str], list[Head]] = {}  # unchanged while the lock is held
         self.drafts: list[Draft] = []
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
-        """The entity as it is now, tombstones included; None where it never was."""
+        """Return the entity as it is now, tombstones included; None if it never existed."""
         return self._shown(item_type, self._heads(item_type, item_id))
 
     def put(
@@ -114,12 +113,14 @@ class Transaction:
         carried: Collection[str] = (),
         is_admitted: bool = False,
     ) -> str:
-        """Write the whole entity; gives its version id. ``is_of_before`` says that it was so once: a list that clones merged may be as long again.
-        ``carried`` names lists that come whole from entities which this one replaces: they may be as long as they were there.
-        ``is_admitted`` says that the type has admitted the payload already, as before the lock.
+        """Write the whole entity and return its version id.
 
-        ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. Raises ConflictError
-        where the entity is another by now (another head that came beside it makes it one), UsageError (or what the type's check raises) for a bad payload.
+        ``expect`` makes it a compare-and-set: the version that the caller read, or ABSENT. ``is_of_before``: the content existed
+        before, so a list that a merge made longer may be as long again. ``carried`` names lists that come whole from entities
+        which this one replaces; they may be as long as they were there. ``is_admitted``: the type has admitted the payload already.
+
+        Raises ConflictError if the entity changed since (a second head is a change, too), UsageError (or what the type's check
+        raises) for a bad payload.
         """
         kind = self._types.get(item_type)
         if kind is None:
@@ -156,9 +157,9 @@ class Transaction:
         summary: str = "",
         is_of_before: bool = False,
     ) -> str:
-        """Write a version that was made elsewhere, from ``parents`` and not from the heads; gives its version id.
+        """Write a version that was made elsewhere, from ``parents`` and not from the heads; return its version id.
 
-        ``after`` names versions that it descends from by way of others that are not held; ``is_of_before`` as in ``put``.
+        ``after`` names versions that it descends from through others that are not held; ``is_of_before`` as in ``put``.
         """
         kind = self._types.get(item_type)
         if kind is None or not is_id(item_id) or ACTIONS.get(action) != "state":
@@ -175,7 +176,7 @@ class Transaction:
         return version
 
     def delete(self, item_type: str, item_id: str, *, expect: str | None = None, summary: str = "") -> str:
-        """Write a tombstone; gives its version id. Raises ConflictError as ``put`` does, UsageError if absent."""
+        """Write a tombstone and return its version id. Raises ConflictError as ``put`` does, UsageError if there is no entity."""
         heads = self._heads(item_type, item_id)
         if expect is not None:
             self._check(item_type, item_id, heads, expect)
@@ -195,9 +196,9 @@ class Transaction:
         summary: str = "",
         inline_bytes_max: int = PAYLOAD_INLINE_MAX,
     ) -> None:
-        """Record that something happened. It is no state: nothing is rebuilt from it.
+        """Write a record of an event. It is no state: nothing is rebuilt from it.
 
-        A payload of more than ``inline_bytes_max`` is kept as an object beside the journal.
+        A payload of more than ``inline_bytes_max`` bytes is kept as an object beside the journal.
         """
         draft = Draft("observe", item_type, item_id, (), canonical(payload), deleted=False, summary=summary_line(summary), version="",
                       inline_bytes_max=min(inline_bytes_max, PAYLOAD_INLINE_MAX))  # fmt: skip
@@ -214,8 +215,9 @@ class Transaction:
         )
 
     def _joined(self, item_type: str, item_id: str, heads: list[Head]) -> list[Head]:
-        """The ``heads`` as one record can name them: of more than that, versions are written first in each of which some are as they are shown
-        together. Who has the same heads writes the same versions.
+        """Reduce ``heads`` to as many as one record can name, by first writing versions that join some of them as they are shown.
+
+        A clone with the same heads writes the same versions.
         """
         heads = sorted(heads, key=lambda head: head.version)
         while len(heads) > PARENTS_MAX:
@@ -240,7 +242,7 @@ class Transaction:
         return found
 
     def _check(self, item_type: str, item_id: str, heads: list[Head], expect: str) -> None:
-        """Raises ConflictError where the entity is not the version that the caller read."""
+        """Raise ConflictError if the entity is not at the version that the caller read."""
         now = self._shown(item_type, heads)
         held = ABSENT if now is None or now.deleted else now.version
         if expect != held:
@@ -260,7 +262,7 @@ class Transaction:
         self, heads: list[Head], action: str, item_type: str, item_id: str, parents: tuple[str, ...],
         payload: bytes | None, summary: str, after: tuple[str, ...] = (),
     ) -> str:  # fmt: skip
-        """Take up a version of the entity that has these ``heads``; gives its id."""
+        """Add a version of the entity with these ``heads`` to the drafts; return its id."""
         parents = tuple(sorted(parents))
         deleted = payload is None
         version = version_id(item_type, item_id, deleted=deleted, payload=payload, parents=parents)
@@ -272,7 +274,7 @@ class Transaction:
 
 
 def _head_of(draft: Draft, held: list[Head]) -> Head:
-    """As the entity will have it over the heads that it ``held``."""
+    """Return the head that ``draft`` becomes over the heads ``held``."""
     before = {*draft.parents, *draft.after}
     rev = 1 + max((head.rev for head in held if head.version in before), default=0)
     return Head(draft.item_type, draft.item_id, draft.version, draft.parents, rev, draft.deleted, draft.payload or b"",
@@ -284,6 +286,6 @@ def _versions(heads: list[Head]) -> tuple[str, ...]:
 
 
 def summary_line(text: str) -> str:
-    """One line for people, cut to SUMMARY_CHARACTERS_MAX."""
+    """Return ``text`` as one line, cut to SUMMARY_CHARACTERS_MAX."""
     line = " ".join(text.split())
     return line if len(line) <= SUMMARY_CHARACTERS_MAX else line[: SUMMARY_CHARACTERS_MAX - 1] + "…"

@@ -1,15 +1,14 @@
-"""Versions that name each other in a circle: which are heads, and how long the longest way to each is. Pure.
+"""Circles in the version graph of an entity: which versions are heads, and the longest way to each. Pure.
 
-A version id is a digest over the parents' ids, so ``parents`` that were hashed make no circle. What is only stated can:
-``after``, where two clones that know an entity from files alone saw git go forward from one version to the other in one
-and back again in the other, or where a forger says so; and the parents of a stub, which states its version itself. A circle
-would have no head, and the entity were gone. So between versions that descend from each other ``after`` counts for
-nothing; where parents alone still lead in a circle, neither do those. What is left has no circle, whatever was stated,
-and depends on the set of records only.
+A version id is a digest over the ids of its parents, so hashed ``parents`` form no circle. Edges that are only stated can:
+``after``, if two clones that know an entity from files alone saw git go forward from one version to the other in one clone
+and back in the other, or if somebody forged it; and the parents of a stub, which states its own version id. A circle would
+have no head, and the entity would be gone. So ``after`` does not count between versions that descend from each other, and
+``parents`` do not count where they alone still form a circle. The rest has no circle and depends only on the set of records.
 
-The graph that grows record by record (``graph``) notices a circle as it closes; from then on its entity is settled here,
-as a whole, whenever a record touches it. That takes time in proportion to its versions and edges. So is, once, an entity of
-which too much would have to be handed on one by one.
+The graph that grows record by record (``version_graph``) notices when a circle closes. From then on the entity is settled here as a
+whole whenever a record touches it, in time proportional to its versions and edges. An entity with too many revs to pass on
+one by one is settled here once, too.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ def settle(
     children_of: Callable[[str], Iterable[str]],
     payload_at: Callable[[IndexedRecord], bytes],
 ) -> bool:
-    """Let ``found`` say heads and revs of an entity by all ``records`` that hold versions of it, and nothing else; True where some of them
-    name each other in a circle.
-    """
+    """Set heads and revs of ``found`` from all ``records`` that hold versions of the entity. Return True if there is a circle."""
     held: dict[str, list[IndexedRecord]] = {}
     for record in records:
         held.setdefault(record.version, []).append(record)
@@ -55,10 +52,10 @@ def settle(
 
 
 def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
-    """The rev of each version, and which are heads.
+    """Return the rev of each version, and the set of heads.
 
-    ``names`` holds for each version those that it names, as parents or as what it comes after, ``parents`` those among
-    them that it names as parents; versions that are not held, and itself, in neither.
+    ``names`` maps each version to those that it names as parents or in ``after``; ``parents`` to those that it names as parents.
+    Neither contains the version itself or versions that are not held.
     """
     first = circles_of(names)
     counted = {
@@ -68,7 +65,7 @@ def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
     second = circles_of(counted)
     revs: dict[str, int] = {}
     superseded: set[str] = set()
-    for version in second:  # in an order in which each comes after those that it names
+    for version in second:  # each version comes after those that it names
         before = [one for one in counted[version] if second[one] != second[version]]
         revs[version] = 1 + max((revs[one] for one in before), default=0)
         superseded.update(before)
@@ -76,10 +73,10 @@ def ranks(parents: Edges, names: Edges) -> tuple[dict[str, int], set[str]]:
 
 
 class Remaining:
-    """Versions of which heads are taken away one after another; edges as ``ranks`` has them.
+    """Versions from which heads are removed one after another; edges as in ``ranks``.
 
-    What a head supersedes alone becomes one when that head goes, so each edge is looked at once. Where there is a circle, whatever
-    goes may open it, and all is settled anew.
+    A version that only the removed head supersedes becomes a head itself, so each edge is looked at once. With a circle any
+    removal may open it, and everything is settled again.
     """
 
     def __init__(self, parents: Edges, names: Edges) -> None:
@@ -88,13 +85,13 @@ class Remaining:
         circles = circles_of(self._names)
         self._is_circular = len(set(circles.values())) < len(circles)
         self._heads = ranks(self._parents, self._names)[1]
-        self._above: dict[str, int] = {}  # how many versions supersede it
+        self._above: dict[str, int] = {}  # how many versions supersede each
         for named in self._names.values():
             for one in named:
                 self._above[one] = self._above.get(one, 0) + 1
 
     def without(self, head: str) -> set[str]:
-        """The heads once ``head``, which is one of them, is gone."""
+        """Remove ``head``, which is one of the heads, and return the heads that are left."""
         named = self._names.pop(head)
         del self._parents[head]
         self._heads.discard(head)
@@ -112,7 +109,7 @@ class Remaining:
 
 
 def circles_of(names: Edges) -> dict[str, int]:
-    """For each version the number of the circle that it is in, of its own where it is in none; first those that are named.
+    """Return for each version the number of its circle (a number of its own if it is in none), named versions first.
 
     R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1 (1972), without recursion.
     """
@@ -147,7 +144,7 @@ def circles_of(names: Edges) -> dict[str, int]:
 
 
 def head_in(records: list[IndexedRecord], rev: int, payload_at: Callable[[IndexedRecord], bytes]) -> Head:
-    """The version that ``records`` hold: one whose content is there speaks for it, then the earliest."""
+    """Return the head for the version that ``records`` hold: the earliest record that still has its content, else the earliest."""
     ranked = sorted(records, key=lambda record: (record.ts, record.lineage, record.seq))
     payload, best = next(((said, record) for record in ranked if (said := payload_at(record))), (b"", ranked[0]))
     return Head(

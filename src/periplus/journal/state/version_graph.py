@@ -1,14 +1,14 @@
-"""Versions as a graph that grows in any order: which are heads, and how long the longest way to each is. Pure.
+"""Version graph that grows in any order: which versions are heads, and the longest way to each. Pure.
 
-An edge counts between versions of one entity only: a version id is a digest over the entity's id, so what names
-another entity's version as a parent names nothing. A version's ``rev`` is 1 + the highest of its parents', where a
+An edge counts only between versions of one entity: a version id is a digest over the entity's id, so a record that names a
+version of another entity as a parent names nothing. The ``rev`` of a version is 1 + the highest rev of its parents; a
 parent that is not held counts as 0. Records of several lineages come in no order, so a version may come after its
-children: it is no head then, and its rev is handed on to all that descend from it. Where that was done for an entity
-RAISED_MAX times it is left to be settled as a whole (``circles``): else records that come the wrong way round, as whoever
-likes can put them, would take a time that grows with the square of their number.
+children. It is no head then, and its rev is passed on to all its descendants. After RAISED_MAX such steps for one entity
+the entity is settled as a whole (``version_cycles``); otherwise records in reverse order, which anybody can produce, would take
+quadratic time.
 
-``VersionGraph`` is what a set of changes adds to what a base holds, without a copy of the base. The index takes in a chunk
-of records through one, and the overlay is one.
+``VersionGraph`` holds what a set of changes adds to a base, without a copy of the base. The index takes in a chunk of records
+through one, and the overlay is one.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ RAISED_MAX: Final = 10_000
 
 
 class Base(Protocol):
-    """The versions that are held already."""
+    """The versions that are already held."""
 
     def rev_of(self, item_type: str, item_id: str, version: str) -> int | None:
-        """None for a version that is not held."""
+        """Return None for a version that is not held."""
         ...
 
     def children_of(self, item_type: str, item_id: str, version: str) -> list[tuple[str, int]]:
-        """Version and rev of those held that name ``version`` as a parent."""
+        """Return version and rev of those held that name ``version`` as a parent."""
         ...
 
 
 class EntityGraph:
-    """What changes added to one entity."""
+    """The part of a ``VersionGraph`` that concerns one entity."""
 
     __slots__ = ("children", "gone", "heads", "is_circular", "raised", "raises", "revs")
 
     def __init__(self) -> None:
-        self.revs: dict[str, int] = {}  # of versions that were added, or whose rev rose
-        self.heads: dict[str, Head] = {}  # added, and no parent of another; the rev is in ``revs``
+        self.revs: dict[str, int] = {}  # of versions that were added or whose rev rose
+        self.heads: dict[str, Head] = {}  # added and no parent of another; the rev is in ``revs``
         self.gone: set[str] = set()  # parents of what was added
         self.children: dict[str, list[str]] = {}
-        self.raised: set[str] = set()  # whose rev rose: the base may hold them, also where they were added once more
-        self.is_circular = False  # what was added closed a circle: see ``circles``
-        self.raises = 0  # how many revs were handed on
+        self.raised: set[str] = set()  # versions whose rev rose; the base may hold them, even if they were added again
+        self.is_circular = False  # an added edge closed a circle: see ``version_cycles``
+        self.raises = 0  # how many revs were passed on
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether revs and heads are to be worked out from all versions: a circle, or too much to hand on one by one."""
+        """Return True if revs and heads must be computed from all versions: there is a circle, or too much to pass on one by one."""
         return self.is_circular or self.raises > RAISED_MAX
 
 
 class VersionGraph:
-    """Changes taken in over ``base``; without ``has_edges`` no version that it holds has a child."""
+    """Changes taken in over ``base``. Without ``has_edges`` no version that the base holds has a child."""
 
     def __init__(self, base: Base, *, has_edges: bool = True) -> None:
         self._base: Final = base
@@ -81,7 +81,7 @@ class VersionGraph:
         if found.is_unsettled:
             found.revs.setdefault(version, 1)
             return
-        held = self._rev(key, found, version)  # another record that holds it may say that it comes after others
+        held = self._rev(key, found, version)  # another record of the same version may name more ancestors
         rev = found.revs[version] = max(1 + highest, held)
         if 0 < held < rev:
             found.raised.add(version)
@@ -95,7 +95,7 @@ class VersionGraph:
             found.heads[version] = head
 
     def heads(self, key: tuple[str, str], held: Iterable[Head]) -> list[Head]:
-        """The heads of an entity of which the base shows ``held``."""
+        """Return the heads of an entity for which the base shows ``held``."""
         found = self.entities.get(key)
         if found is None:
             return list(held)
@@ -111,11 +111,11 @@ class VersionGraph:
         return rev if rev is not None else self._base.rev_of(*key, version) or 0
 
     def _raise_below(self, key: tuple[str, str], found: EntityGraph, top: str, below: list[tuple[str, int]]) -> None:
-        """Hand the rev of ``top`` on to its descendants.
+        """Pass the rev of ``top`` on to its descendants.
 
-        A version is taken up when all its parents that rose have their rev: in the order of the old ones, in which a
-        child comes after its parents. So each is taken up once. A circle ends where it began, and is noted: whoever
-        has all versions settles it (``circles``).
+        A version is taken up when all its parents that rose have their rev, in the order of the old revs, in which a child comes
+        after its parents; so each is taken up once. A circle ends where it began and is noted; it is settled from all versions
+        (``version_cycles``).
         """
         done: set[str] = set()
         old: dict[str, int] = {}
@@ -142,5 +142,5 @@ class VersionGraph:
 
 
 def is_before(head: Head, other: Head) -> bool:
-    """Which of two records that hold one version speaks for it: one whose content is there, then the earliest."""
+    """Return True if ``head`` is preferred to ``other`` for one version: a record with content first, then the earliest."""
     return (head.is_stub, head.ts, head.lineage, head.seq) < (other.is_stub, other.ts, other.lineage, other.seq)
