@@ -1,7 +1,7 @@
-"""Records of which nobody knows whether they reached the disk: a sync of their segment failed, and no write has made sure of them since.
+"""Records that may not have reached the disk: a sync of their segment failed, and no later write has settled it.
 
-Nobody is shown them, for they may be gone with the next power cut; whoever wrote them was told that the outcome is unknown. The next
-write of whoever it is writes them once more (``Writing.leave_poisoned``).
+Readers do not get them, because the next power cut may remove them; their writers were told that the outcome is unknown. The
+next write by any process writes them once more (``SegmentWriter.leave_poisoned``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def list_unconfirmed(journal: StoredJournal) -> list[Record]:
-    """Those at the end of our own lineage, as the journal was last read. What cannot be read is told by others.
+    """Return those at the end of our own lineage, as it was last read. Errors are reported by other readers.
 
-    None where the machine was started since: what is there was on the disk then.
+    Empty if the machine was booted since: what is there was read from the disk then.
     """
     segment = journal.end().segment
     path = journal.reader(journal.lineage).path_of(segment) if segment else ""

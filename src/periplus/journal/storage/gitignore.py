@@ -1,7 +1,7 @@
-"""Git is kept from what is a clone's own, in each commit: `.periplus/.gitignore` is a file of some commits only.
+"""Keep git away from files of this clone alone, in every commit: `.periplus/.gitignore` exists in some commits only.
 
-Where git goes back to a commit of before the store, it takes that file away, and `git clean`, `git stash -u` and `git add` meet a
-journal that nothing says to leave alone. So the folders that cannot be derived say it themselves, in a file that ignores itself too.
+If git checks out a commit from before the store, it removes that file, and `git clean`, `git stash -u` and `git add` would
+take the journal. So the folders that cannot be derived contain a `.gitignore` of their own, which also ignores itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BYTES_MAX: Final = 65_536
 
 
 def guard(layout: Layout, files: Files) -> None:
-    """Write the files that are missing, unless somebody took the journal out of what git ignores."""
+    """Write the `.gitignore` files that are missing, unless somebody stopped ignoring the journal on purpose."""
     for folder in (layout.journal, layout.objects, layout.hooks):
         path = os.path.join(folder, ".gitignore")
         try:
@@ -30,4 +30,4 @@ def guard(layout: Layout, files: Files) -> None:
                 return
             write_atomic(files, path, GUARD_TEXT)
         except (OSError, EnvironmentFailure):
-            return  # what is written next says what is wrong; the next one tries again
+            return  # the next write reports the error; the next mutation tries again

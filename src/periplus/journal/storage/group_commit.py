@@ -2,24 +2,23 @@
 
 Theory of operation
 -------------------
-A mutation is written under the writers' lock and made durable outside it. ``journal/flush`` is a small file that the
-processes which write map into memory: how far was written, how far it is known to be on disk. Whoever gets the lock on
-that file (the *leader*) notes how far was written, syncs, and says how far that reached; the others watch the mapped
-word until it covers their own records. A leader that is killed lets go of the lock, and the next who asks leads.
+A mutation is written under the writers' lock and made durable outside it. ``journal/flush`` is a small file that writing
+processes map into memory. It states how far was written and how far is known to be on disk. The process that gets the lock
+on that file (the *leader*) notes how far was written, syncs, and states how far that reached. The others watch the mapped
+word until it covers their own records. If a leader is killed its lock is released, and the next process leads.
 
 Rules kept here:
 
-* a record is acknowledged when a sync that *began after its write* has ended well: the leader reads ``written`` first;
-* the file is derived and volatile. Its words are checked and bound to an *epoch*; under the writers' lock they are
-  compared with the validated tail, and where they say anything else a new epoch begins. Whoever still waits in an
-  older one asks the journal itself;
-* a sync that fails poisons the segment for everybody, before the lock is let go;
-* nobody depends on a leader: who has waited for _PATIENCE_S, or has no map, syncs by himself. More syncs than needed
-  are slow, never wrong.
+* a record is acknowledged when a sync that *began after its write* has succeeded: the leader reads ``written`` first;
+* the file is derived and volatile. Its words are checked and bound to an *epoch*. Under the writers' lock they are compared
+  with the validated tail; if they differ a new epoch begins, and waiters of an older epoch ask the journal itself;
+* a failed sync poisons the segment for every process, before the lock is released;
+* nobody depends on a leader: a process that has waited for _PATIENCE_S, or has no map, syncs by itself. More syncs than
+  needed are slow, never wrong.
 
-Layout: 8 bytes of magic, SHA-256 over the boot's id and the lineage, from byte 64 on words of 8 bytes (their
-places below): value × 2¹⁶ + CRC-16 over the value, begun with that of the epoch and the word's number. A word is one
-aligned store, so that no reader sees half of one.
+Layout: 8 bytes of magic, SHA-256 over the boot's id and the lineage, and from byte 64 on words of 8 bytes (their places
+below): value × 2¹⁶ + CRC-16 over the value, seeded with that of the epoch and the word's number. A word is one aligned
+store, so no reader sees half of one.
 """
 
 from __future__ import annotations
@@ -50,31 +49,33 @@ _BYTES: Final = 4096
 _USED: Final = 16 * 8
 _VALUE_MAX: Final = 2**48 - 1
 _PATIENCE_S: Final = 1.0
-_PACE_US_MAX: Final = 20_000  # by one stall nobody learns to wait long
+_PACE_US_MAX: Final = 20_000  # one stall must not make every process wait long
 _POLL_MIN_S: Final = 0.00005
 _POLL_MAX_S: Final = 0.002
-_RING_S: Final = 0.002  # what the end of a leader who does not ring costs
+_RING_S: Final = 0.002  # the cost of a leader that ended without waking anybody
 _RING_MAX_S: Final = 0.02
 
 
 _BELLS_OFFSET: Final = 2048
-_NUMBER: Final = 2048 // 8 + 6  # of the sync that runs, or ran last; beside the bells, for it decides nothing either
-_COVERED: Final = 2048 // 8 + 7  # up to where that one reaches
-_HUNGRY: Final = 2048 // 8 + 8  # when somebody said last that he has waited for the writers' lock for long
+_NUMBER: Final = 2048 // 8 + 6  # of the running or last sync; a hint only, like the wake-up words
+_COVERED: Final = 2048 // 8 + 7  # the last seq that this sync covers
+_HUNGRY: Final = 2048 // 8 + 8  # when a process last reported a long wait for the writers' lock
 
-# The words, by their place.
+# The places of the words.
 _EPOCH: Final = 8
 _SEGMENT: Final = 9
 _WRITTEN: Final = 10
 _DURABLE: Final = 11
 _POISONED: Final = 12
-_PACE_US: Final = 13  # what the last sync took: how long to sleep, no more
-_CROWD: Final = 14  # how many records the last sync covered or came during it: how many to wait for, no more
-_END: Final = 15  # where in the segment what was written ends
+_PACE_US: Final = 13  # duration of the last sync; only used to choose how long to sleep
+_CROWD: Final = (
+    14  # records that the last sync covered or that came during it; only used to choose how many to wait for
+)
+_END: Final = 15  # end of the written bytes in the segment
 
 
 class Written(NamedTuple):
-    """A batch that is not known to be durable: where it lies, its last seq, the map's epoch (0: without one), its size."""
+    """A batch that is not known to be durable: its segment, last seq, the map's epoch (0: no map) and its record count."""
 
     segment: int
     last_seq: int
@@ -83,7 +84,7 @@ class Written(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the map says: its epoch, the last seq that was written and where it ends, the last one that is durable."""
+    """The content of the map: its epoch, the last seq written and where it ends, the last seq that is durable."""
 
     epoch: int
     last_seq: int
@@ -92,17 +93,17 @@ class Told(NamedTuple):
 
 
 class EpochEndedError(Exception):
-    """The map is another one by now: only the journal itself can say what became of a record. Internal."""
+    """The map has a new epoch: only the journal itself can say what became of a record. Internal."""
 
 
 class FlushMap:
-    """The file ``path`` as one process sees it, for the records of ``lineage``."""
+    """The file ``path`` as mapped by one process, for the records of ``lineage``."""
 
     def __init__(self, path: str, lineage: str, files: Files) -> None:
         self._path = path
         self._lineage = lineage
         self._files = files
-        self._is_told = False  # to who reads an earlier map that somebody writes without one
+        self._is_told = False  # whether an older map was invalidated by a writer without one
         self._identity = _identity(files.boot_id(), lineage)
         self._lock = Lock(path, is_guard=False)
         self._room = MappingSpace(os.path.dirname(path))
@@ -115,10 +116,10 @@ class FlushMap:
             b"",
             Written(0, 0, 0),
             0,
-        )  # our words, what we wrote, durable before it
-        self._crowd = 0  # as this process said it last
-        self._bells: list[FutexBell] = []  # of the writers' lock; of the syncs with an even and with an odd number
-        self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, what was read, the value that it stood for
+        )  # the words after our write, the batch, what was durable before it
+        self._crowd = 0  # the last value that this process wrote
+        self._bells: list[FutexBell] = []  # for the writers' lock, for even syncs, for odd syncs
+        self._read: dict[int, tuple[int, int, int]] = {}  # by word: epoch, raw word, its value
 
     def close(self) -> None:
         self._lock.close()
@@ -127,10 +128,9 @@ class FlushMap:
     # -- under the writers' lock -------------------------------------------------------------------------------------
 
     def attach(self, segment: int, written: int, durable: int) -> tuple[int, int]:
-        """Compare the map with the validated tail, the record ``written`` in ``segment``; gives ``(epoch, durable)``.
+        """Compare the map with the validated tail, the record ``written`` in ``segment``; return ``(epoch, durable)``.
 
-        ``durable`` is what the caller knows to be on disk. Epoch 0 where there can be no map: then everybody syncs
-        for himself.
+        ``durable`` is what the caller knows to be on disk. Epoch 0 means there is no map and every process syncs for itself.
         """
         if self.is_agreed((segment, written, durable), self._agreed_bytes[2][0]):
             return self._agreed_bytes[2]
@@ -149,16 +149,16 @@ class FlushMap:
         return epoch, max(durable, found)
 
     def is_agreed(self, place: tuple[int, int, int], epoch: int) -> bool:
-        """Whether the map says of ``place`` (segment, written, durable) what it said when this process last wrote.
+        """Return True if the map is as this process last left it, at ``place`` (segment, written, durable).
 
-        Then nobody wrote, led or failed since.
+        Then no process wrote, led or failed since.
         """
         words, agreed_place, agreed = self._agreed_bytes
         is_same = agreed_place == place and agreed[0] == epoch > 0
         return is_same and self.is_mapped() and self._map is not None and self._map[:_USED] == words
 
     def _agreed(self, segment: int, written: int) -> tuple[int, int] | None:
-        """``(epoch, durable)`` where the map is of this boot and lineage and ends where the journal does."""
+        """Return ``(epoch, durable)`` if the map is of this boot and lineage and ends where the journal does, else None."""
         epoch = self._epoch()
         if not epoch or self._map is None or self._map[: len(self._identity)] != self._identity:
             return None
@@ -170,20 +170,20 @@ class FlushMap:
         return epoch, durable
 
     def end_epoch(self) -> None:
-        """Before records are taken back: who waits for one of this epoch asks the journal itself from now on."""
+        """End the epoch before records are withdrawn: waiters ask the journal itself from now on."""
         if self.is_mapped():
             self._words[_EPOCH] = 0
 
     def rolled(self, segment: int, durable: int, epoch: int) -> None:
-        """A new segment begins; all before it is durable."""
+        """Note that a new segment begins; everything before it is durable."""
         if epoch:
             self._put(_DURABLE, durable, epoch)
             self._put(_SEGMENT, segment, epoch)
 
     def told(self, segment: int) -> Told | None:
-        """Under the lock: what the last writer says of ``segment``; None where it is not the newest, or not to be relied on.
+        """Under the lock: return what the last writer stated of ``segment``; None if that is not the newest or is unreliable.
 
-        Only who looks at the file knows whether he was stopped in the middle.
+        Only the file itself shows whether the writer was interrupted.
         """
         epoch = self._epoch() if self.is_mapped() else 0
         if not epoch or self._get(_SEGMENT, epoch) != segment or self._get(_POISONED, epoch) != 0:
@@ -194,7 +194,7 @@ class FlushMap:
         return Told(epoch, written, end, durable)
 
     def wrote(self, batch: Written, end: int) -> bool:
-        """Say so. Gives whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
+        """Note a written batch. Return True if everything before it is durable and nobody wrote, led or failed since."""
         epoch = batch.epoch
         if not epoch or not self.is_mapped():
             return False
@@ -209,7 +209,7 @@ class FlushMap:
         return is_agreed and self.is_alone(batch)
 
     def is_alone(self, batch: Written) -> bool:
-        """Whether all before ``batch`` is durable, and nobody wrote, led or failed since that was written."""
+        """Return True if everything before ``batch`` is durable and nobody wrote, led or failed since it was written."""
         words, left, durable = self._left
         is_all = left is batch and durable == batch[1] - batch[3]
         return is_all and self._map is not None and self._map[:_USED] == words
@@ -217,11 +217,11 @@ class FlushMap:
     # -- without it --------------------------------------------------------------------------------------------------
 
     def durable(self, epoch: int) -> int | None:
-        """The highest seq known to be durable; None where there is no map of that epoch any more."""
+        """Return the highest seq known to be durable; None if the map has another epoch by now."""
         return self._get(_DURABLE, epoch) if epoch and self._map is not None and self._epoch() == epoch else None
 
     def is_poisoned(self, segment: int, epoch: int) -> bool:
-        """Whether a sync of the segment failed."""
+        """Return True if a sync of the segment failed."""
         return bool(epoch and segment) and self._map is not None and self._get(_POISONED, epoch) == segment
 
     def poison(self, segment: int, epoch: int) -> None:
@@ -229,7 +229,7 @@ class FlushMap:
             self._put(_POISONED, segment, epoch)
 
     def exclusively(self, work: Callable[[], None]) -> None:
-        """Do ``work`` while nobody leads; also without that, where somebody goes on leading for too long."""
+        """Do ``work`` while no process leads; without that guarantee if one goes on leading for too long."""
         until_s = time.monotonic() + _PATIENCE_S
         while not self._try_lead():
             if time.monotonic() >= until_s:
@@ -242,10 +242,10 @@ class FlushMap:
             self._lock.release()
 
     def wait(self, batch: Written, sync: Callable[[int], None]) -> tuple[int, bool]:
-        """Wait until ``batch`` is durable, leading where nobody else does; gives ``(durable, whether we led)``.
+        """Wait until ``batch`` is durable, leading if nobody else does; return ``(durable, whether we led)``.
 
-        ``sync`` gets the highest seq durable before, makes the batch's segment durable or raises; what it raises ends
-        the wait. Raises EpochEndedError.
+        ``sync`` gets the highest seq durable before; it makes the batch's segment durable or raises, which ends the wait. Raises
+        EpochEndedError.
         """
         if not batch.epoch:
             sync(0)
@@ -256,7 +256,7 @@ class FlushMap:
             finally:
                 self._lock.release()
                 place = (batch.segment, batch.last_seq, batch.last_seq)
-                if self._agreed_bytes[1] != place:  # others came, or it failed
+                if self._agreed_bytes[1] != place:  # other processes wrote meanwhile, or the sync failed
                     self._ring_done()
         until_s, heard, bell = 0.0, 0, None
         while True:
@@ -280,15 +280,15 @@ class FlushMap:
                 if not self.is_mapped():
                     raise EpochEndedError
             bell = self._bells[1 + self._sync_of(batch) % 2]
-            heard = bell.listen()  # and look again, before any sleep
+            heard = bell.listen()  # then check again before sleeping
 
     def _sync_of(self, batch: Written) -> int:
-        """The number of the sync that ``batch`` waits for: the one that runs, or the next."""
+        """Return the number of the sync that ``batch`` waits for: the running one or the next."""
         number: int = self._words[_NUMBER]
         return number if self._words[_COVERED] >= batch.last_seq else number + 1
 
     def _ring_done(self) -> None:
-        """Wake those whom the sync that is over has covered, and one of the others, who leads the next."""
+        """Wake all processes whose batches the finished sync covered, and one of the others to lead the next."""
         if self.is_mapped():
             number: int = self._words[_NUMBER]
             self._bells[1 + number % 2].ring(WAKE_ALL)
@@ -317,9 +317,9 @@ class FlushMap:
     def _reached(self, batch: Written) -> int:
         durable = self.durable(batch.epoch)
         if durable is None:
-            durable = self.durable(batch.epoch)  # a second look: the first may have met a change of the epoch
+            durable = self.durable(batch.epoch)  # read again: the epoch may have changed during the first read
         written = self._get(_WRITTEN, batch.epoch) or 0
-        if durable is None or durable > written:  # nothing is durable that was not written
+        if durable is None or durable > written:  # impossible: durable beyond written
             raise EpochEndedError
         return durable
 
@@ -331,7 +331,7 @@ class FlushMap:
             if before >= batch.last_seq:
                 return before, False
             self._gather(batch, before)
-            # ``written`` before the segment: a roll says what is durable before it changes the segment, and that first.
+            # Read ``written`` before the segment: a roll updates ``durable`` first and the segment after it.
             found = self._get(_WRITTEN, batch.epoch)
             if found is None or found < batch.last_seq or self._get(_SEGMENT, batch.epoch) != batch.segment:
                 before = self._reached(batch)
@@ -342,7 +342,7 @@ class FlushMap:
         return self._sync(batch, before, written, sync), True
 
     def _sync(self, batch: Written, before: int, written: int, sync: Callable[[int], None]) -> int:
-        """As the leader: make durable what is ``written``, and say so."""
+        """As the leader, make what is ``written`` durable and note it in the map."""
         begun_ns = time.monotonic_ns()
         if not self.is_alone(batch) and self.is_mapped():
             self._words[_COVERED], self._words[_NUMBER] = written, (self._words[_NUMBER] + 1) & _VALUE_MAX
@@ -350,7 +350,7 @@ class FlushMap:
         pace_us = min((time.monotonic_ns() - begun_ns) // 1000, _PACE_US_MAX)
         if not self.is_mapped():
             return written
-        if self._crowd <= batch.record_count and self.is_alone(batch):  # nobody did anything meanwhile
+        if self._crowd <= batch.record_count and self.is_alone(batch):  # no other process did anything meanwhile
             self._put(_DURABLE, written, batch.epoch)
             words = _with_word(self._left[0], _DURABLE, self._read[_DURABLE][1])
             self._agreed_bytes = (words, (batch.segment, written, written), (batch.epoch, written))
@@ -365,14 +365,14 @@ class FlushMap:
             self._crowd = crowd
             is_all = self._get(_WRITTEN, batch.epoch) == written > known
             if is_all and self._map is not None and not self.is_poisoned(batch.segment, batch.epoch):
-                # As it should be found again by whoever writes next, if that is us.
+                # The state that this process expects if it is the next to write.
                 self._agreed_bytes = (self._map[:_USED], (batch.segment, written, written), (batch.epoch, written))
         return written
 
     def _gather(self, batch: Written, before: int) -> None:
-        """Where others write too, let those whom the last sync set free write what this one covers.
+        """If other processes write too, wait a little until those released by the last sync have written their next batches.
 
-        Whoever is alone waits for nobody, and nobody waits for long for one who does not come back.
+        A lone writer does not wait, and nobody waits long for a writer that does not return.
         """
         crowd = self._get(_CROWD, batch.epoch) or 0
         if crowd <= batch.record_count:
@@ -389,7 +389,7 @@ class FlushMap:
         try:
             return self._lock.try_take()
         except EnvironmentFailure:
-            return True  # no lock, no sharing: lead without it
+            return True  # without a lock every process leads
 
     # -- the words ---------------------------------------------------------------------------------------------------
 
@@ -417,7 +417,7 @@ class FlushMap:
 
     def _seed(self, word: int, epoch: int) -> int:
         if word == _EPOCH:
-            return _EPOCH  # it is bound to no other
+            return _EPOCH  # the epoch word is bound to no epoch
         if self._seeds[0] != epoch:
             data = epoch.to_bytes(6, "little")
             self._seeds = (epoch, {number: crc_hqx(data, number) for number in range(_SEGMENT, _END + 1)})
@@ -426,7 +426,7 @@ class FlushMap:
     def _begin_epoch(self, segment: int, written: int, durable: int) -> int:
         assert self._map is not None
         epoch = int.from_bytes(os.urandom(6), "little") or 1
-        self._words[_EPOCH] = 0  # from here on nobody reads on
+        self._words[_EPOCH] = 0  # readers stop here
         self._map[: len(self._identity)] = self._identity
         for word, value in ((_SEGMENT, segment), (_WRITTEN, written), (_DURABLE, durable),
                             (_POISONED, 0), (_PACE_US, 0), (_CROWD, 0), (_END, 0)):  # fmt: skip
@@ -437,8 +437,9 @@ class FlushMap:
     # -- the file ----------------------------------------------------------------------------------------------------
 
     def is_mapped(self) -> bool:
-        """Whether there is a map whose file is still whole: touching what was cut off would end the process, as would writing
-        to it where the disk has no room left.
+        """Return True if there is a map whose file is still whole and the disk has room.
+
+        Touching a truncated part of the file, or writing to it on a full disk, would end the process.
         """
         try:
             is_whole = self._map is not None and os.lseek(self._fd, 0, os.SEEK_END) >= _BYTES
@@ -457,18 +458,20 @@ class FlushMap:
             status = os.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 return self._no_map()
-            if status.st_size < _BYTES:  # written, not cut to size: a page without a block could not be stored later
+            if (
+                status.st_size < _BYTES
+            ):  # written rather than truncated: a page without a block could not be stored on a full disk
                 self._files.pwrite(self._fd, bytes(_BYTES - status.st_size), status.st_size)
             mapped = mmap.mmap(self._fd, _BYTES)
         except (OSError, ValueError):
-            return self._no_map()  # a full disk, a folder in its place: everybody syncs for himself
+            return self._no_map()  # a full disk, or a folder in its place: every process syncs for itself
         self._words = memoryview(mapped).cast("Q")
         self._bells = [FutexBell(mapped, _BELLS_OFFSET + at * BELL_BYTES) for at in range(3)]
-        self._map = mapped  # last, for a signal's handler may raise before: who is mapped has words and bells
+        self._map = mapped  # set last: a signal handler may raise before, and a map needs words and bells
         return True
 
     def _unmapped(self, durable: int) -> tuple[int, int]:
-        """Epoch 0; and a map of an earlier start of the machine says no more that nobody has written since."""
+        """Return epoch 0; invalidate a map of an earlier boot, which would claim that nobody has written since."""
         if not self._is_told:
             self._is_told = True
             if is_of_earlier_start(self._path, self._lineage, self._files):
@@ -479,7 +482,7 @@ class FlushMap:
                     finally:
                         os.close(fd)
                 except OSError:
-                    pass  # it is believed until there is room again
+                    pass  # it is trusted until there is room again
         return 0, durable
 
     def _no_map(self) -> bool:
@@ -494,7 +497,7 @@ class FlushMap:
         return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
     def _unmap(self) -> None:
-        mapped, self._map = self._map, None  # first, as it is last in _open
+        mapped, self._map = self._map, None  # cleared first, as it is set last in _open
         self._words = memoryview(b"")
         for bell in self._bells:
             bell.close()
@@ -503,16 +506,17 @@ class FlushMap:
             try:
                 mapped.close()
             except BufferError:
-                pass  # another thread sleeps on it: it is closed when that one wakes
+                pass  # another thread sleeps on it; it is closed when that thread wakes
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
 
 def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
-    """The highest seq that is durable by the map's file as it is now, for who only reads; 0 where it says nothing.
+    """Return the highest seq that the map's file states as durable; 0 if it states nothing. For processes that only read.
 
-    A sync covers what others wrote meanwhile, and its leader marks no more than his own: until the next one only the map knows.
+    A sync also covers what other processes wrote meanwhile, but its leader marks only its own: until the next sync only the map
+    knows the rest.
     """
     told = _told_by_map(path, lineage, files)
     if not told or told[_SEGMENT] != segment or told[_POISONED] != 0:
@@ -521,10 +525,10 @@ def durable_by_map(path: str, lineage: str, files: Files, segment: int) -> int:
 
 
 def surely_durable(path: str, lineage: str, files: Files) -> int | None:
-    """Up to where the map's file says that records are durable; None where there is no map of this boot and lineage.
+    """Return up to where the map's file states records as durable; None if there is no map of this boot and lineage.
 
-    0 for none yet, and where it says nothing, as after a writer who was killed while he left a segment whose sync had failed: somebody has
-    written since the machine was started.
+    0 if nothing is durable yet or the map states nothing, as after a writer that was killed while it left a poisoned segment:
+    something was written in this boot.
     """
     told = _told_by_map(path, lineage, files)
     if told is None:
@@ -533,13 +537,13 @@ def surely_durable(path: str, lineage: str, files: Files) -> int | None:
 
 
 def is_of_earlier_start(path: str, lineage: str, files: Files) -> bool:
-    """Whether the map's file is from before the machine was started: nobody has written here since, and what is read was on the disk."""
+    """Return True if the map's file is of an earlier boot: nobody has written here since, so what is read was on disk."""
     boot = files.boot_id()
     try:
         data = read_plain(path, _BYTES)
     except OSError:
         return False
-    # macOS tells a time, which moves when the clock is set.
+    # On macOS the boot id is a time, which moves when the clock is set.
     is_map = len(data) >= _USED and data.startswith(_MAGIC) and not boot.startswith(("unknown", "started"))
     return is_map and not data.startswith(_identity(boot, lineage))
 
@@ -549,9 +553,7 @@ def _identity(boot: str, lineage: str) -> bytes:
 
 
 def _told_by_map(path: str, lineage: str, files: Files) -> dict[int, int] | None:
-    """What the words of the map's file say, −1 where one is not what was put there, nothing between two epochs; None where it is no map of
-    this boot and lineage.
-    """
+    """Return the words of the map's file, −1 for a corrupt one; empty between two epochs; None if it is of another boot or lineage."""
     try:
         data = read_plain(path, _BYTES)
     except OSError:
@@ -573,5 +575,5 @@ def _sealed(value: int, seed: int) -> int:
 
 
 def _with_word(words: bytes, word: int, raw: int) -> bytes:
-    """The map's ``words`` with another in one place."""
+    """Return ``words`` with the word at one place replaced."""
     return words[: word * 8] + raw.to_bytes(8, sys.byteorder) + words[word * 8 + 8 :]

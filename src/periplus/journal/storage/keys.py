@@ -1,6 +1,6 @@
-"""The store's keys: Ed25519 (RFC 8032) to sign tree heads, and a secret from which imported trails derive theirs.
+"""Keys of a store: Ed25519 (RFC 8032) to sign tree heads, and a secret from which imported trails derive theirs.
 
-Private keys are readable by their owner only and never leave ``journal/keys``; each lineage has its own.
+Private keys are readable by their owner only and never leave ``journal/keys``. Each lineage has its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RETIRED: Final = ".retired"
 
 
 def make_keys(layout: Layout, files: Files, lineage: str) -> None:
-    """Make the signing key of ``lineage``, and the store's trail key where there is none yet."""
+    """Make the signing key of ``lineage``, and the store's trail key if there is none yet."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     files.make_folder(layout.keys, 0o700)
@@ -44,12 +44,12 @@ def make_keys(layout: Layout, files: Files, lineage: str) -> None:
 
 
 def make_trail_key(layout: Layout, files: Files) -> None:
-    """Make the secret of imported trails, in the place of any other."""
+    """Make a new secret for imported trails, replacing the old one."""
     write_atomic(files, _trail_path(layout), os.urandom(32).hex().encode() + b"\n", mode=0o600)
 
 
 def keep_public_key(layout: Layout, files: Files, lineage: str, key: bytes) -> None:
-    """Put the public key of a foreign lineage beside our own, at first sight."""
+    """Store the public key of a foreign lineage beside our own, when it is first seen."""
     path = _public_path(layout, lineage)
     if not os.path.lexists(path):
         try:
@@ -60,33 +60,33 @@ def keep_public_key(layout: Layout, files: Files, lineage: str, key: bytes) -> N
 
 
 def retire_key(layout: Layout, files: Files, lineage: str) -> None:
-    """Put the private key of ``lineage`` out of use: whoever copied the store must not sign in the owner's name."""
+    """Rename the private key of ``lineage``, so that a copy of the store does not sign in the owner's name."""
     path = _private_path(layout, lineage)
     if os.path.lexists(path):
         files.replace(path, path + _RETIRED)
 
 
 def public_key(layout: Layout, lineage: str) -> bytes:
-    """The 32 bytes of the lineage's public key."""
+    """Return the 32 bytes of the lineage's public key."""
     return _read_key(_public_path(layout, lineage))
 
 
 def trail_key(layout: Layout) -> bytes:
-    """The 32 secret bytes from which the secrets of imported trails are derived."""
+    """Return the 32 secret bytes from which the secrets of imported trails are derived."""
     return _read_key(_trail_path(layout))
 
 
 def sign(layout: Layout, lineage: str, message: bytes) -> bytes:
-    """The 64 bytes of the lineage's Ed25519 signature over ``message``."""
+    """Return the 64 bytes of the lineage's Ed25519 signature over ``message``."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(_read_key(_private_path(layout, lineage))).sign(message)
 
 
 def sign_as_left(layout: Layout, lineage: str, message: bytes) -> bytes:
-    """As ``sign``, with the key of a lineage that was written here and left: for what its owner had acknowledged by then.
+    """Sign with the key of a lineage that was written here before, for records that its owner had acknowledged by then.
 
-    A copy that has not written yet has it as it was copied; the first write puts it out of use.
+    A copy that has not written yet has this key unchanged; its first write retires it.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -94,12 +94,12 @@ def sign_as_left(layout: Layout, lineage: str, message: bytes) -> bytes:
 
 
 def is_left_with_key(layout: Layout, lineage: str) -> bool:
-    """Whether the key of a lineage that was left is still here."""
+    """Return True if the key of a lineage that was written here before still exists."""
     return os.path.isfile(_left_path(layout, lineage))
 
 
 def public_of_private(key: bytes) -> bytes:
-    """The public key of a private one, 32 bytes each."""
+    """Return the public key of a private one, 32 bytes each."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
@@ -117,7 +117,7 @@ def verify_signature(key: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def fingerprint(key: bytes) -> str:
-    """Sixteen hexadecimal digits by which people compare keys."""
+    """Return the 16 hexadecimal digits by which people compare keys."""
     return hashlib.sha256(key).hexdigest()[:16]
 
 
@@ -126,7 +126,7 @@ def _private_path(layout: Layout, lineage: str) -> str:
 
 
 def _left_path(layout: Layout, lineage: str) -> str:
-    """Where the private key of a lineage that was left lies; whoever was stopped at leaving it did not retire it yet."""
+    """Return the path of the private key of an earlier lineage; an interrupted change of lineage has not retired it yet."""
     path = _private_path(layout, lineage)
     return path if os.path.isfile(path) else path + _RETIRED
 

@@ -1,4 +1,4 @@
-"""Where a store's files lie, and how the store of a project is found."""
+"""Paths of a store's files, and finding the store of a project."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from typing import Final
 from periplus.base.errors import DamageError
 from periplus.base.filesystem.store_location import STORE_FOLDER, find_root, project_root
 
-CONTEXT_SOCKET: Final = "contexts.sock"  # where a context server listens
-PARKED_FOLDER: Final = "parked"  # what had to give way to a repair; nobody reads it
-COPIES_FOLDER: Final = "files"  # of each backup in archive/: what somebody else wrote, whatever it is called
-HOOKS_FOLDER: Final = "hooks"  # what hooks left: events to take in, and notes of what went wrong
+CONTEXT_SOCKET: Final = "contexts.sock"  # a context server listens on it
+PARKED_FOLDER: Final = "parked"  # files that a repair moved away; never read
+COPIES_FOLDER: Final = "files"  # in each backup in archive/: copies of other programs' files, whatever their names
+HOOKS_FOLDER: Final = "hooks"  # events that hooks left to be imported, and notes of their failures
 FORMAT_VERSION: Final = 2
 _FOLDERS_IN_ROOT: Final = ("journal",)
 _FOLDERS_IN_JOURNAL: Final = ("keys", "checkpoints", "tree", "peers")
@@ -52,13 +52,13 @@ class Layout:
         self.objects = os.path.join(root, "objects")
         self.cursors = os.path.join(root, "cursors")
         self.index = os.path.join(root, "index.sqlite")
-        self.turns = os.path.join(root, "turns.sqlite")  # of sessions of the agent; derived, as the index is
+        self.turns = os.path.join(root, "turns.sqlite")  # sessions of the agent; derived, as the index is
         self.hooks = os.path.join(root, HOOKS_FOLDER)
 
     def refuse_links(self) -> None:
-        """Raise DamageError where one of the store's folders or files is a link.
+        """Raise DamageError if one of the store's folders or files is a symbolic link.
 
-        A store may come with a repository that anybody made; following its links would write where they lead.
+        A store may come with a repository of unknown origin; following its links would write to wherever they point.
         """
         for folder in (
             self.root,
@@ -76,7 +76,7 @@ class Layout:
                 with os.scandir(folder) as entries:
                     found = list(entries)
             except OSError:
-                continue  # not there yet, or whoever reads it will say what is wrong
+                continue  # not there yet, or the next read reports what is wrong
             link = next((entry.path for entry in found if entry.is_symlink()), None)
             if link is not None:
                 raise DamageError(
@@ -96,7 +96,7 @@ class Layout:
         return os.path.join(self.tree, lineage)
 
     def emptying_file(self, lineage: str) -> str:
-        """There while content is removed that was taken out of the lineage elsewhere; the next sync goes on with it."""
+        """Return the path of the marker that exists while content redacted elsewhere is removed here; the next sync continues."""
         return os.path.join(self.lineage_folder(lineage), "emptying")
 
     def peer_file(self, lineage: str) -> str:
@@ -107,7 +107,7 @@ class Layout:
 
 
 def _refuse_no_folders(found: Iterable[os.DirEntry[str]], needed: Collection[str]) -> None:
-    """Raise DamageError where what the journal needs as a folder is none. What else should be one is told by whoever misses it."""
+    """Raise DamageError if a folder that the journal needs is something else."""
     for entry in found:
         if (entry.name in needed or entry.name.startswith("lin_")) and not entry.is_dir(follow_symlinks=False):
             raise DamageError(

@@ -1,11 +1,10 @@
-"""One lineage on disk: its segments in order, read as a growing prefix of whole batches, without a lock.
+"""One lineage on disk: its segments in order, read without a lock as a growing prefix of whole batches.
 
-A place in a lineage is a ``Position``: where the last accepted batch ended and the checksum it ended with. From a
-position reading goes on at the cost of what came since; the checksum tells whether the file is still the one the
-position speaks of.
+A place in a lineage is a ``Position``: where the last accepted batch ended, and the checksum at its end. Reading goes on
+from a position at the cost of what came since; the checksum shows whether the file is still the same.
 
-A segment whose first seq is not beyond the end of the one before it supersedes that one's last records: after a
-failed sync the next writer begins a new segment and writes what was not known to be durable into it again.
+A segment whose first seq is not beyond the end of the segment before it supersedes the last records of that one: after a
+failed sync the next writer begins a new segment and writes into it again what was not known to be durable.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ from periplus.journal.records.segment import (
 ARCHIVE_FOLDER: Final = "archive"
 _NONE: Final[list[str]] = []
 SEGMENT_READ_MAX: Final = 4 * BATCH_BYTES_MAX
-_GAP_BYTES_MAX: Final = 8 * 1024  # sooner read than passed over by another system call
+_GAP_BYTES_MAX: Final = 8 * 1024  # cheaper to read than to skip with another system call
 _DURABLE_BYTES: Final = 256
 _UNREADABLE: Final = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _MEND: Final = "Run `periplus doctor` to see what is affected."
@@ -87,7 +86,7 @@ START: Final = Position(0, 0, 1, "")
 
 
 class Chunk(NamedTuple):
-    """What one segment adds behind a position."""
+    """The records that one segment adds behind a position."""
 
     segment: int
     path: str
@@ -97,11 +96,11 @@ class Chunk(NamedTuple):
     damages: list[Damage]
     voided: list[tuple[int, int]]
     size: int
-    inode: int = 0  # of the file that was read; 0 where it was opened more than once
+    inode: int = 0  # of the file that was read; 0 if it was opened more than once
 
 
 class DurableMark(msgspec.Struct, frozen=True):
-    """``journal/durable``: the last record known to be on disk. Rewritten in place, unsynced: it can only lag."""
+    """``journal/durable``: the last record known to be on disk. Rewritten in place without a sync, so it can only lag."""
 
     lineage: str
     segment: int
@@ -111,7 +110,7 @@ class DurableMark(msgspec.Struct, frozen=True):
 
 
 def read_durable(path: str) -> DurableMark | None:
-    """None where there is none, or where it was torn: then the records' own ``durable`` fields speak."""
+    """Return the durable mark, or None if there is none or it was torn; the records' own ``durable`` fields count then."""
     try:
         line = read_plain(path, _DURABLE_BYTES).rstrip(b" \n")
     except OSError:
@@ -125,11 +124,11 @@ def read_durable(path: str) -> DurableMark | None:
 
 
 def left_behind_seq(path: str, reader: LineageReader, noted: int) -> int:
-    """How many records ``reader``'s lineage had where this store was copied from, as the mark at ``path`` says, if none of them is here.
+    """Return how many records ``reader``'s lineage had where this store was copied from; 0 if any of them is here.
 
-    ``noted`` is what ``lineage.json`` says since, in which that is kept when the copy begins a lineage of its own.
-
-    0 where some are: the mark speaks of another file then, and who copied a store while it was written has the last ones there.
+    The number is the larger of the mark at ``path`` and ``noted``, which ``lineage.json`` keeps once the copy has begun a
+    lineage of its own. If some records are here the mark may belong to another file: a store that is copied while it is
+    written has its last records in the copy.
     """
     if reader.segments():
         return 0
@@ -138,7 +137,7 @@ def left_behind_seq(path: str, reader: LineageReader, noted: int) -> int:
 
 
 def encode_durable(lineage: str, end: Position, leaf: bytes) -> bytes:
-    """The whole of ``journal/durable`` where the record with this ``leaf``, which ends at ``end``, is the last one known."""
+    """Return the content of ``journal/durable`` for the record with this ``leaf`` that ends at ``end``."""
     place = f'{{"lineage":"{lineage}","segment":{end.segment},"offset":{end.offset},"seq":{end.next_seq - 1}'
     line = seal_line(f'{place},"leaf":"{leaf.hex()}"'.encode())[0]
     return line[:-1].ljust(_DURABLE_BYTES - 1) + b"\n"
@@ -149,9 +148,9 @@ def write_durable(files: Files, fd: int, lineage: str, end: Position, leaf: byte
 
 
 class LineageReader:
-    """Reads the segments of one lineage in ``folder``; each header has to name one of ``stores``, and ``lineage``.
+    """Reads the segments of one lineage in ``folder``. Each header has to name ``lineage`` and one of ``stores``.
 
-    ``is_synced`` is False under the policy ``never``: no mark says there what was acknowledged.
+    ``is_synced`` is False under the policy ``never``: no mark states there what was acknowledged.
     """
 
     def __init__(
@@ -174,13 +173,13 @@ class LineageReader:
             [],
             [],
             [],
-        )  # names here, in the archive, and what they say
+        )  # names here, names in the archive, first seqs
         self._live_path: tuple[int, str] = (0, "")
         self._read_at = read_at
 
     def segments(self) -> list[int]:
-        """First seqs of the segments, rising, those in the archive too."""
-        # Segments move into the archive, never out of it: looked up in this order none is missed.
+        """Return the first seqs of the segments, rising, archived ones included."""
+        # Segments move into the archive, never out of it: in this order none is missed.
         here = _names(self._watch)
         archived = _names(self._archive) if ARCHIVE_FOLDER in here else _NONE
         if here is not self._found[0] or archived is not self._found[1]:
@@ -191,11 +190,11 @@ class LineageReader:
         return self._found[2].copy()
 
     def newest(self) -> int:
-        """The first seq of the newest segment by listing; 0 where there is none."""
+        """Return the first seq of the newest segment by listing; 0 if there is none."""
         try:
             names = self._watch.names()
         except OSError:
-            return 0  # it is met again, and told, by who looks for more
+            return 0  # the next read meets the error and reports it
         if names is not self._newest[0]:
             if ARCHIVE_FOLDER in names:
                 return max(self.segments(), default=0)
@@ -203,7 +202,7 @@ class LineageReader:
         return self._newest[1]
 
     def is_unchanged(self, known: tuple[int, int, int] | None) -> bool:
-        """Whether the newest segment is the one that is ``known``, with the same size and inode."""
+        """Return True if the newest segment is the one in ``known``, with the same size and inode."""
         if known is None or self.newest() != known[0]:
             return False
         try:
@@ -218,7 +217,7 @@ class LineageReader:
         return known[1] == status.st_size and known[2] == status.st_ino
 
     def newest_place(self) -> tuple[int, tuple[int, int], int]:
-        """``(first seq, (device, inode), bytes)`` of the newest segment; zeros for what is not there, or was moved just now."""
+        """Return ``(first seq, (device, inode), bytes)`` of the newest segment; zeros for what is missing or was moved just now."""
         newest = self.newest()
         for path in (self._live_path_of(newest), self.archived_path(newest)):
             try:
@@ -229,13 +228,13 @@ class LineageReader:
         return newest, (0, 0), 0
 
     def _live_path_of(self, segment: int) -> str:
-        """Where the segment lies unless it was archived."""
+        """Return the path of the segment unless it was archived."""
         if self._live_path[0] != segment:
             self._live_path = (segment, os.path.join(self.folder, segment_name(segment)))
         return self._live_path[1]
 
     def path_of(self, segment: int) -> str:
-        """Where the segment lies now, or would lie if there were one."""
+        """Return the path of the segment, or the one that it would have."""
         path = os.path.join(self.folder, segment_name(segment))
         if not os.path.lexists(path):
             archived = self.archived_path(segment)
@@ -247,14 +246,14 @@ class LineageReader:
         return os.path.join(self.folder, ARCHIVE_FOLDER, segment_name(segment))
 
     def absence_of(self, seq: int, segment: int = 0) -> DamageError | None:
-        """What is to be said where the segment with record ``seq`` is not here; None where it is. ``segment`` as far as it is known."""
+        """Return the error for a record ``seq`` whose segment is not here; None if it is. ``segment`` is 0 if unknown."""
         firsts = self.segments()
         if segment not in firsts if segment else not any(first <= seq for first in firsts):
             return self._absent(f"the segment with record {seq:,}", segment, seq)
         return None
 
     def gap_before(self, following: int, seq: int) -> DamageError:
-        """What is to be said where the segment with record ``seq`` is not here, and the next one begins at ``following``."""
+        """Return the error for a record ``seq`` whose segment is not here, where the next one begins at ``following``."""
         what = "the first segment found begins" if seq == 1 else "the next segment found begins"
         return self._absent(f"missing, {what} at seq {following}", seq, seq)
 
@@ -264,13 +263,13 @@ class LineageReader:
         return DamageError(wrong, path=path, seq=seq, safe=_ABSENT_SAFE, mend=_ABSENT_MEND)
 
     def read_at(self, segment: int, offset: int, length: int) -> bytes:
-        """Bytes of a segment, wherever it lies. Raises EnvironmentFailure."""
+        """Read bytes of a segment, archived or not. Raises EnvironmentFailure."""
         return self._read(segment, offset, length)
 
     def lines_at(self, segment: int, places: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-        """The bytes of each of ``places``: offset and length, newline included, in rising order. Raises EnvironmentFailure.
+        """Yield the bytes of each of ``places`` (offset and length, newline included), in rising order. Raises EnvironmentFailure.
 
-        Fewer than that where the segment was cut short.
+        Yields fewer if the segment was cut short.
         """
         begin, count = 0, len(places)
         with self._opened(segment) as read:
@@ -287,17 +286,17 @@ class LineageReader:
                 begin = end
 
     def leaf_at(self, end: Position) -> bytes:
-        """The leaf hash of the record that ends at ``end``; nothing where there is none, as after a segment's header."""
+        """Return the leaf hash of the record that ends at ``end``; empty if there is none, as after a segment's header."""
         found = self._record_before(end)
         return b"" if found is None else found[1]
 
     def durable_at(self, end: Position) -> int:
-        """The highest seq that the records up to ``end`` themselves tell to be durable, where no mark is left to say so."""
+        """Return the highest seq that the records up to ``end`` state as durable, for a store that has lost its mark."""
         found = self._record_before(end) if end.segment else None
         return max(end.segment - 1, found[0].durable if found is not None else 0, 0)
 
     def read_from(self, position: Position, durable_seq: int = 0, *, salvage: bool = False) -> Iterator[Chunk]:
-        """A chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
+        """Yield a chunk for each segment from ``position`` on. Without ``salvage`` damage raises DamageError at once."""
         if not salvage and position.segment and self.newest() == position.segment:
             added = self.read_added(position, durable_seq)
             if added is not None:
@@ -322,9 +321,9 @@ class LineageReader:
             yield chunk
 
     def read_added(self, position: Position, durable_seq: int) -> Chunk | None:
-        """What the newest segment, in which ``position`` is, has behind it, at the cost of one read.
+        """Read with one system call what the newest segment, in which ``position`` is, has behind it.
 
-        None where that is not as usual.
+        Return None if anything is unusual.
         """
         path = self._live_path_of(position.segment)
         before = position.offset - SUM_TRAILER_BYTES - 1
@@ -363,9 +362,9 @@ class LineageReader:
             raise self.gap_before(firsts[0], 1)
 
     def read_blocks(self, position: Position, take: Callable[[int, Block], None]) -> Position:
-        """As ``read_from``, but ``take`` gets the segment and a block at a time, and no more than these is held.
+        """Do what ``read_from`` does, but hand segment and block to ``take``, so that no more than one block is held in memory.
 
-        Gives where it ended. Raises DamageError; what was taken before is sound, but need not be all of its segment.
+        Return the end position. Raises DamageError; what was taken before is valid, but need not be a whole segment.
         """
         firsts = [first for first in self.segments() if first >= position.segment]
         self._check_continues(position, firsts, 0)
@@ -396,15 +395,15 @@ class LineageReader:
         *,
         salvage: bool,
     ) -> Chunk:
-        """Hand what counts to ``take``; gives the chunk without its entries."""
+        """Hand the valid records to ``take``; return the chunk without its entries."""
         path = self.path_of(first)
-        spoilt: list[Damage] = []  # its header
+        spoilt: list[Damage] = []  # damage to its header
         if first != position.segment or not self._is_continued(position, salvage=salvage):
             position, reason = self._read_header(first, position, salvage=salvage)
             if reason:
                 spoilt.append(Damage(0, position.offset, first, first - 1, reason))
         if following is not None:
-            durable_seq = following - 1  # the rest is to be found in later ones; bytes behind it count for nothing
+            durable_seq = following - 1  # later segments have the rest; bytes behind that are ignored
         end: Position | None = None
 
         def take_counting(block: Block) -> None:
@@ -417,11 +416,11 @@ class LineageReader:
                 take(block)
 
         base, next_seq = self._read_blocks(position, take_counting)
-        data = self._read(first, base)  # what is not plain: the end of the file, usually
+        data = self._read(first, base)  # the rest, usually the end of the file
         found = scan_blocks(data, take_counting, base=base, next_seq=next_seq, durable_seq=durable_seq, salvage=salvage,
                             is_synced=self._is_synced)  # fmt: skip
         reached = found.next_seq if following is None else end.next_seq if end is not None else position.next_seq
-        end = (end or position)._replace(next_seq=reached)  # what a later segment has again is not read
+        end = (end or position)._replace(next_seq=reached)  # records that a later segment repeats are not read here
         damages = spoilt + self._damages(found, following, reached, durable_seq, base + len(data))
         if damages and not salvage:
             raise self._damage(damages[0].reason, first, damages[0].offset, damages[0].first_seq)
@@ -429,7 +428,7 @@ class LineageReader:
         return Chunk(first, path, [], end, tail, damages, found.voided, base + len(data))
 
     def _damages(self, found: Ending, following: int | None, reached: int, durable_seq: int, size: int) -> list[Damage]:
-        """What is wrong with the segment that ``found`` speaks of: where nothing is, whether anything is missing."""
+        """Return the damage that ``found`` reports; if there is none, check that no records are missing at the end."""
         if found.damages:
             return list(found.damages)
         if following is not None:
@@ -440,9 +439,9 @@ class LineageReader:
         return []
 
     def _is_continued(self, position: Position, *, salvage: bool) -> bool:
-        """Whether the checksum before ``position`` is the one that was read there: is it still the same file?
+        """Return True if the checksum before ``position`` is the one read before, so the file is still the same.
 
-        Raises DamageError where it is not; with ``salvage`` False: then the whole segment is read again.
+        Otherwise raises DamageError; with ``salvage`` returns False, and the whole segment is read again.
         """
         length = SUM_TRAILER_BYTES + 1
         before = position.offset - length
@@ -459,9 +458,9 @@ class LineageReader:
         raise self._damage(wrong, position.segment, before, position.next_seq - 1)
 
     def _read_header(self, first: int, position: Position, *, salvage: bool) -> tuple[Position, str]:
-        """The place of the first record of a segment that is read from its beginning, and what is wrong with its header.
+        """Return the place of a segment's first record, and what is wrong with its header.
 
-        Without ``salvage`` nothing may be: raises DamageError.
+        Without ``salvage`` raises DamageError if anything is wrong.
         """
         data = self._read(first, 0, HEADER_BYTES_MAX)
         try:
@@ -477,7 +476,7 @@ class LineageReader:
         is_this = header.segment == 2 and (header.lineage, header.first_seq) == (self.lineage, first)
         if not is_this or header.store not in self.stores:
             reason = "the segment's header names another store, lineage or seq"
-            salvage = False  # then its records are not ours either
+            salvage = False  # its records belong elsewhere, too
         elif first == position.next_seq and position.sum and header.prev != position.sum:
             reason = "the segment does not continue the one before it"
         if reason and not salvage:
@@ -492,7 +491,7 @@ class LineageReader:
         durable_seq: int,
         error: DamageError | EnvironmentFailure,
     ) -> Chunk:
-        """What the disk gives of a segment that it does not give as a whole, the places between told with its error."""
+        """Read the parts of a segment that the disk returns; report the rest with the disk's error."""
         self._read_at = read_around
         try:
             chunk = self._read_segment(first, following, position, durable_seq, salvage=True)
@@ -505,7 +504,7 @@ class LineageReader:
         return chunk._replace(damages=[damage._replace(reason=error.wrong) for damage in chunk.damages])
 
     def _unreadable(self, first: int, following: int | None, error: DamageError | EnvironmentFailure) -> Chunk:
-        """A segment of which nothing can be had: a bad sector, or something else than a file in its place."""
+        """Return the chunk of a segment that cannot be read at all: a bad sector, or no file in its place."""
         last = following - 1 if following is not None else 0
         damage = Damage(getattr(error, "offset", None) or 0, 0, first, max(last, first), error.wrong)
         return Chunk(first, self.path_of(first), [], Position(first, 0, last + 1 or first, ""), None, [damage], [], -1)
@@ -514,7 +513,7 @@ class LineageReader:
         end = data.find(b"\n", 0, 4096)
         line = data[: max(end, 0)]
         if unseal_line(line) is None or b'"segment":' not in line:
-            return None  # a header without its line's end is damage, whatever stands in place of it
+            return None  # a header without its newline is damage in any case
         return NewerFormatError(
             "the segment was written by a later version of Periplus",
             path=self.folder,
@@ -526,7 +525,7 @@ class LineageReader:
         return DamageError(reason, path=self.path_of(segment), offset=offset, seq=seq, safe=_SAFE, mend=_MEND)
 
     def _is_stub(self, position: Position) -> bool:
-        """Whether the record that ends at ``position`` had its content taken out since it was read."""
+        """Return True if the content of the record that ends at ``position`` was removed since it was read."""
         found = self._record_before(position)
         return found is not None and found[0].is_stub and found[1][:8].hex() == position.sum
 
@@ -538,7 +537,7 @@ class LineageReader:
             return None
 
     def _read_blocks(self, position: Position, take: Callable[[Block], None]) -> tuple[int, int]:
-        """Hand on block after block from ``position`` while all is as usual: ``(offset, next seq)`` where it is not."""
+        """Hand on blocks from ``position`` as long as they are usual; return ``(offset, next seq)`` where that ends."""
         offset, next_seq = position.offset, position.next_seq
         with self._opened(position.segment) as read:
             while True:
@@ -551,7 +550,7 @@ class LineageReader:
 
     @contextmanager
     def _opened(self, segment: int) -> Iterator[Callable[[int, int], bytes]]:
-        """Reads a number of bytes from an offset on, again and again. Raises EnvironmentFailure, as what it gives does."""
+        """Yield a function that reads a number of bytes at an offset. Both raise EnvironmentFailure."""
         path = os.path.join(self.folder, segment_name(segment))
         try:
             try:
@@ -579,7 +578,7 @@ class LineageReader:
             try:
                 data = read_plain(path, bytes_max, max(offset, 0), read=self._read_at)
             except FileNotFoundError:
-                path = self.archived_path(segment)  # it may move at any moment, and only there
+                path = self.archived_path(segment)  # a segment may be archived at any moment
                 data = read_plain(path, bytes_max, max(offset, 0), read=self._read_at)
         except OSError as error:
             raise environment_failure(error, "read", path) from error
@@ -591,19 +590,19 @@ class LineageReader:
 
 
 def is_unreadable(error: EnvironmentFailure) -> bool:
-    """Whether it is the disk, or what stands in the file's place, and no matter of who asks, or of how much is open."""
+    """Return True if the disk or a wrong kind of file is to blame, not the caller or a shortage of descriptors."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNREADABLE
 
 
 def damage_of(error: EnvironmentFailure) -> DamageError:
-    """What the disk does not give back is damage like any other. Raises ``error`` where it is a matter of who asks."""
+    """Convert an error of the disk to damage. Raises ``error`` itself if the caller is to blame."""
     if not is_unreadable(error):
         raise error
     return DamageError(error.wrong, safe="What else there is stays readable; nothing is written.", mend=_MEND)
 
 
 def _names(watch: FolderWatch) -> list[str]:
-    """The names in the folder; the same list as long as they are relied on to be the same."""
+    """Return the names in the folder; the same list object while the folder is unchanged."""
     try:
         return watch.names()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Begin a lineage of this clone: ``lineage.json``, its keys, and how much of the lineages before it was acknowledged."""
+"""Begin a lineage of this clone: ``lineage.json``, its keys, and how many records of the lineages before it were durable."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LEFT_MAX: Final = 1_000
 
 
 def create_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *, previous: str = "") -> LineageFile:
-    """A lineage of this clone's own, with its keys; the caller holds the lock.
+    """Begin a lineage of this clone, with its keys; the caller holds the lock.
 
-    ``previous`` is the one that it wrote before, whose records stay and whose private key is put out of use: it signs once
-    more, the records that were durable by now.
+    ``previous`` is the lineage that it wrote before. Its records stay and its private key is retired: it is used once more, to
+    sign the records that were durable by now.
     """
     from periplus.journal.storage.keys import make_keys, retire_key
     from periplus.journal.storage.unused_lineage import park_unused_lineage
@@ -45,7 +45,7 @@ def create_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *,
         make_keys(layout, files, lineage)
         created = format_ms(clock.now_ms())
         found = _write_lineage(layout, files, LineageFile(lineage, store_id, "", created, 0, 0, previous, left=left))
-        files.sync_folder(layout.root)  # the journal's own folder may be new, as in a fresh clone, and the store's too
+        files.sync_folder(layout.root)  # the folders of journal and store may be new
         files.sync_folder(os.path.dirname(layout.root))
         if previous:
             retire_key(layout, files, previous)
@@ -55,7 +55,7 @@ def create_lineage(layout: Layout, files: Files, clock: Clock, store_id: str, *,
 
 
 def restate_left(layout: Layout, files: Files, own: LineageFile, lineage: str, records: int) -> LineageFile:
-    """Have ``lineage.json``, which is ``own``, say that so many ``records`` of ``lineage`` were acknowledged when it was left.
+    """Change in ``lineage.json``, which is ``own``, how many ``records`` of the earlier ``lineage`` count as acknowledged.
 
     The caller holds the lock. Raises EnvironmentFailure.
     """
@@ -66,8 +66,8 @@ def restate_left(layout: Layout, files: Files, own: LineageFile, lineage: str, r
 
 
 def _write_lineage(layout: Layout, files: Files, own: LineageFile) -> LineageFile:
-    """Put ``own`` in place as the file that it names itself: of this machine, with this inode."""
-    # The file names its own inode, so it is made first and filled afterwards, under its temporary name.
+    """Write ``own`` as ``lineage.json`` of this machine, with the file's own inode in it."""
+    # The file contains its own inode number, so it is created first and filled under its temporary name.
     temporary = f"{layout.lineage}.{os.getpid()}.tmp"
     fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -91,7 +91,7 @@ def _write_lineage(layout: Layout, files: Files, own: LineageFile) -> LineageFil
 
 
 def left_behind(layout: Layout, previous: str) -> dict[str, int]:
-    """``LineageFile.left`` of the lineage that follows ``previous``."""
+    """Return ``LineageFile.left`` for the lineage that follows ``previous``."""
     from periplus.journal.storage.lineage import read_durable
 
     try:
@@ -109,13 +109,13 @@ def left_behind(layout: Layout, previous: str) -> dict[str, int]:
         from periplus.journal.storage.group_commit import surely_durable
 
         mapped = surely_durable(layout.flush, previous, Files()) or 0
-        if mapped > left.get(previous, 0):  # whoever synced for others has marked no more than his own
+        if mapped > left.get(previous, 0):  # a leader's mark covers only its own records
             left[previous] = max(left.get(previous, 0), min(mapped, _held(layout, settings, previous, is_synced=True)))
     return dict(list(left.items())[-_LEFT_MAX:])
 
 
 def _held(layout: Layout, settings: Settings, lineage: str, *, is_synced: bool = False) -> int:
-    """How many records of ``lineage`` are here: where nobody syncs, and no mark says more, they are what was acknowledged."""
+    """Return how many records of ``lineage`` are here; without syncs and without a mark these are what was acknowledged."""
     from periplus.journal.storage.lineage import LineageReader
     from periplus.journal.storage.truncation_check import sound_end
 

@@ -1,4 +1,4 @@
-"""How many records a lineage had, by signed heads and by the statement of a store that was restored with gaps."""
+"""The number of records that a lineage had, by signed heads and by ``missing.json`` of a store restored with gaps."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ class _Statement(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def missing_size(layout: Layout, lineage: str) -> int:
-    """How many records ``missing.json`` says that the lineage had; 0 where it says nothing."""
+    """Return how many records the lineage had according to ``missing.json``; 0 if there is no such file."""
     found = read_missing(layout, lineage)
     return 0 if found is None else found[0]
 
 
 def read_missing(layout: Layout, lineage: str) -> tuple[int, list[tuple[int, int]]] | None:
+    """Read size and ranges from ``missing.json``; None if there is none or it is not valid."""
     try:
         data = read_plain(os.path.join(layout.lineage_folder(lineage), MISSING_FILE), _BYTES_MAX)
     except OSError:
@@ -64,7 +65,7 @@ def encode_missing(lineage: str, size: int, ranges: list[tuple[int, int]]) -> by
 
 
 def parse_missing(data: bytes, lineage: str) -> tuple[int, list[tuple[int, int]]] | None:
-    """Size and ranges of a ``missing.json``; None where it is not what was written for ``lineage``."""
+    """Return size and ranges of a ``missing.json``; None if it is not a valid one for ``lineage``."""
     try:
         found = msgspec.json.decode(data, type=_Statement)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -83,10 +84,7 @@ _FILE_BYTES_MAX: Final = 1 << 20
 
 
 def seen_size(layout: Layout, lineage: str) -> int:
-    """How many records the lineage had in the largest signed head that was seen of it; a head not so signed counts not.
-
-    Also what the store was made with, where that was what is left of another.
-    """
+    """Return how many records the lineage had in the largest validly signed head that was seen, or by ``missing.json``."""
     sizes = [missing_size(layout, lineage)]
     for name, read in (
         (f"journal/peers/{lineage}.json", size_in_peer),
@@ -102,7 +100,7 @@ def seen_size(layout: Layout, lineage: str) -> int:
 
 
 class SignedSize(NamedTuple):
-    """A key and what it is said to have signed: ``(signature, message)``, the former empty where nothing is."""
+    """A size and the key that is said to have signed it: ``(signature, message)``, the signature empty if there is none."""
 
     key: bytes
     store: str
@@ -111,6 +109,7 @@ class SignedSize(NamedTuple):
 
 
 def size_in_peer(data: bytes, lineage: str) -> SignedSize | None:
+    """Return the size in a peer file with what proves it; None if the file is not valid."""
     from periplus.journal.storage.tree_head import TreeHead, head_message, parse_peer
 
     peer: Peer | None = parse_peer(data, lineage)
@@ -125,6 +124,7 @@ def size_in_peer(data: bytes, lineage: str) -> SignedSize | None:
 
 
 def size_in_head(data: bytes, lineage: str) -> SignedSize | None:
+    """Return the size in a ``head.json`` with what proves it; None if the file is not valid."""
     from periplus.journal.storage.tree_head import decode_head, head_message
 
     try:

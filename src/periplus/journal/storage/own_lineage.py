@@ -25,17 +25,17 @@ class OwnLineage:
 
     @property
     def own(self) -> LineageFile | None:
-        """Who writes here; None before this clone's first write."""
+        """The content of ``lineage.json``; None before this clone's first write."""
         return self._own
 
     @property
     def lineage(self) -> str:
-        """Our own lineage's id; empty before this clone's first write."""
+        """The id of our own lineage; empty before this clone's first write."""
         return self._own.lineage if self._own is not None else ""
 
     @property
     def syncs(self) -> bool:
-        """Whether a mutation is on the disk when it is acknowledged; under the policy ``never`` nothing is known to be."""
+        """True if a mutation is on disk when it is acknowledged; under the policy ``never`` it need not be."""
         return self.settings.journal.sync == "mutation"
 
     @property
@@ -43,7 +43,7 @@ class OwnLineage:
         return self.settings.store.id
 
     def store_of(self, lineage: str) -> str:
-        """The id that the records of ``lineage`` name: another than ``store_id`` where its store was joined to this one."""
+        """Return the store id that the records of ``lineage`` name; another than ``store_id`` if its store was joined to this one."""
         if self._own is not None and lineage == self._own.lineage:
             return self._own.store
         if not self.settings.store.joined:
@@ -53,13 +53,13 @@ class OwnLineage:
         return stated_store(self.layout, lineage) or self.store_id
 
     def _find_own(self) -> LineageFile | None:
-        """Who writes here; None in a fresh clone and in a copy of a store, which writes a lineage of its own.
+        """Return the lineage that is written here; None in a fresh clone and in a copy of a store, which begins its own.
 
-        Also where it cannot be read who does: that is kept in ``damage``.
+        Also None if ``lineage.json`` cannot be read; the error is kept in ``damage``.
         """
         try:
             found = read_lineage(self.layout)
-        except DamageError as error:  # what else there is can be read all the same; writes are refused
+        except DamageError as error:  # the rest can still be read; writes are refused
             self.damage = self.damage or error
             found = None
         is_own = found is None or is_written_here(self.layout, found)

@@ -1,4 +1,4 @@
-"""Where files are kept that had to give way to a repair: nothing is deleted, and nobody reads them."""
+"""The folder ``parked/``, which keeps files that a repair moved away. Nothing in it is deleted or read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from periplus.journal.storage.lineage import SEGMENT_READ_MAX, is_unreadable
 
 
 class Repair(NamedTuple):
-    """One thing that was mended: what, in which file, of which record (0 where it is none)."""
+    """One repaired thing: what it was, in which file, of which record (0 if of none)."""
 
     what: str
     path: str
@@ -24,7 +24,7 @@ class Repair(NamedTuple):
 
 
 class Parking:
-    """Where files are kept that had to give way: ``parked/<time>/`` with their path within the store."""
+    """Keeps files under ``parked/<time>/`` with their path within the store."""
 
     def __init__(self, layout: Layout, files: Files, clock: Clock) -> None:
         self._root = layout.root
@@ -34,7 +34,7 @@ class Parking:
         self._plans = 0
 
     def park(self, path: str) -> None:
-        """Keep a copy of ``path``, durable before this returns; the file itself, where the disk does not give all of it."""
+        """Keep a durable copy of ``path``; keep the file itself if the disk does not return all of it."""
         try:
             data = read_whole(path)
         except EnvironmentFailure as error:
@@ -55,7 +55,7 @@ class Parking:
             raise environment_failure(error, "park", path) from error
 
     def move(self, path: str) -> str:
-        """Gives where it lies now, as a path within the store."""
+        """Move ``path`` there; return its new path within the store."""
         target = self._place(path)
         try:
             self._files.make_folder(os.path.dirname(target))
@@ -81,7 +81,7 @@ class Parking:
 
 
 def leftovers(root: str) -> Iterator[str]:
-    """The temporary files below a store's folder. Those that are copies of somebody's files, or were parked, are none."""
+    """Yield the temporary files below a store's folder, except backups of other programs' files and parked files."""
     archive = os.path.join(root, "archive")
     for folder, folders, names in os.walk(root):
         if folder == root and PARKED_FOLDER in folders:
@@ -92,9 +92,9 @@ def leftovers(root: str) -> Iterator[str]:
 
 
 def read_whole(path: str, *, around: bool = False) -> bytes | None:
-    """The bytes of a segment, or of anything no larger; None where there is no such file.
+    """Return the bytes of a file of at most a segment's size; None if there is no such file.
 
-    ``around``: with zeros in place of what the disk does not give back.
+    With ``around``, bytes that the disk does not return are zeros.
     """
     try:
         data = read_plain(path, SEGMENT_READ_MAX + 1, read=read_around if around else read_at)

@@ -12,7 +12,7 @@ from periplus.journal.storage.lineage import SEGMENT_READ_MAX, LineageReader, Po
 
 
 def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
-    """Record ``seq`` by reading the one segment that it lies in; None where it is not to be had there."""
+    """Find record ``seq`` by reading the segment that holds it; None if it cannot be read there."""
     segment, data, entries = _segment_of(reader, seq)
     for entry in entries:
         if entry.record.seq == seq:
@@ -24,12 +24,12 @@ def entry_in_segment(reader: LineageReader, seq: int) -> FoundEntry | None:
 
 
 def entries_in_segment(reader: LineageReader, first: int, last: int) -> list[Entry]:
-    """The records ``first`` to ``last``, which lie in one segment, as far as they are to be had there."""
+    """Return the records ``first`` to ``last`` of one segment, as far as they can be read."""
     return [entry for entry in _segment_of(reader, last)[2] if first <= entry.record.seq <= last]
 
 
 class FoundEntry(NamedTuple):
-    """A record, its line without the newline, and the place behind it."""
+    """A record, its line without the newline, and the position behind it."""
 
     entry: Entry
     line: bytes
@@ -37,7 +37,7 @@ class FoundEntry(NamedTuple):
 
 
 def _segment_of(reader: LineageReader, seq: int) -> tuple[int, bytes, list[Entry]]:
-    """The segment that record ``seq`` lies in, its bytes and the records that can be read in it."""
+    """Return the segment that holds record ``seq``, its bytes and its readable records."""
     segment = max((first for first in reader.segments() if first <= seq), default=0)
     try:
         data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)

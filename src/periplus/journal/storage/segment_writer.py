@@ -1,7 +1,7 @@
-"""The bytes that a mutation adds to a segment, and how they get to the disk.
+"""Write the bytes of a mutation to a segment and make them durable.
 
-The order is the promise: objects, then one write of the whole batch, then one sync, then the durable mark. Whatever
-fails before the sync has ended leaves bytes that count for nothing and that the next batch voids.
+The order is what the journal promises: objects, then one write of the whole batch, then one sync, then the durable mark.
+A failure before the sync has ended leaves bytes that are ignored and that the next batch voids.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ POISON_SUFFIX: Final = ".poisoned"
 PARKED_SUFFIX: Final = ".parked"
 _ROOM_BYTES: Final = 256 * 1024
 _ADDED_BYTES_MAX: Final = 64 * 1024
-_ROOM_FROM: Final = 16  # a process that writes a few batches and ends has no use for room
+_ROOM_FROM: Final = 16  # batches after which room is reserved; short-lived processes do not need it
 
 
 class Appended(NamedTuple):
-    """What an append wrote: the records, where they end, the file's inode, and what has to become durable."""
+    """The result of an append: the records, where they end, the file's inode, and what has to become durable."""
 
     entries: list[Entry]
     end: Position
@@ -80,12 +80,12 @@ class SegmentWriter:
         self._place = (0, 0)
         self._paths: tuple[int, str] = (0, "")
         self._mark_fd = -1
-        self._known_writer: Writer | None = None  # whose records were read back once
-        self._sound: tuple[list[str], int] = ([], 0)  # the listing that had no marker of this segment
+        self._known_writer: Writer | None = None  # a writer whose first record was read back
+        self._sound: tuple[list[str], int] = ([], 0)  # the listing without a poison marker of this segment
         self._settled: tuple[Callable[[], bool], Callable[[], bool]] | None = None  # see ``settle``
-        self._left: Position | None = None  # where we wrote up to
-        self._batches = 0  # that this process wrote
-        self._room = (0, 0)  # segment, and up to where room was asked for
+        self._left: Position | None = None  # end of our last write
+        self._batches = 0  # batches that this process wrote
+        self._room = (0, 0)  # segment, and the offset up to which room was reserved
 
     @property
     def bell(self) -> FlushMap:
@@ -94,12 +94,12 @@ class SegmentWriter:
     def close(self) -> None:
         self._settled = self._left = None
         closing = map(os.close, filter((-1).__lt__, (self._fd, self._mark_fd)))
-        self._fd = self._mark_fd = -1  # from here on one call: behind any, a signal's handler may raise
+        self._fd = self._mark_fd = -1  # then one call: a signal handler may raise after any
         list(closing)
         self._flush.close()
 
     def attach(self, end: Position) -> bool:
-        """Under the lock, with the validated tail at ``end``: learn what is durable. False if the segment is poisoned."""
+        """Under the lock, with the validated tail at ``end``: learn what is durable. Return False if the segment is poisoned."""
         journal = self._journal
         if not journal.syncs:
             return True
@@ -111,9 +111,9 @@ class SegmentWriter:
         return self._settled is not None
 
     def settle(self, folder: FolderWatch, lock: Lock) -> None:
-        """Under the lock, with all validated: learn what the journal's ``folder`` and ours list.
+        """Under the lock, after validation: remember what the journal's ``folder`` and the lineage's folder list.
 
-        As long as both list the same, the lock's file, lineage.json and the newest segment are those that were validated.
+        While both list the same, the lock file, lineage.json and the newest segment are those that were validated.
         """
         others, mine = folder.sameness(), self._watch.sameness()
         is_open = self._fd >= 0 and self._is_found(self._segment)
@@ -121,9 +121,9 @@ class SegmentWriter:
         self._settled = (others, mine) if is_settled and others is not None and mine is not None else None
 
     def is_in_place(self) -> bool:
-        """Whether the folders have the names that they had when all was validated.
+        """Return True if the folders have the names that they had at validation.
 
-        That the folders are where they were is looked at by ``wait``, while the bytes are on their way.
+        ``wait`` checks that the folders themselves are in place, while the bytes are on their way to the disk.
         """
         if self._settled is None:
             return False
@@ -134,17 +134,17 @@ class SegmentWriter:
         return True
 
     def is_as_left(self, end: Position) -> bool:
-        """Under the lock, with all in place: whether nobody has written, led or failed since we wrote up to ``end``."""
+        """Under the lock, with all in place: return True if nobody has written, led or failed since we wrote up to ``end``."""
         if end is not self._left:
             return False
         place = (end.segment, end.next_seq - 1, self._journal.durable_seq)
         return os.lseek(self._fd, 0, os.SEEK_END) == end.offset and self._flush.is_agreed(place, self._epoch)
 
     def added(self, end: Position) -> tuple[Position, bytes] | None:
-        """Under the lock, with all in place: what others have written behind ``end``, and where it ends.
+        """Under the lock, with all in place: return the bytes that other processes wrote behind ``end``, and where they end.
 
-        Every checksum in it holds, and it is as many records as the last of them told when he had written them; what they
-        say is not looked at. None where it is not so, or much.
+        Their checksums are checked and their number is compared with the map; their content is not looked at. Return None if that
+        does not hold or there is much.
         """
         told = self._flush.told(end.segment)
         if told is None or self._segment != end.segment or not 0 <= told.end - end.offset <= _ADDED_BYTES_MAX:
@@ -170,13 +170,13 @@ class SegmentWriter:
         return Position(end.segment, told.end, told.last_seq + 1, data[-19:-3].decode()), added
 
     def is_near(self, end: Position) -> bool:
-        """Whether what lies behind ``end`` is stepped over faster than it is read."""
+        """Return True if stepping over what lies behind ``end`` is cheaper than reading it."""
         if self._settled is None or self._segment != end.segment:
             return False
         return os.lseek(self._fd, 0, os.SEEK_END) - end.offset <= _ADDED_BYTES_MAX
 
     def mapped_durable(self) -> int:
-        """The highest durable seq by the flush map as it is now; 0 where there is none."""
+        """Return the highest durable seq in the flush map; 0 if there is no map."""
         return (self._flush.durable(self._epoch) or 0) if self._flush.is_mapped() else 0
 
     def append(
@@ -203,12 +203,12 @@ class SegmentWriter:
         next_seq = position.next_seq + len(entries)
         end = self._left = Position(position.segment, offset + length, next_seq, leaf[:8].hex())
         batch = Written(position.segment, next_seq - 1, self._epoch, len(entries))
-        if self._flush.wrote(batch, offset + length):  # else others' bytes are on the way, and a sync of these is near
+        if self._flush.wrote(batch, offset + length):  # otherwise a sync of another process's bytes is near
             self._files.begin_sync(self._fd, start, offset + length - start)
         return Appended(entries, end, self._place[1], batch)
 
     def _roll(self, position: Position, key: str) -> Position:
-        """A new segment; the records before it become durable first: readers rely on it."""
+        """Begin a new segment. The records before it become durable first; readers rely on that."""
         if position.segment:
             self._open(position.segment)
             closed = Written(position.segment, position.next_seq - 1, self._epoch)
@@ -222,7 +222,7 @@ class SegmentWriter:
         return position
 
     def roll(self, position: Position) -> None:
-        """Begin a new segment behind ``position``; what lies before it is on the disk then: readers rely on it."""
+        """Begin a new segment behind ``position``. Everything before it is on disk then."""
         self._roll(position, "")
 
     # -- encoding ----------------------------------------------------------------------------------------------------
@@ -253,8 +253,8 @@ class SegmentWriter:
             )  # fmt: skip
             line, leaf = encode_line(record)
             if not version or writer is not self._known_writer:
-                # What a transaction makes of state is of the right types; what it passes through, and who writes, is
-                # read back once.
+                # A transaction checks the types of state; other payloads and the writer's fields are
+                # checked by reading the record back once.
                 decode_line(line[:-1])
                 self._known_writer = writer
             if line.find(b"\n") != len(line) - 1:
@@ -275,19 +275,19 @@ class SegmentWriter:
             return msgspec.UNSET, None
         if len(content) <= inline_bytes_max:
             return msgspec.Raw(content), None
-        digest = self._journal.objects.put(content)  # durable before the record that names it
+        digest = self._journal.objects.put(content)  # an object is durable before the record that names it
         return msgspec.UNSET, PayloadRef(digest.hex(), len(content))
 
     # -- reaching the disk -------------------------------------------------------------------------------------------
 
     def _reserve(self, segment: int, start: int, length: int) -> None:
-        """Room for what is written next, in one piece and once for many batches; never beyond where the segment ends."""
+        """Reserve disk space for many batches at once, at most up to the end of the segment."""
         until = min(start + _ROOM_BYTES, max(self._journal.settings.journal.segment_bytes, start + length))
         self._room = (segment, until)
         try:
             self._files.reserve(self._fd, start, until - start)
         except OSError:
-            self._room = (segment, SEGMENT_READ_MAX)  # a full disk, or one that knows no such thing: without, then
+            self._room = (segment, SEGMENT_READ_MAX)  # a full disk, or a file system without reservation
 
     def _write(self, buffer: bytes, segment: int) -> None:
         try:
@@ -302,27 +302,29 @@ class SegmentWriter:
             )
 
     def settled(self, end: Position, last_seq: int) -> Written:
-        """What is to wait for before records up to ``last_seq``, which somebody else may have written, are acknowledged.
+        """Return what to wait for before records up to ``last_seq``, perhaps of another process, are acknowledged.
 
-        Whoever wrote them may have stopped before their sync.
+        The process that wrote them may have stopped before their sync.
         """
         self._open(end.segment)
         return Written(end.segment, last_seq, self._epoch)
 
     def wait(self, batch: Written, key: str, end: Position, leaf: bytes) -> None:
-        """Until ``batch`` is durable; ``end`` and ``leaf`` of its last record, where they are known.
+        """Wait until ``batch`` is durable; ``end`` and ``leaf`` of its last record, if known.
 
         Raises OutcomeUnknownError, EpochEndedError.
         """
         journal = self._journal
         if self._settled is not None and not self._is_found(batch.segment):
             self._settled = None
-        mark = encode_durable(self.lineage, end, leaf) if leaf else b""  # now: the bytes are on their way to the disk
+        mark = (
+            encode_durable(self.lineage, end, leaf) if leaf else b""
+        )  # computed while the bytes are on their way to the disk
 
         def lead(before: int) -> None:
             self._lead(batch, key, before)
             if mark:
-                self._mark(mark)  # one leader after the other, so that it never goes back
+                self._mark(mark)  # leaders take turns, so the mark never goes back
 
         durable, is_ours = self._flush.wait(batch, lead)
         if not is_ours and not self._is_in_place(batch.segment):
@@ -333,7 +335,7 @@ class SegmentWriter:
         if self._flush.is_poisoned(batch.segment, batch.epoch):
             raise _unknown(self._path(batch.segment), "the sync of another process failed", key)
         if max(before, self._journal.durable_seq) < batch.segment:
-            self._sync_folder(key)  # whoever began the segment may have stopped before it was sure to be found
+            self._sync_folder(key)  # the process that began the segment may have stopped before its name was durable
         self._sync(batch.segment, key)
 
     def _sync(self, segment: int, key: str) -> None:
@@ -346,9 +348,9 @@ class SegmentWriter:
             raise _unknown(self._path(segment), "the file was replaced while it was written", key)
 
     def _is_in_place(self, segment: int) -> bool:
-        """Whether the file that we wrote to is still the one that the name leads to."""
+        """Return True if the file that we wrote to still has its name."""
         if self._settled is not None and self._segment == segment and self._settled[1]():
-            return True  # it was when we looked after the write, and no name has changed since
+            return True  # checked after the write, and no name has changed since
         return self._is_found(segment)
 
     def _is_found(self, segment: int) -> bool:
@@ -370,26 +372,26 @@ class SegmentWriter:
             if self._mark_fd >= 0:
                 self._files.pwrite(self._mark_fd, mark, 0)
         except OSError:
-            pass  # the mark may lag: the next record's own ``durable`` says the same
+            pass  # the mark may lag; the next record's ``durable`` states the same
 
     def _open_mark(self) -> None:
         try:
             if self._mark_fd < 0:
                 self._mark_fd = self._files.open(self._journal.layout.durable, os.O_WRONLY | os.O_CREAT)
         except OSError:
-            pass  # as above
+            pass  # see ``_mark``
 
     def _size(self, segment: int, inode: int) -> int:
-        """The size of the segment's file, which is open then; ``inode`` is what stood there when the tail was validated."""
+        """Return the size of the segment's file, opening it if needed; ``inode`` is the one at which the tail was validated."""
         if self._fd >= 0 and self._segment == segment and self._place[1] == inode:
             try:
                 return os.lseek(self._fd, 0, os.SEEK_END)
             except OSError:
-                pass  # opened anew it tells why
+                pass  # opening it again reports the error
         return self._open(segment)
 
     def _open(self, segment: int) -> int:
-        """Have the segment's file open, the one that stands there now; gives its size."""
+        """Open the segment's file that has the name now; return its size."""
         path = self._path(segment)
         try:
             if self._fd >= 0:
@@ -408,7 +410,7 @@ class SegmentWriter:
     # -- segments ----------------------------------------------------------------------------------------------------
 
     def _begin_segment(self, position: Position, carried: bytes = b"", *, in_place: bool = False) -> Position:
-        """A new segment behind ``position``: it appears under its name only when it is whole and on disk."""
+        """Begin a new segment behind ``position``. It gets its name only when it is whole and on disk."""
         first = position.next_seq
         journal = self._journal
         header = encode_header(
@@ -433,12 +435,12 @@ class SegmentWriter:
             fd = self._files.open(self._path(segment) + POISON_SUFFIX, os.O_WRONLY | os.O_CREAT)
             os.close(fd)
         except OSError:
-            pass  # a disk that takes no marker takes no record either
+            pass  # a disk that takes no marker takes no record
 
     def is_poisoned(self, segment: int) -> bool:
-        """Whether a sync of the segment failed, by the listing that the tail was validated with.
+        """Return True if a sync of the segment failed, by the listing with which the tail was validated.
 
-        What the system says of such a segment since is not to be believed.
+        What the system says of such a segment afterwards cannot be trusted.
         """
         names = self._watch.last_names
         if names is not self._sound[0] or segment != self._sound[1]:
@@ -448,22 +450,22 @@ class SegmentWriter:
         return False
 
     def leave_poisoned(self, segment: int) -> None:
-        """Begin a new segment with the records of ``segment`` that are not known to be durable, written once more.
+        """Begin a new segment and write the records of ``segment`` that are not known to be durable into it again.
 
-        They keep their seqs and versions; the new segment supersedes the old one's last records. Where nothing of the
-        old one is durable, it is parked under another name, for the new one has to have its name.
+        They keep their seqs and versions; the new segment supersedes the last records of the old one. If nothing of the old one is
+        durable it is parked under another name, because the new one needs its name.
         """
         self._flush.end_epoch()
         path = self._path(segment)
         data = read_plain(path, SEGMENT_READ_MAX)
         header, start = decode_header(data)
         found = scan(data[start:], base=start, next_seq=segment)
-        # Each writer says in its records what it knew to be on disk; the mark may be older.
+        # Each record states what its writer knew to be on disk; the mark may be older.
         known = max([self._journal.durable_seq, *(entry.record.durable for entry in found.entries)])
         durable = [entry for entry in found.entries if entry.record.seq <= known]
         carried = found.entries[len(durable) :]
         lines = [
-            data[entry.offset : entry.offset + entry.length]  # a later version's fields too
+            data[entry.offset : entry.offset + entry.length]  # with fields of later versions
             if entry.record.voids is None
             else encode_line(msgspec.structs.replace(entry.record, voids=None))[0]
             for entry in carried
@@ -472,9 +474,11 @@ class SegmentWriter:
         first = segment + len(durable)
         if not durable:
             write_atomic(self._files, path + PARKED_SUFFIX, data)
-        # In one rename where the name is the same: at no moment is there neither the old segment nor the new one.
+        # One rename if the name is the same, so that there is always either the old segment or the new one.
         self._begin_segment(Position(segment, 0, first, before), b"".join(lines), in_place=not durable)
-        if not durable and os.path.lexists(path + POISON_SUFFIX):  # a full disk takes no marker; the map said it then
+        if not durable and os.path.lexists(
+            path + POISON_SUFFIX
+        ):  # on a full disk there is no marker; the map had the state
             self._files.replace(path + POISON_SUFFIX, path + PARKED_SUFFIX + POISON_SUFFIX)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a store (``config.toml``) and the identity of who writes in it (``lineage.json``)."""
+"""Settings of a store (``config.toml``) and the identity of its writer (``lineage.json``)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from periplus.base.ids import is_id
 from periplus.journal.storage.layout import FORMAT_VERSION, Layout
 
 SEGMENT_BYTES: Final = 10 * 1024 * 1024
-SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one batch beyond it still less than what a reader takes
+SEGMENT_BYTES_MAX: Final = 32 * 1024 * 1024  # with one more batch still less than what a reader accepts
 _FILE_BYTES_MAX: Final = 1 << 20
-_BOM: Final = b"\xef\xbb\xbf"  # which editors of Windows put before a text
+_BOM: Final = b"\xef\xbb\xbf"  # editors on Windows write it at the start of a file
 _MEND: Final = "Mend the file, or restore it from git; without either, `periplus doctor --repair` makes it anew."
 SyncPolicy: TypeAlias = Literal["mutation", "never"]
 ClaimsPolicy: TypeAlias = Literal["refuse", "ask", "tell"]
@@ -63,15 +63,15 @@ class JournalSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReflectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``accept_from``: candidates of reflection that are at least so sure are accepted at once; 0 accepts none."""
+    """``accept_from``: candidates of a reflection with at least this confidence are accepted at once; 0 accepts none."""
 
     accept_from: int = 0
 
 
 class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``claims``: what becomes of an agent's edit of a file that another one claims: it is refused, its person is asked, or it is told.
+    """``claims``: what happens to an agent's edit of a file that another agent has claimed: refuse it, ask the person, or only tell.
 
-    ``claimed`` is the older form of the same, which counts where ``claims`` has its default.
+    ``claimed`` is the older form of the setting; it counts if ``claims`` has its default.
     """
 
     claims: ClaimsPolicy = "refuse"
@@ -84,7 +84,7 @@ class HooksSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """``joined`` are ids of stores that were made for the same project apart from this one, and are one with it."""
+    """``joined`` are ids of stores that were made separately for the same project and are now one with this store."""
 
     id: str
     format: int
@@ -96,7 +96,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """``config.toml``. Tables of later versions are ignored, never dropped: only people write this file."""
+    """``config.toml``. Tables of later versions are ignored and never dropped: only people write this file."""
 
     store: StoreSettings
     journal: JournalSettings = JournalSettings()
@@ -105,14 +105,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class LineageFile(msgspec.Struct, frozen=True):
-    """``lineage.json``: the sequence of records that this clone, and it alone, writes.
+    """``lineage.json``: the lineage that this clone, and no other, writes.
 
-    ``host``, ``device`` and ``inode`` are those of the file itself, so that a copied store can be told; ``generation`` tells
-    the inode from a later one of its number, 0 where the file system does not say. ``boot`` is the start of the machine in which
-    it was made: whoever sees that very file in the same is on the same machine, whatever its name is there. ``previous`` is the lineage that this
-    clone wrote before it was copied or restored, empty where there was none. ``file_system`` is what that calls itself, empty
-    where it does not: a snapshot has inodes and generations of what it was taken from. ``left`` has for every lineage that was written
-    here and left how many of its records were known to be durable then.
+    ``host``, ``device`` and ``inode`` are those of the file itself, so a copy of the store is recognized. ``generation``
+    distinguishes later uses of the inode number; 0 if the file system has none. ``boot`` is the boot in which it was written: the
+    same file in the same boot is on the same machine, even if the host name changed. ``file_system`` is its id, or empty; a
+    snapshot has the inodes and generations of its original. ``previous`` is the lineage that this clone wrote before it was copied
+    or restored, or empty. ``left`` maps every lineage that was written here before to how many of its records were durable then.
     """
 
     lineage: str
@@ -128,14 +127,14 @@ class LineageFile(msgspec.Struct, frozen=True):
     file_system: str = ""
 
     def wrote(self, lineage: str) -> bool:
-        """Whether ``lineage`` was written here, now or before the store was copied, moved or put back."""
+        """Return True if ``lineage`` was written here, now or before the store was copied, moved or restored."""
         return bool(lineage) and (lineage in (self.lineage, self.previous) or lineage in self.left)
 
 
 class StoreIds(Collection[str]):
-    """The ids that records of the store at ``layout`` may name, looked up again where one is asked for that was not among them.
+    """The store ids that records of the store at ``layout`` may name. An unknown id makes it read the settings again.
 
-    Who has a store open for long learns so that another was joined to it meanwhile.
+    A long-running process thus learns that another store was joined to its store.
     """
 
     def __init__(self, layout: Layout, settings: StoreSettings) -> None:
@@ -159,7 +158,7 @@ class StoreIds(Collection[str]):
             found = read_settings(self._layout).store.ids
         except PeriplusError:
             return self._known
-        if not self._known.isdisjoint(found):  # else another store was put in this one's place
+        if not self._known.isdisjoint(found):  # otherwise another store has taken its place
             self._known = found
         return self._known
 
@@ -182,12 +181,12 @@ def joined_line(joined: Sequence[str]) -> str:
 
 
 def read_settings(layout: Layout) -> Settings:
-    """Raises UsageError for a file that a person must mend, NewerFormatError for a store of a later Periplus."""
+    """Read ``config.toml``. Raises UsageError if a person must correct it, NewerFormatError for a store of a later version."""
     return parse_settings(layout, settings_text(layout))
 
 
 def settings_text(layout: Layout) -> str:
-    """The text of ``config.toml``; raises as ``read_settings``."""
+    """Return the text of ``config.toml``; raises as ``read_settings``."""
     try:
         return read_plain(layout.config, _FILE_BYTES_MAX).removeprefix(_BOM).decode()
     except OSError as error:
@@ -198,10 +197,10 @@ def settings_text(layout: Layout) -> str:
 
 
 def parse_settings(layout: Layout, text: str) -> Settings:
-    """What ``text`` says in the place of ``config.toml``; raises as ``read_settings``."""
+    """Parse ``text`` as ``config.toml``; raises as ``read_settings``."""
     try:
         settings = msgspec.convert(_tables(text), Settings)
-    except ValueError as error:  # of tomllib or of msgspec
+    except ValueError as error:  # from tomllib or msgspec
         newer = _newer_format(layout.config, text)
         if newer is not None:
             raise newer from error
@@ -219,7 +218,7 @@ def parse_settings(layout: Layout, text: str) -> Settings:
 
 
 def _out_of_range(settings: Settings) -> tuple[str, str]:
-    """What is wrong with a value of the right type, and what it may be; nothing where nothing is."""
+    """Return what is wrong with a value of the right type, and what it may be; two empty texts if all are valid."""
     journal, accept_from = settings.journal, settings.reflect.accept_from
     if not 1 <= journal.segment_bytes <= SEGMENT_BYTES_MAX:
         default = f"In [journal], set it to a number from 1 to {SEGMENT_BYTES_MAX}, or leave it out: {SEGMENT_BYTES}."
@@ -249,7 +248,7 @@ def unknown_tables(layout: Layout) -> list[tuple[str, str]]:
 
 
 def _in_words(said: str) -> tuple[str, str]:
-    """What msgspec says of a setting, with the setting first, and a hint at what may have been meant."""
+    """Rewrite an error message of msgspec with the setting first; return it with a hint at what was probably meant."""
     import difflib
 
     at = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.DOTALL)
@@ -278,7 +277,7 @@ def _tables(text: str) -> dict[str, object]:
 
 
 def _refuse_conflict(layout: Layout, text: str) -> None:
-    """Raises UsageError where git has left both sides of a merge in the file."""
+    """Raise UsageError if git left both sides of a merge in the file."""
     sides = conflict_sides(text)
     if sides is None:
         return
@@ -290,7 +289,7 @@ def _refuse_conflict(layout: Layout, text: str) -> None:
 
 
 def _newer_format(path: str, text: str) -> NewerFormatError | None:
-    """A later format may change anything but the line that states it."""
+    """Return the error for a later format, or None. A later format may change any line but the one that states it."""
     found = re.search(r"^format = (\d{1,9})$", text[:65_536], re.MULTILINE)
     if found is None or int(found[1]) <= FORMAT_VERSION:
         return None
@@ -310,9 +309,9 @@ _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 
 
 def read_lineage(layout: Layout) -> LineageFile | None:
-    """None where this clone has not written yet. Raises DamageError where the file is not what was written, or cannot be had.
+    """Read ``lineage.json``; None if this clone has not written yet. Raises DamageError if it is damaged or unreadable.
 
-    Only the descriptors or the memory that this process lacks are no matter of the file: EnvironmentFailure.
+    A shortage of descriptors or memory in this process is no damage: EnvironmentFailure.
     """
     try:
         data = read_plain(layout.lineage, 65_536)
@@ -331,7 +330,7 @@ def read_lineage(layout: Layout) -> LineageFile | None:
 
 
 def parse_lineage(data: bytes, path: str) -> LineageFile:
-    """What a lineage file says. Raises DamageError naming ``path`` where it is none."""
+    """Parse the content of ``lineage.json``. Raises DamageError that names ``path``."""
     try:
         own = msgspec.json.decode(data, type=LineageFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -345,7 +344,7 @@ def parse_lineage(data: bytes, path: str) -> LineageFile:
         own.lineage,
         *([own.previous] if own.previous else []),
         *own.left,
-    ):  # each becomes the name of a folder
+    ):  # each is used as the name of a folder
         if not lineage.startswith("lin_") or not is_id(lineage):
             raise DamageError(f"not a lineage: {lineage[:80]!r}", path=path, safe="Nothing was changed.")
     if not own.store.startswith("str_") or not is_id(own.store):
@@ -355,10 +354,10 @@ def parse_lineage(data: bytes, path: str) -> LineageFile:
 
 
 def is_written_here(layout: Layout, own: LineageFile) -> bool:
-    """Whether ``lineage.json`` is the very file that was written, on the host that wrote it: not a copy of it.
+    """Return True if ``lineage.json`` is the file that was written on this machine, not a copy of it.
 
-    A doubt counts as a copy: a lineage too many costs a folder, two writers of one lineage would part it for good. Only a
-    subvolume of Btrfs is known under another device's number, for that is given out at each mount.
+    A doubtful case counts as a copy: one lineage too many costs a folder, two writers of one lineage would fork it for good. Only
+    a subvolume of Btrfs may appear under another device number, which is assigned at each mount.
     """
     try:
         status = os.stat(layout.lineage, follow_symlinks=False)
@@ -385,7 +384,7 @@ def is_written_here(layout: Layout, own: LineageFile) -> bool:
 
 
 def conflict_sides(text: str) -> tuple[str, str] | None:
-    """The two texts that git could not merge, whole; None where there is no conflict in ``text``."""
+    """Return both sides of a text that git could not merge, as whole texts; None if ``text`` has no conflict."""
     sides: tuple[list[str], list[str]] = ([], [])
     into = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
     now: tuple[int, ...] = (0, 1)

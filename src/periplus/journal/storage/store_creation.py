@@ -1,4 +1,4 @@
-"""Making a store: the folder, its settings, what git ignores of it, and the lineage of this clone."""
+"""Creation of a store: the folder, its settings, what git ignores of it, and the lineage of this clone."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ IGNORE_TEXT: Final = b"# Only the settings and the entities are for git; the res
 
 
 class Created(NamedTuple):
-    """``root`` of the store; ``is_new`` is False where it had been made before and nothing was changed.
+    """The new store; ``is_new`` is False if it existed before and nothing was changed.
 
-    ``known_from`` names the branch of git that has the store's settings, where its id was taken from there.
+    ``known_from`` names the branch of git that the store's id was taken from, if any.
     """
 
     root: str
@@ -36,16 +36,16 @@ class Created(NamedTuple):
 
 
 def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> Created:
-    """Make a store at ``root``, or finish one that was begun (a fresh clone has the settings but no journal).
+    """Make a store at ``root``, or complete one (a fresh clone has the settings but no journal). Idempotent.
 
-    Where only its settings are gone, as with a commit of git that does not have them, they are made with the id that its
-    journal has. ``store_id`` is the id of a new one, where that is known already. Idempotent. Raises EnvironmentFailure where
-    the folder cannot be written, DamageError where the journal is of another store than the settings name.
+    If only the settings are gone, as in a git commit without them, they are made with the id that the journal has.
+    ``store_id`` is the id for a new store, if it is already known. Raises EnvironmentFailure if the folder cannot be written,
+    DamageError if the journal belongs to another store than the settings name.
     """
     layout = Layout(root)
     layout.refuse_links()
     if os.path.exists(layout.config):
-        read_settings(layout)  # a store of a later version is left as it is
+        read_settings(layout)  # raises for a store of a later version
     try:
         files.make_folder(layout.root)
         files.make_folder(layout.journal)
@@ -74,12 +74,12 @@ def create_store(root: str, files: Files, clock: Clock, store_id: str = "") -> C
 
 
 def _id_of_journal(layout: Layout) -> str:
-    """The id of the store whose journal lies here though its settings are gone; empty where there is none.
+    """Return the id of the store whose journal is here though its settings are gone; empty if there is no journal.
 
-    Raises DamageError where the segments name several: another id would make all of them a stranger's.
+    Raises DamageError if the segments name several stores: with another id all of them would be foreign.
     """
     from periplus.journal.storage.store_joining import (
-        store_ids_in,  # here, for only this one case needs what a repair does
+        store_ids_in,  # imported here because only this rare case needs it
     )
 
     found = store_ids_in(layout)

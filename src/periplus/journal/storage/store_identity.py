@@ -1,8 +1,8 @@
-"""Whether what stands at a store's path is still the store that was opened there.
+"""Detect that the store folder was replaced while it was open.
 
-Who has a store open for long may have it moved, removed, or replaced by a copy, an older one too. What he asks then must
-not be answered with nothing, nor by another store than the one that he has read before: it was the state he read. So
-he is told, and opens it anew. Nothing is remembered of it: a store that is back in its place is served on.
+A store that is open for long may be moved, removed, or replaced by a copy, perhaps an older one. Its readers must not get an
+empty answer then, nor one from another store than before. So an error tells them to open the store again. Nothing is
+remembered of it: a store that is back in its place is served on.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from periplus.journal.storage.settings import is_written_here, read_lineage
 
 
 class ReplacedError(EnvironmentFailure):
-    """The store that was opened is not at its path any more: nothing is, or another one."""
+    """The store that was opened is no longer at its path."""
 
 
 class Standing:
-    """Knows the journal's folder and ``lineage.json`` as the files that they were when the store was opened."""
+    """Remembers the journal's folder and ``lineage.json`` as the files that they were when the store was opened."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -29,10 +29,10 @@ class Standing:
         self._lineage = place_of(layout.lineage)[:2]
 
     def check(self, lineage_id: str) -> None:
-        """For who has seen that names in the journal's folder changed, and writes ``lineage_id``, if any. Raises ReplacedError.
+        """Check the store after names in the journal's folder changed. Raises ReplacedError.
 
-        A folder in which our own ``lineage.json`` lies is ours, whoever made it. One that is the same may get another
-        ``lineage.json`` of whoever writes here, or the first; what was put there from elsewhere is a copy.
+        ``lineage_id`` is the lineage that the caller writes, if any. A folder that has our own ``lineage.json`` is ours. The same
+        folder may get another ``lineage.json`` from a writer here, or its first one; one that came from elsewhere is a copy.
         """
         folder, lineage = place_of(self._layout.journal)[:2], place_of(self._layout.lineage)[:2]
         is_same = folder == self._folder or not self._folder
@@ -44,7 +44,7 @@ class Standing:
         self._folder, self._lineage = folder, lineage
 
     def absent(self) -> ReplacedError | None:
-        """For who found no folder of the journal: what to say of that; None where there was none before, as in a fresh clone."""
+        """Return the error for a journal folder that does not exist; None if there was none before, as in a fresh clone."""
         if not os.path.lexists(self._layout.root):
             return ReplacedError(f"there is no store at {self._layout.root} any more: it was moved or removed",
                                  safe="What was acknowledged is in the store, wherever that is now; nothing is written until it is back.",
@@ -63,7 +63,7 @@ class Standing:
         )
 
     def _is_written_here(self, lineage_id: str) -> bool:
-        """Whether ``lineage.json`` was made here, for ``lineage_id``, any where that is empty. What cannot be read is told as that."""
+        """Return True if ``lineage.json`` was made here, for ``lineage_id`` (any if empty), or if it is unreadable, which is reported elsewhere."""
         try:
             found = read_lineage(self._layout)
         except DamageError:
@@ -72,7 +72,7 @@ class Standing:
 
 
 def place_of(path: str) -> tuple[int, ...]:
-    """Which file this is, and whether it was changed; nothing where there is none."""
+    """Return device, inode, time and size of a file, by which a change is seen; empty if there is none."""
     try:
         status = os.stat(path)
     except OSError:

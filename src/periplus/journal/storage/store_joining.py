@@ -1,8 +1,9 @@
-"""Stores that were made for one project apart from each other, made one.
+"""Join stores that were made separately for one project.
 
-Two people who both run ``periplus init`` before either has the other's ``config.toml`` have two stores, and git meets two ids when it
-merges. Ids of records, versions and lineages do not depend on the store's, so nothing has to be written anew: the settings name one
-id and, as ``joined``, the others; what names any of them is the project's own. The settings go to everybody by git. See docs/decisions/0014-joined-stores.md.
+Two people who both run ``periplus init`` before either has the other's ``config.toml`` have two stores, and git meets two
+ids when it merges. Ids of records, versions and lineages do not depend on the store's id, so nothing is rewritten: the
+settings name one id and, as ``joined``, the others; each of them stands for the project. Git carries the settings to every
+clone. See decision 0095.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _STORE_TABLE: Final = re.compile(r"^\[store\][^\n]*\n(?:(?!\[)[^\n]*\n?)*", re.M
 
 
 class Joined(NamedTuple):
-    """What the settings say now: ``store_id``, and the ids ``joined`` to it; ``is_new`` is False where they said so before."""
+    """The settings after a join: ``store_id`` and the ids ``joined`` to it; ``is_new`` is False if nothing changed."""
 
     root: str
     store_id: str
@@ -56,10 +57,10 @@ class Joined(NamedTuple):
 
 
 def join_stores(root: str, files: Files) -> Joined:
-    """Have the settings name the store that they name and the one whose records lie here as one.
+    """Write settings that name the store in them and the one whose records are here as one store. Idempotent.
 
-    Settings that git left in conflict over the id are settled: the smaller id stays, whoever settles it. Idempotent. Raises
-    UsageError where they differ in more than that, NotAStoreError where there is neither settings nor journal.
+    A conflict over the id that git left in the settings is settled: the smaller id stays, whoever settles it. Raises UsageError
+    if the sides differ in more than that, NotAStoreError if there is neither settings nor journal.
     """
     layout = Layout(root)
     layout.refuse_links()
@@ -86,7 +87,7 @@ def join_stores(root: str, files: Files) -> Joined:
 
 
 def stated_store(layout: Layout, lineage: str) -> str:
-    """The store that the headers of the lineage's segments name; empty where none can be read."""
+    """Return the store that the headers of the lineage's segments name; empty if none can be read."""
     header = _first_header(layout, lineage)
     return header.store if header is not None else ""
 
@@ -110,8 +111,9 @@ def _first_header(layout: Layout, lineage: str) -> Header | None:
 def unnamed_store(
     layout: Layout, settings: StoreSettings, stores: Collection[str], lineages: Iterable[str]
 ) -> DamageError | None:
-    """What to say where one of ``lineages`` is of a store that is none of ``stores``: the settings are of before the two were joined,
-    as a commit of then has them.
+    """Return the error if one of ``lineages`` belongs to none of ``stores``, else None.
+
+    The settings are then older than the join, as in an old commit.
     """
     for lineage in lineages:
         header = _first_header(layout, lineage)
@@ -131,7 +133,10 @@ def unnamed_store(
 
 
 def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> DamageError:
-    """What to say where ``lineage.json`` says ``store`` and the settings name another: it is the odd one where the segments are of theirs."""
+    """Return the error for a ``lineage.json`` of ``store`` while the settings name another store.
+
+    If the segments agree with the settings, ``lineage.json`` is the wrong one.
+    """
     found = store_ids_in(layout)
     if found and found <= settings.ids:
         return DamageError(
@@ -150,7 +155,7 @@ def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> Dam
 
 
 def _with_store(layout: Layout, text: str, wanted: Settings) -> str:
-    """``text`` with the ids of ``wanted``, and nothing else changed. Raises UsageError where that takes a person."""
+    """Return ``text`` with the ids of ``wanted`` and nothing else changed. Raises UsageError if a person has to do it."""
     store = wanted.store
     lines = f'id = "{store.id}"\n' + (joined_line(store.joined) if store.joined else "")
 
@@ -168,7 +173,7 @@ def _with_store(layout: Layout, text: str, wanted: Settings) -> str:
 
 
 def _settled(layout: Layout, ours: str, theirs: str) -> Settings:
-    """The settings of both sides of a conflict, which may differ in the store only."""
+    """Merge the settings of both sides of a conflict, which may differ in the store only."""
     mend = "Settle what else is in conflict by hand, leave the ids, then repeat the command."
     try:
         mine, other = parse_settings(layout, ours), parse_settings(layout, theirs)
@@ -191,7 +196,7 @@ def _ids_here(layout: Layout) -> set[str]:
 
 
 def store_ids_in(layout: Layout) -> set[str]:
-    """The ids of stores that the headers of the segments state."""
+    """Return the ids of stores that the headers of the segments name."""
     found = set()
     for folder, _, names in os.walk(layout.journal):
         for name in names:

@@ -1,4 +1,4 @@
-"""Tree heads as values, and the files that remember them: ``peers/<lineage>.json`` and ``head.json``."""
+"""Tree heads as values, and the files that keep them: ``peers/<lineage>.json`` and ``head.json``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PEER_BYTES_MAX: Final = 65_536
 
 
 class TreeHead(msgspec.Struct, frozen=True):
-    """The first ``size`` records of a lineage, summed up in the ``root`` of their RFC 9162 tree (hexadecimal)."""
+    """A tree head: the first ``size`` records of a lineage and the ``root`` of their RFC 9162 tree (hexadecimal)."""
 
     store: str
     lineage: str
@@ -55,7 +55,7 @@ class TreeHead(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The largest head seen: ``root`` and ``signature`` in hexadecimal, the latter empty where there was none."""
+    """The largest head seen; ``root`` and ``signature`` in hexadecimal, the signature empty if there was none."""
 
     size: int
     root: str
@@ -63,7 +63,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """What is remembered of a lineage. ``own``: it was this store's own when it was written; ``name`` is for people."""
+    """Facts remembered of a lineage. ``own``: this store wrote it at that time; ``name`` is for people."""
 
     lineage: str
     store: str
@@ -75,20 +75,20 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Pinned(NamedTuple):
-    """The key that heads of a lineage must be signed with; ``whose`` says it to people."""
+    """The key that heads of a lineage must be signed with; ``whose`` describes it to people."""
 
     key: bytes
     whose: str
 
 
 def head_message(head: TreeHead) -> bytes:
-    """The bytes that are signed for a head."""
+    """Return the bytes that are signed for a head."""
     fields: dict[str, JSONValue] = {"lineage": head.lineage, "root": head.root, "size": head.size, "store": head.store}
     return b"PPLS/tree-head/1\0" + canonical(fields)
 
 
 def read_peer(layout: Layout, lineage: str) -> Peer | None:
-    """What is remembered of ``lineage``; None where that is nothing. Raises DamageError for a file that is no such one."""
+    """Read what is remembered of ``lineage``; None if there is nothing. Raises DamageError for a file that is not valid."""
     path = layout.peer_file(lineage)
     try:
         data = read_plain(path, _PEER_BYTES_MAX)
@@ -108,27 +108,27 @@ def read_peer(layout: Layout, lineage: str) -> Peer | None:
 
 
 def parse_peer(data: bytes, lineage: str) -> Peer | None:
-    """What ``data`` remembers of ``lineage``; None where it is no such thing, or its checksum does not hold."""
+    """Parse a peer file of ``lineage``; None if it is not valid or its checksum is wrong."""
     try:
         peer = msgspec.json.decode(data, type=Peer)
         is_sealed = data.endswith(b"\n") and unseal_line(data[:-1]) is not None
-        is_sound = is_sealed or data == _body(peer) + b"\n"  # just so they were before they had a checksum
+        is_sound = is_sealed or data == _body(peer) + b"\n"  # the form of earlier versions, without a checksum
         is_sound &= peer.lineage == lineage and len(bytes.fromhex(peer.key)) in (0, 32)
         if peer.seen is not None:
             is_sound &= len(bytes.fromhex(peer.seen.root)) == 32 and peer.seen.size > 0
             is_sound &= len(bytes.fromhex(peer.seen.signature)) in (0, 64)
-    except ValueError:  # of msgspec and of fromhex
+    except ValueError:  # from msgspec or fromhex
         return None
     return peer if is_sound else None
 
 
 def peers(layout: Layout) -> list[Peer]:
-    """All that is remembered, by lineage. Raises as ``read_peer``."""
+    """Return all that is remembered, by lineage. Raises as ``read_peer``."""
     return [peer for lineage in remembered(layout) if (peer := read_peer(layout, lineage)) is not None]
 
 
 def remembered(layout: Layout) -> list[str]:
-    """The lineages of which something is remembered."""
+    """Return the lineages of which something is remembered."""
     try:
         names = sorted(os.listdir(layout.peers))
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def remembered(layout: Layout) -> list[str]:
 
 
 def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
-    """The key by which this store knows ``lineage``: its own, or one pinned at first sight. Raises as ``read_peer``."""
+    """Return the key by which this store knows ``lineage``: its own, or one pinned at first sight. Raises as ``read_peer``."""
     own = read_lineage(layout)
     if own is not None and own.lineage == lineage:
         return Pinned(public_key(layout, lineage), "this store's own")
@@ -148,7 +148,7 @@ def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
         try:
             return Pinned(public_key(layout, lineage), "this store's own before it was copied, moved or restored")
         except NotFoundError:
-            pass  # of a store that was copied without its keys
+            pass  # the store was copied without its keys
     peer = read_peer(layout, lineage)
     if peer is None or not peer.key:
         return None
@@ -156,7 +156,7 @@ def pinned_key(layout: Layout, lineage: str) -> Pinned | None:
 
 
 def write_peer(layout: Layout, files: Files, peer: Peer) -> None:
-    """Remember ``peer`` in the place of what was remembered. Raises EnvironmentFailure."""
+    """Replace what is remembered of a lineage. Raises EnvironmentFailure."""
     try:
         files.make_folder(layout.peers)
     except OSError as error:
@@ -165,7 +165,7 @@ def write_peer(layout: Layout, files: Files, peer: Peer) -> None:
 
 
 def encode_peer(peer: Peer) -> bytes:
-    """The file that remembers ``peer``."""
+    """Return the content of the file that remembers ``peer``."""
     return seal_line(_body(peer)[:-1])[0]
 
 
@@ -190,7 +190,7 @@ class SignedHead(msgspec.Struct, frozen=True):
         return bytes.fromhex(self.key)
 
     def is_signed(self) -> bool:
-        """Whether the signature is that of ``key``: whose key it is, is another question."""
+        """Return True if the signature was made with ``key``. Whose key that is, is not checked."""
         return verify_signature(self.public_key, bytes.fromhex(self.signature), head_message(self.head))
 
 
@@ -203,9 +203,7 @@ def encode_head(head: SignedHead) -> bytes:
 
 
 def decode_head(data: bytes, path: str) -> SignedHead:
-    """Raises DamageError for what is no signed head, NewerFormatError for one of a later version; whether it is signed rightly is not
-    looked at.
-    """
+    """Decode a signed head. Raises DamageError if it is none, NewerFormatError for a later version; does not check the signature."""
     try:
         if (made := msgspec.json.decode(data, type=_Made).format) > _FORMAT:
             raise NewerFormatError(

@@ -1,6 +1,7 @@
-"""Whether a lineage is as long here as something else says that it was: what is cut off its end leaves no gap.
+"""Detect that a lineage was truncated: records cut off its end leave no gap.
 
-Of a foreign one the head says so that was taken in with it; of ours the index, into which only durable records come.
+The expected size of a foreign lineage is in the signed head that came with it; of our own it is in the index, which only
+holds durable records.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from periplus.journal.storage.stored_journal import StoredJournal
 
 _HEAD_BYTES_MAX: Final = 65_536
-_MISSING_FILE: Final = "missing.json"  # of `partial`, loaded where there is one
+_MISSING_FILE: Final = "missing.json"  # as in `lineage_size`, which is imported only if there is such a file
 
 
 class _Size(msgspec.Struct):
@@ -33,7 +34,7 @@ class _Stated(msgspec.Struct):
 
 
 def stated_size(layout: Layout, lineage: str) -> int:
-    """How many records ``head.json`` says there are, or what a store was made with; cheaply had and proved by nothing."""
+    """Return how many records ``head.json`` or ``missing.json`` states; cheap, and not proved by a signature."""
     folder = layout.lineage_folder(lineage)
     size = 0
     if os.path.lexists(os.path.join(folder, _MISSING_FILE)):
@@ -48,13 +49,13 @@ def stated_size(layout: Layout, lineage: str) -> int:
 
 
 def incomplete_lineages(journal: StoredJournal) -> list[str]:
-    """The lineages that this store was made with though some of their records were missing: they may be still."""
+    """Return the lineages that had records missing when this store was made from an export; they may be missing still."""
     folder = journal.layout.lineage_folder
     return [one for one in journal.lineages() if os.path.lexists(os.path.join(folder(one), _MISSING_FILE))]
 
 
 def cut_short(layout: Layout, reader: LineageReader, end: Position) -> DamageError | None:
-    """What is wrong where the lineage ends at ``end``: fewer records than a head covers, whose signature is looked at then."""
+    """Return the damage if the lineage ends at ``end`` with fewer records than a signed head covers, else None."""
     if end.next_seq > stated_size(layout, reader.lineage):
         return None
     from periplus.journal.storage.lineage_size import seen_size
@@ -68,7 +69,7 @@ def cut_short(layout: Layout, reader: LineageReader, end: Position) -> DamageErr
 
 
 def sound_end(layout: Layout, reader: LineageReader, durable_seq: int | None) -> Position | None:
-    """Where the lineage ends, if it is sound from its beginning, else None; ``durable_seq`` is None for a foreign one."""
+    """Return where the lineage ends if it is valid from its beginning, else None; ``durable_seq`` is None for a foreign lineage."""
     end = START
     try:
         for chunk in reader.read_from(START, durable_seq or 0):
@@ -79,7 +80,7 @@ def sound_end(layout: Layout, reader: LineageReader, durable_seq: int | None) ->
 
 
 def left_lineages(journal: StoredJournal) -> list[str]:
-    """The lineages that were written here before the store was copied, moved or put back: nobody else need have their records."""
+    """Return the lineages written here before the store was copied, moved or restored. Nobody else need have their records."""
     own = journal.own
     if own is None:
         return []

@@ -1,6 +1,6 @@
-"""What is left of a lineage whose making was stopped before ``lineage.json`` named it: an empty folder, keys nobody saw.
+"""Remains of a lineage whose creation was interrupted before ``lineage.json`` named it: an empty folder, unused keys.
 
-Nothing ever asks for it again, and `doctor` would miss a key of it for good. Whoever makes the next lineage parks it.
+Nothing reads them again, but `doctor` would report a missing key forever. The creation of the next lineage parks them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from periplus.journal.storage.parking import Parking
 
 
 def park_unused_lineage(layout: Layout, files: Files, clock: Clock, previous: str) -> None:
-    """Park it; the caller holds the writers' lock. ``previous`` is the lineage that was written here before.
+    """Park the remains; the caller holds the writers' lock. ``previous`` is the lineage that was written here before.
 
-    A lineage that has a file, or a head that was signed or seen, was begun. Raises OSError, EnvironmentFailure.
+    A lineage that has a file, or of which a head was signed or seen, was begun and is left alone. Raises OSError,
+    EnvironmentFailure.
     """
     keys = [name.partition(".") for name in sorted(os.listdir(layout.keys))] if os.path.isdir(layout.keys) else []
     made = {lineage for lineage, _, kind in keys if kind == "private"}
