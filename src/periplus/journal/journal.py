@@ -1,13 +1,13 @@
-"""The journal of a store: ``mutate`` writes; how it is read is ``reader``'s.
+"""Journal of a store: ``mutate`` writes; ``reader`` has the reading.
 
-Under the lock the end of the view of our own lineage *is* the validated tail: seq and versions of the next batch
-follow from bytes that were just checked, never from a cache.
+Under the lock, the end of the view of our own lineage *is* the validated tail: seq and versions of the next batch follow from
+bytes that were just checked, never from a cache.
 
 Rules kept here:
 
 * one lock, one buffer, one ``write``, one sync for each mutation; nothing slow in the lock but that sync;
 * nothing is acknowledged, projected or signed before it is durable;
-* a failed sync poisons its segment: no process writes to it again, the next writer begins a new one.
+* a failed sync poisons its segment: no process writes to it again, and the next writer begins a new one.
 """
 
 from __future__ import annotations
@@ -47,18 +47,20 @@ if TYPE_CHECKING:
     from periplus.journal.storage.segment_writer import SegmentWriter
 
 OVERLAY_RECORDS_MAX: Final = 2_000
-_INDEXED_TOGETHER: Final = 64  # records: a transaction of the index for all of them costs little more than one for each
+_INDEXED_TOGETHER: Final = (
+    64  # records indexed in one transaction, which costs little more than one for a single record
+)
 
 
 class Journal(JournalReader):
-    """Open with ``Journal(root, types, …)``; close when done (also a context manager).
+    """The journal of a store for reading and writing: open with ``Journal(root, types, …)``, close it or use it in ``with``.
 
-    It belongs to the thread that opened it: another gets WrongThreadError, a UsageError. Any number of threads and processes
-    may open one each and use them at once.
+    It belongs to the thread that opened it; another thread gets WrongThreadError, a UsageError. Any number of threads and
+    processes may have one each and use them at once.
     """
 
-    _owes_index = False  # this process wrote what it left to be indexed later
-    _index_due = _INDEXED_TOGETHER  # at so many records behind the index
+    _owes_index = False  # this process has records to be indexed later
+    _index_due = _INDEXED_TOGETHER  # index when so many records are behind
 
     def mutate(
         self,
@@ -73,18 +75,19 @@ class Journal(JournalReader):
     ) -> Receipt:
         """Run ``fn`` under the lock and write what it put, all or nothing; durable when this returns.
 
-        ``durable=False`` leaves the sync to the next mutation, for observations only; ``project=False`` leaves files
-        and index to a later ``project``. A ``key`` that was written before makes this a repetition: ``fn`` is not run and the first receipt comes back.
-        ``key_ms`` is when the key was made, where that is known: nobody used it before, so nothing of before is read for it.
-        Raises what ``fn`` raises, LockTimeoutError (at once for a mutation within ``fn``), DamageError (nothing was written), EnvironmentFailure (nothing
-        was acknowledged), OutcomeUnknownError (repeat with its key).
+        ``durable=False`` leaves the sync to the next mutation, for observations only. ``project=False`` leaves files and index to a
+        later ``project``. With a ``key`` that was written before this is a repetition: ``fn`` is not run and the first receipt is
+        returned. ``key_ms`` is when the key was made, if known: it was not used before, so older records are not searched for it.
+
+        Raises what ``fn`` raises, LockTimeoutError (at once for a mutation within ``fn``), DamageError (nothing was written),
+        EnvironmentFailure (nothing was acknowledged), OutcomeUnknownError (repeat with its key).
         """
         self._enter()
         if key:
             if not key.isascii():
                 raise UsageError(f"a key is ASCII text, not {ascii(key)[:80]}")
             if self.index.has_floors and self._receipt_of(key) is None:
-                self._need_keys(key, key_ms)  # it may be older than the keys that a checkpoint keeps
+                self._need_keys(key, key_ms)  # the key may be older than those that a checkpoint keeps
         if self.check_said is not None:
             self._check_who(writer, key)
         segment = self.end().segment
@@ -98,16 +101,16 @@ class Journal(JournalReader):
             self._is_mutating = False
         if receipt.repeated or not receipt.record_count:
             return receipt
-        # Of what waits for a sync nothing is derived yet.
+        # Nothing is derived from records that wait for a sync.
         if (durable or not self.syncs) and (project or self._behind > OVERLAY_RECORDS_MAX):
             try:
                 self.project()
                 if project and self._projector.untaken:
                     self._take_in()
             except EnvironmentFailure:
-                # The mutation is durable; what is derived from it is brought up to date by the next one.
+                # The mutation is durable; the next one updates what is derived.
                 if self.end(receipt.lineage).next_seq <= receipt.last_seq:
-                    self.rest()  # who asks next reads it again, and is told where that cannot be
+                    self.rest()  # the next call reads it again, and raises if it cannot
         if segment and self.end().segment != segment:
             self._checkpoint(writer)
         if self.after_mutation is not None:
@@ -117,28 +120,28 @@ class Journal(JournalReader):
     def index_later(self, item_type: str, item_id: str) -> None:
         """After a mutation with ``project=False`` that created this entity: write its file, and index it together with later ones.
 
-        Until then every reader finds it behind the index, where it finds what others wrote just now.
+        Until then every reader finds it behind the index, like recent records of other processes.
         """
         self._owes_index = True
         try:
             entity = self.get(item_type, item_id)
         except IndexDamageError:
-            self.refresh()  # the record is durable; the index is built anew
+            self.refresh()  # the record is durable; the index is rebuilt
             entity = self.get(item_type, item_id)
         if entity is not None and self.damage is None:
             self._projector.add_file(entity)
         if self._behind < self._index_due:
             return
         try:
-            is_done = self.project(spared=_INDEXED_TOGETHER // 2)  # fewer came since another process did it
+            is_done = self.project(spared=_INDEXED_TOGETHER // 2)  # another process has indexed most of them
             if self._projector.untaken:
                 self._take_in()
         except EnvironmentFailure:
-            is_done = False  # as in mutate
+            is_done = False  # see ``mutate``
         self._index_due = _INDEXED_TOGETHER if is_done else self._behind + _INDEXED_TOGETHER
 
     def _check_who(self, writer: Writer, key: str) -> None:
-        """What every record says of who writes, and its key, held against ``check_said``."""
+        """Check the writer, the session and the key of the records with ``check_said``."""
         assert self.check_said is not None
         if key:
             self.check_said(Said("key", key))
@@ -148,9 +151,9 @@ class Journal(JournalReader):
             self._checked_writer = writer
 
     def leave_lineage(self) -> str:
-        """Write to a lineage of our own from now on; gives the one that is left, which stays as it is.
+        """Begin a new lineage of our own; return the id of the old one, which stays as it is.
 
-        For a store that was put back to an earlier state: others hold records of its lineage that it has not got.
+        For a store that was restored to an earlier state: other clones hold records of its lineage that it does not have.
         """
         with self._lock.holding():
             left = self._own_lineage()
@@ -164,7 +167,7 @@ class Journal(JournalReader):
         return left
 
     def state_left(self, lineage: str, records: int) -> None:
-        """Have ``lineage``, which was written here and left, count as acknowledged up to its first ``records`` and no further."""
+        """Note that ``lineage``, which was written here before, is acknowledged up to its first ``records`` and no further."""
         with self._lock.holding():
             self._own_lineage()
             assert self._own is not None
@@ -173,13 +176,13 @@ class Journal(JournalReader):
                 self._own_place = place_of(self.layout.lineage)
 
     def writing(self, patience_s: float = LOCK_PATIENCE_S) -> AbstractContextManager[object]:
-        """Hold the writers' lock, for what changes the journal's files without a mutation."""
+        """Hold the writers' lock to change the journal's files without a mutation."""
         self._enter()
         self._have_folder()
         return self._lock.holding(patience_s)
 
     def roll(self) -> None:
-        """Begin a new segment: what was written so far lies in files that nobody writes to any more."""
+        """Begin a new segment, so that everything written so far is in files that no process writes to."""
         self._enter()
         with self._lock.holding():
             lineage = self._own_lineage()
@@ -187,32 +190,32 @@ class Journal(JournalReader):
             self._leave_poisoned()
             end = self.end(lineage)
             if end.next_seq == max(end.segment, 1):
-                return  # the newest segment is empty
+                return  # the newest segment is still empty
             self._writer_of(lineage).roll(end)
             self.durable_seq = end.next_seq - 1
             self._forget()
             self._read_on(salvage=False, for_writing=True)
 
     def settle(self, writer: Writer) -> None:
-        """Have what was written be durable where nothing says that it is, as when the marks are gone or lag: else it would stay at home."""
+        """Make sure that what was written counts as durable, as when the marks are gone or lag; otherwise it would not be exchanged."""
         if self.damage is not None or not self.lineage or self.durable_end() >= self.end().next_seq - 1:
             return
         try:
             self.mutate(lambda _: None, writer)
         except PeriplusError:
-            pass  # where nothing may be written what is known to be durable goes along
+            pass  # a store that cannot be written exchanges what is known to be durable
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _pass_over(self) -> None:
-        """What a look could not merge keeps nobody from writing what has nothing to do with it: a write of that entity meets it again."""
+        """Clear an error of a merge whose bases are elsewhere: it concerns one entity, and a write of that entity meets it again."""
         if isinstance(self.damage, UnmergedError):
             self.damage = None
             self._forget()
             self.refresh()
 
     def _need_keys(self, key: str, made_ms: int | None) -> None:
-        """Have what was written with ``key`` be known, however long ago; whoever builds the index anew meanwhile is not waited for."""
+        """Make sure that an earlier use of ``key``, however old, is known, without waiting for a process that rebuilds the index."""
         from periplus.journal.checkpoints.history_fallback import are_keys_known, is_new_key
 
         if are_keys_known(self, made_ms):
@@ -226,10 +229,10 @@ class Journal(JournalReader):
     def _mutate(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool, patience_s: float
     ) -> Receipt:
-        """``mutate`` but for what follows from what was written."""
+        """Write the records of ``mutate`` and make them durable, without what follows from them."""
         self._have_folder()
         if self._taken.has_floors:
-            self._read_ahead()  # what needs the history takes long, and is not to be met under the lock
+            self._read_ahead()  # reading the history takes long, so not under the lock
         with self._lock.holding(patience_s, self._read_ahead, self._is_in_place) as is_in_place:
             if not is_in_place or not self._is_caught_up():
                 self._validate()
@@ -239,20 +242,20 @@ class Journal(JournalReader):
         return receipt
 
     def _have_folder(self) -> None:
-        """The folder that the lock is in: a fresh clone has none before its first write."""
+        """Make sure that the lock's folder exists; a fresh clone has none before its first write."""
         if self._lock.is_open:
             return
         if os.path.isdir(self.layout.journal):
             guard(self.layout, self.files)
             return
-        read_settings(self.layout)  # raises where the whole store is gone: none is made in its place
+        read_settings(self.layout)  # raises if the whole store is gone: no other is made in its place
         self.refresh()
-        if self.damage is not None:  # the journal was taken out of its store
+        if self.damage is not None:  # the journal was moved out of its store
             raise self.damage
         self.files.make_folder(self.layout.journal)
 
     def write_again(self, drafts: list[Draft], writer: Writer, key: str) -> Receipt:
-        """Write what stands in another lineage, with the key that it has there: nobody looks whether that was written before."""
+        """Write records of another lineage, with the key that they have there, without checking whether it was used before."""
         self._enter()
         self._have_folder()
         with self._lock.holding():
@@ -268,26 +271,26 @@ class Journal(JournalReader):
             try:
                 self.project()
             except (PeriplusError, OSError):
-                pass  # whoever opens the store next does it
+                pass  # the next process that opens the store does it
         super().close()
 
     def _start_over(self, appender: SegmentWriter) -> None:
-        """Whatever went wrong with a write: those descriptors are not used again, what lies there now is looked at anew."""
+        """After a failed write: close its descriptors and read again what is there."""
         appender.close()
         self._forget()
         self._try_refresh()
 
     def _checkpoint(self, writer: Writer) -> None:
-        """After a roll, outside the lock: a checkpoint where one is due. The mutation is durable whatever comes of it."""
+        """After a roll, outside the lock: make a checkpoint if one is due. The mutation is durable in any case."""
         from periplus.journal.checkpoints.creation import make_due
 
         try:
             make_due(self, writer)
         except PeriplusError:
-            pass  # derived: the next roll tries again, `doctor --compact` tells why it cannot be made
+            pass  # derived: the next roll tries again, `doctor --compact` reports the reason
 
     def _take_in(self) -> None:
-        """A file that this mutation would have written over holds what is not in the journal."""
+        """Take in a file that this mutation would have overwritten although it holds content that the journal does not have."""
         from periplus.journal.projections.external_edits import take_in
 
         self._projector.untaken.clear()
@@ -303,13 +306,13 @@ class Journal(JournalReader):
                 raise self._standing.replaced()
             self._own = self._find_own()
             if self._own is None and self.damage is not None:
-                raise self.damage  # before anything is begun beside what is missing
+                raise self.damage  # before a lineage is begun beside a damaged one
             self._own = self._own or self._mint()
             self.lineages()
         else:
             try:
                 names = self._folder.names()
-            except FileNotFoundError:  # taken away since the lock was had
+            except FileNotFoundError:  # removed since the lock was taken
                 raise self._standing.replaced() from None
             except OSError as error:
                 raise environment_failure(error, "list", self.layout.journal) from error
@@ -321,9 +324,9 @@ class Journal(JournalReader):
                 if found is None or (found.lineage, found.store) != (self._own.lineage, self._own.store):
                     raise self._standing.replaced()
                 if not is_written_here(self.layout, found):
-                    raise self._standing.replaced()  # by a copy of it: whoever opens that begins a lineage
+                    raise self._standing.replaced()  # a copy took its place: opening that begins a new lineage
                 self._own, self._own_place = found, place
-            self._own_names = names  # as long as the folder has not changed, the file in it is that one
+            self._own_names = names  # while the folder is unchanged, so is the file in it
         if self._own.store not in self.stores:
             from periplus.journal.storage.store_joining import of_another_store
 
@@ -331,16 +334,16 @@ class Journal(JournalReader):
         return self._own.lineage
 
     def _is_in_place(self) -> bool:
-        """Under the lock: whether the names are those that this process validated, and its view is of all that was there."""
+        """Under the lock: return True if the names are those that this process validated, and its view covers all that was there."""
         writer = self._writer
         if writer is None or self._own is None or self.is_stale or self.damage is not None or self._tail is not None:
             return False
         return writer.is_in_place()
 
     def _is_caught_up(self) -> bool:
-        """Under the lock, with all in place: have the view end where the journal does, without a look at what others wrote.
+        """Under the lock, with all in place: move the end of the view to the end of the journal without decoding others' records.
 
-        False where there is more to it than whole batches of theirs.
+        Return False if there is more than whole batches of other processes.
         """
         lineage, writer = self.lineage, self._writer
         end = self._seen.get(lineage)
@@ -358,7 +361,7 @@ class Journal(JournalReader):
         return True
 
     def _validate(self) -> None:
-        """Under the lock: have the view end where the journal does, and the newest segment be one to write to."""
+        """Under the lock: bring the view to the end of the journal, and make sure that the newest segment can be written to."""
         if self._writer is None or not self._writer.is_settled or not self._read_added():
             self._own_lineage()
             try:
@@ -371,7 +374,7 @@ class Journal(JournalReader):
             writer.settle(self._folder, self._lock)
 
     def _read_added(self) -> bool:
-        """Take in what others added where no name has changed and they did nothing else; False where more must be looked at."""
+        """Take in what other processes added if no name has changed; return False if a full read is needed."""
         lineage = self.lineage
         position = self._seen.get(lineage, START)
         if not position.segment or self._tail is not None or self.damage is not None or self.is_stale:
@@ -382,20 +385,20 @@ class Journal(JournalReader):
         try:
             self._absorb(lineage, chunk, salvage=False)
         except (DamageError, HistoryNeededError):
-            return False  # it is met again, and what is to be done is done
+            return False  # the full read meets it again and handles it
         return True
 
     def _write(
         self, fn: Callable[[Transaction], object], writer: Writer, key: str, *, durable: bool
     ) -> tuple[Receipt, Pending | None]:
-        """Under the lock: what a mutation writes, and what has to become durable before it is acknowledged."""
+        """Under the lock: write the records of a mutation; return the receipt and what has to become durable first."""
         lineage = self.lineage
         done = self._receipt_of(key) if key else None
         if done is not None:
             return done, self._unsettled(done.lineage, done.last_seq)
         transaction = Transaction(self.types, self._heads_to_write, self._shown, self.check_said)
         fn(transaction)
-        self._owner.check()  # a child that was forked in there has no lock
+        self._owner.check()  # a child forked within ``fn`` does not hold the lock
         return self._write_drafts(lineage, transaction.drafts, writer, key, durable=durable)
 
     def _write_drafts(
@@ -403,7 +406,7 @@ class Journal(JournalReader):
     ) -> tuple[Receipt, Pending | None]:
         """Under the lock: write what ``fn`` put; see ``_write``."""
         key = key or self.random(10).hex()
-        if self.damage is not None:  # seen by what a merge reads of the past
+        if self.damage is not None:  # found while a merge read older versions
             raise self.damage
         if not drafts:
             last = self.end(lineage).next_seq - 1
@@ -415,7 +418,7 @@ class Journal(JournalReader):
         return receipt, pending if durable and self.syncs else None
 
     def _heads_to_write(self, item_type: str, item_id: str) -> list[Head]:
-        """As ``heads_of``; what others wrote and does not name the entity need not be known for that."""
+        """Return what ``heads_of`` does, without decoding records of other processes that do not name the entity."""
         if self._added and item_id.encode() in self._added_names:
             self._take_added()
         return self._taken.heads_of(item_type, item_id)
@@ -424,14 +427,14 @@ class Journal(JournalReader):
         return self._taken.shown(item_type, heads)
 
     def _unsettled(self, lineage: str, last_seq: int) -> Pending | None:
-        """Before records are acknowledged that somebody else wrote: he may have stopped before their sync."""
+        """Return what has to become durable before records of another process are acknowledged: it may have stopped before its sync."""
         if lineage != self.lineage or last_seq <= self.durable_seq or not self.syncs:
             return None
         end = self.end(lineage)
         return Pending(self._writer_of(lineage).settled(end, last_seq), end, self.reader(lineage).leaf_at(end))
 
     def _make_durable(self, pending: Pending, receipt: Receipt, patience_s: float) -> None:
-        """Outside the lock: when this returns, the records of ``receipt`` are on the disk."""
+        """Outside the lock: wait until the records of ``receipt`` are on disk."""
         from periplus.journal.storage.group_commit import EpochEndedError
 
         writer = self._writer_of(self.lineage)
@@ -440,12 +443,12 @@ class Journal(JournalReader):
                 writer.wait(pending.batch, receipt.key, pending.end, pending.leaf)
             except EpochEndedError:
                 self._ask_journal(receipt, patience_s)
-        except BaseException:  # whatever it was
+        except BaseException:
             self._start_over(writer)
             raise
 
     def _ask_journal(self, receipt: Receipt, patience_s: float) -> None:
-        """The map is another by now (a segment was left or replaced, the map was damaged): what became of ``receipt``?"""
+        """Find out what became of ``receipt`` after the flush map changed: a segment was left or replaced, or the map was damaged."""
         unknown = OutcomeUnknownError(
             "cannot tell whether the write reached the disk: the journal was changed before it was known",
             key=receipt.key,
@@ -466,7 +469,7 @@ class Journal(JournalReader):
             raise unknown from error
 
     def _leave_poisoned(self) -> None:
-        """Have the newest segment be one that every sync of succeeded; the flush map agrees with its end then."""
+        """Make sure that every sync of the newest segment succeeded and that the flush map agrees with its end."""
         for _ in range(2):
             writer, end = self._writer_of(self.lineage), self.end()
             if writer.attach(end) and not writer.is_poisoned(end.segment):
@@ -482,7 +485,7 @@ class Journal(JournalReader):
     def _writer_of(self, lineage: str) -> SegmentWriter:
         if self._writer is None or self._writer.lineage != lineage:
             from periplus.journal.storage.segment_writer import (
-                SegmentWriter,  # here, for who only reads loads nothing that writes
+                SegmentWriter,  # imported here: a process that only reads never needs it
             )
 
             self._writer = SegmentWriter(self, lineage)
@@ -490,15 +493,15 @@ class Journal(JournalReader):
         return self._writer
 
     def _read_ahead(self) -> None:
-        """While the lock is waited for: what is read now need not be read under it, where it is more than a little."""
+        """While waiting for the lock: read what is new, if it is much, so that it need not be read under the lock."""
         if self._writer is not None and not self._taken.has_floors and self._writer.is_near(self.end()):
             return
         try:
             self._read_on(salvage=False)
         except AtWorkError:
-            raise  # of a signal's handler that would close: it is to end what waits here
+            raise  # a signal handler wants to close the journal and ends the wait
         except PeriplusError:
-            pass  # under the lock it is met again, and told
+            pass  # it is met again and reported under the lock
 
     def _try_refresh(self) -> None:
         try:
@@ -506,10 +509,10 @@ class Journal(JournalReader):
         except AtWorkError:
             raise
         except PeriplusError:
-            pass  # the error that brought us here is the one to tell; the next refresh reads again
+            pass  # the first error is the one to report; the next refresh reads again
 
     def written_by(self, receipt: Receipt) -> list[tuple[str, str]]:
-        """Type and id of what each record of a mutation is of, in their order; two empty texts for one of nothing."""
+        """Return type and id of the entity of each record of a mutation, in order; two empty texts for a record of none."""
         return written_by(receipt, self._overlay, self.index, self.reader(receipt.lineage))
 
     def _receipt_of(self, key: str) -> Receipt | None:
@@ -519,7 +522,7 @@ class Journal(JournalReader):
         position = self._seen.get(lineage, START)
         appender = self._writer_of(lineage)
         try:
-            known = self._sizes.get(lineage)  # as it was validated with under this lock
+            known = self._sizes.get(lineage)  # the file that was validated under this lock
             inode = known[2] if known is not None else 0
             entries, end, inode, batch = appender.append(drafts, writer, key, position, self._tail, inode)
             add, segment = self._taken.add, end.segment
@@ -528,7 +531,7 @@ class Journal(JournalReader):
             self._seen[lineage] = end
             self._sizes[lineage] = (segment, end.offset, inode)
             self._tail = None
-        except BaseException:  # whatever stopped the write, what lies there now is not what we knew
+        except BaseException:  # after any failure the file is no longer as we knew it
             self._start_over(appender)
             raise
         versions = tuple([draft.version for draft in drafts if draft.version])
@@ -538,7 +541,7 @@ class Journal(JournalReader):
 
 
 def _within_itself() -> LockTimeoutError:
-    """What whoever begins a mutation within another one of the same journal would wait for in vain."""
+    """Return the error for a mutation within another mutation of the same journal, which would wait for itself."""
     return LockTimeoutError(
         "this journal is at a mutation, and the call was made within it",
         safe="Nothing was changed by the inner one.",

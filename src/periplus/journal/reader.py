@@ -1,11 +1,11 @@
-"""A journal as its readers see it: a prefix of whole batches, and what is derived from them.
+"""Reader of a journal: a view of whole batches, and what is derived from them.
 
 Theory of operation
 -------------------
-A journal object knows a place in each lineage up to which it has read, the *view*: the index holds the records up to
-its watermark, an overlay in memory those behind it. ``refresh`` reads on from there, at the cost of what came since.
-Reading writes nothing to the journal and never waits: damage is kept in ``damage`` and what is sound is served. Index,
-entity files and tiles are derived, and brought up to date by whoever gets their lock without waiting.
+An open journal knows a position in each lineage up to which it has read, the *view*: the index holds the records up to its
+watermark, an overlay in memory those after it. ``refresh`` reads on from there, at the cost of what came since. Reading writes
+nothing to the journal and never waits: damage is kept in ``damage`` and the undamaged records are served. Index, entity files
+and tiles are derived; the process that gets their lock without waiting updates them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 class JournalReader(OwnLineage, IndexHolder):
-    """What ``Journal`` is but for writing: opening, reading, and keeping up what is derived."""
+    """The reading part of ``Journal``: opens a store, answers questions, and updates what is derived."""
 
     def __init__(
         self,
@@ -96,49 +96,52 @@ class JournalReader(OwnLineage, IndexHolder):
         self.stores = StoreIds(self.layout, self.settings.store)
         self.objects = ObjectStore(self.layout.objects, self.files, packing=packing_of(types))
         self.damage: DamageError | None = None
-        self._damaged: tuple[DamageError | None, tuple[int, ...]] = (None, ())  # it, and its file as it was then
-        self.check_said: Callable[[Said], None] | None = None  # who refuses words: raises before anything is written
+        self._damaged: tuple[DamageError | None, tuple[int, ...]] = (
+            None,
+            (),
+        )  # the damage, and the state of its file then
+        self.check_said: Callable[[Said], None] | None = None  # raises to refuse a text before it is written
         self._checked_writer: Writer | None = None
-        self.is_hurried = False  # who is takes what the index has: see ``remaining.fill_history_if_present``
-        self.is_one_question = False  # within one, lineages of others are looked at once: ``reading.one_question``
-        self.waited_s = float("-inf")  # by the monotonic clock, when somebody waited in vain for the index
-        self.after_mutation: Callable[[], None] | None = None  # who keeps something beside the store; raises nothing
+        self.is_hurried = False  # if True, a missing history is not loaded: see ``fill_history_if_present``
+        self.is_one_question = False  # if True, foreign lineages are looked at once only: see ``one_question``
+        self.waited_s = float("-inf")  # monotonic time of the last vain wait for the index
+        self.after_mutation: Callable[[], None] | None = None  # called after each mutation; must not raise
         self._indexer = indexer or NullIndexer()
         self._progress = progress
-        self.copied_from = ""  # the lineage that lineage.json names, where this store is a copy: none writes to it
+        self.copied_from = ""  # in a copy of a store: the lineage of its original, which is not written here
         self._standing = Standing(self.layout)
         self._own = self._find_own()
         self._own_place = place_of(self.layout.lineage)
         self._own_names: list[str] | None = None
-        self._checked_names: list[str] | None = None  # with which this was found to be the store that was opened
-        self.durable_seq = 0  # of our own lineage: known to be on disk
-        self._is_mutating = False  # this thread is within ``mutate``, up to where the records are durable
+        self._checked_names: list[str] | None = None  # the names with which the store's identity was checked
+        self.durable_seq = 0  # of our own lineage, known to be on disk
+        self._is_mutating = False  # within ``mutate``, until the records are durable
         self._writer: SegmentWriter | None = None
         self._watches: dict[str, FolderWatch] = {}
         self._readers: dict[str, LineageReader] = {}
-        self.kept_payloads: dict[str, bytes] = {}  # of versions whose records are elsewhere: see ``unmerged``
+        self.kept_payloads: dict[str, bytes] = {}  # of versions whose records are elsewhere
         self._folder = FolderWatch(self.layout.journal)
         self._listed: tuple[list[str], str, list[str]] = ([], "", [])
         self._is_salvaged = False
-        self._is_index_old = False  # it was made before a segment was written anew
+        self._is_index_old = False  # it is older than a rewritten segment
         self._is_renewing = False
         self._read_through_types = frozenset(name for name, kind in types.items() if kind.reads_through)
-        self.is_stale = False  # records that are there, or were when they were looked for, are not served
+        self.is_stale = False  # existing records are not served
         self.view = View({name: kind.rules for name, kind in types.items()}, self._payload_at)
         self.index = self._open_index()
         try:
             self._begin(within_s)
-        except IndexDamageError:  # already where the view begins
+        except IndexDamageError:  # while the first view was made
             self._heal_index()
 
     def _begin(self, within_s: float | None) -> None:
-        """The first view."""
+        """Make the first view."""
         self._forget()
         try:
             if not self._seen and self.lineages():
-                self.project()  # no index: filling it straight from the files costs less than a view of everything
+                self.project()  # no index: filling it from the files is cheaper than a view of everything
             self.refresh(within_s)
-        except EnvironmentFailure as error:  # who has begun already may ask again: it may be for a moment only
+        except EnvironmentFailure as error:  # a later refresh would raise it, because it may be temporary
             self._salvage(damage_of(error))
 
     def __enter__(self) -> Self:
@@ -148,16 +151,16 @@ class JournalReader(OwnLineage, IndexHolder):
         self.close()
 
     def close(self) -> None:
-        """Raises WrongThreadError: the descriptors of a write that another thread is at are not taken from it; AtWorkError."""
+        """Close everything. Raises WrongThreadError while another thread writes, whose descriptors stay open; AtWorkError."""
         self.check_idle()
         if self._writer is not None:
             self._writer.close()
         self._index.close()
         if self._index.is_damaged and self._index.is_writable and not self._index.is_memory:
             try:
-                discard_index(self._index.path or self.layout.index)  # whoever opens the store next would meet the same
+                discard_index(self._index.path or self.layout.index)  # the next process would meet the same damage
             except OSError:
-                pass  # `doctor` says so
+                pass  # `doctor` reports it
         for used in ("_lock", "_projector"):
             if used in self.__dict__:
                 getattr(self, used).close()
@@ -172,26 +175,26 @@ class JournalReader(OwnLineage, IndexHolder):
 
     @cached_property
     def _projector(self) -> Projector:
-        """What brings the derived up to date: who finds it in order loads none of that."""
+        """The projector, imported on first use because an up-to-date store does not need it."""
         from periplus.journal.projections.projector import Projector
 
         return Projector(self, self._progress)
 
     @property
     def unwritten(self) -> dict[str, str]:
-        """The entity files that could not be written when that was tried last, and why."""
+        """The entity files whose last write failed, with the reason."""
         return self._projector.unwritten
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def refresh(self, within_s: float | None = None) -> None:
-        """Take in what was written since the last look. Damage is kept in ``self.damage``; what is sound is served.
+        """Take in what was written since the last look. Damage is kept in ``self.damage``; undamaged records are served.
 
-        What would take longer than ``within_s`` is not taken in; ``is_stale`` says so until a look takes it in. Types that
-        are never served stale are not bound by it.
+        What would take longer than ``within_s`` is not taken in, and ``is_stale`` is set until a later look does. Types that are never
+        served stale ignore ``within_s``.
         """
         self._owner.check()
-        self._resume()  # and no more: who is in haste is not to take in everything first
+        self._resume()  # not ``_enter``, which would take in everything first
         if within_s is not None and bytes_behind(self) > within_s * REPLAY_BYTES_PER_S:
             self.is_stale = True
             return
@@ -209,7 +212,7 @@ class JournalReader(OwnLineage, IndexHolder):
                 self.refresh()
                 return
             gone = None
-            if not self._is_renewing and self._is_index_wrong():  # else it was not the index
+            if not self._is_renewing and self._is_index_wrong():  # otherwise the index is not to blame
                 from periplus.journal.index.rollback_check import rollback_damage
 
                 gone = rollback_damage(self)
@@ -219,13 +222,13 @@ class JournalReader(OwnLineage, IndexHolder):
             self._salvage(self.unnamed_store() or gone or error)
 
     def _begin_anew(self) -> bool:
-        """Whether an index with nothing in it was filled from a checkpoint, for the first records are not here."""
+        """Fill an empty index from a checkpoint if the first records are not here; return True if that was done."""
         if self._seen or self._is_renewing or not (self.lineage or self.copied_from):
             return False
         return serve_from_checkpoint(self)
 
     def _forget_if_mended(self) -> None:
-        """A damaged file that is another by now, or there again, is read anew: what was said of it may hold no more."""
+        """Forget a damage whose file has changed or is back since, and read it again."""
         damage = self.damage
         place = place_here(damage.path or "") if damage is not None else ()
         if self._damaged[0] is not damage and not (place and isinstance(damage, UnmergedError)):
@@ -242,7 +245,7 @@ class JournalReader(OwnLineage, IndexHolder):
         self._read_on(salvage=True)
 
     def unnamed_store(self) -> DamageError | None:
-        """What to say where the settings do not name a store that records here are of; None where they name all."""
+        """Return the error if records here belong to a store that the settings do not name, else None."""
         from periplus.journal.storage.store_joining import of_another_store, unnamed_store
 
         if self._own is not None and self._own.store not in self.stores:
@@ -250,7 +253,7 @@ class JournalReader(OwnLineage, IndexHolder):
         return unnamed_store(self.layout, self.settings.store, self.stores, self.lineages())
 
     def get(self, item_type: str, item_id: str) -> Entity | None:
-        """The live entity, or None. Of a type that reads through, as the journal's tail has it now."""
+        """Return the live entity, or None. A type that reads through is looked up at the journal's tail."""
         self._read_through(item_type)
         found = self._live(item_type, item_id)
         key = (item_type, item_id)
@@ -259,65 +262,65 @@ class JournalReader(OwnLineage, IndexHolder):
         return found
 
     def look_at(self, item_type: str) -> None:
-        """Have what ``as_read`` says of a type that reads through be no older than now."""
+        """Bring ``as_read`` up to date for a type that reads through."""
         self._read_through(item_type)
 
     def as_read(self, item_type: str, item_id: str) -> Entity | None:
-        """The live entity as the last look found it, of any type: for who asks for many after one look."""
+        """Return the live entity as of the last look, for any type; for callers that read many after one look."""
         return self._live(item_type, item_id)
 
     def have_ready(self, keys: Iterable[tuple[str, str]]) -> None:
-        """Look up at once what ``get`` is about to be asked for: some hundreds at most; the rest is looked up as ever."""
+        """Look up some hundreds of ``keys`` at once, which ``get`` is about to be asked for."""
         self._overlay.have_ready(keys)
 
     def find(self, prefix: str) -> Entity:
-        """The entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
+        """Return the entity whose id begins with ``prefix``. Raises NotFoundError, or UsageError naming the candidates."""
         return find_entity(self, prefix)
 
     def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
-        """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
+        """Return type and id of entities, deleted ones too, whose id begins with ``prefix``; all of them if they are few."""
         return self._overlay.ids_with_prefix(prefix)
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
-        """Every live entity (of one type), by type and id. Of types that read through, as the journal's tail has them now."""
+        """Yield every live entity (of one type), by type and id. Types that read through are as the journal's tail has them."""
         self._read_through(item_type)
         return self._overlay.live_entities(item_type)
 
     def contested(self) -> list[Entity]:
-        """The live entities that have several heads, merged."""
+        """Return the live entities that have several heads, merged."""
         shown = (self._live(*key) for key in sorted({*self.index.contested(), *self._overlay.touched}))
         return [entity for entity in shown if entity is not None and len(entity.heads) > 1]
 
     def holds(self, item_type: str, item_id: str, version: str, *, durably: bool = False) -> bool:
-        """Whether a record of this version is held; ``durably`` in the index, which has only what is on disk."""
+        """Return True if a record of this version is held; with ``durably`` in the index, which has only durable records."""
         if durably:
             return self.index.rev_of(item_type, item_id, version) is not None
         return self._overlay.holds(item_type, item_id, version)
 
     def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
-        """Whether a version that is held names this one, held or not, as a parent."""
+        """Return True if a held version names this one, held or not, as a parent."""
         return self._overlay.is_superseded(item_type, item_id, version)
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
-        """The heads of an entity, tombstones too."""
+        """Return the heads of an entity, tombstones too."""
         return self._overlay.heads_of(item_type, item_id)
 
     def unindexed(self) -> list[tuple[str, str]]:
-        """Type and id of the entities that records behind the index's watermark touch."""
+        """Return type and id of the entities that records behind the index's watermark touch."""
         return sorted(self._overlay.touched)
 
     def unindexed_saying(self, item_type: str, words: Sequence[bytes]) -> list[tuple[str, str]]:
-        """Of ``unindexed`` those of a type that may say all of ``words``, letters and digits of ASCII: for who looks for a text."""
+        """Return those of ``unindexed`` of a type that may contain all of ``words`` (ASCII letters and digits), for a text search."""
         if any(may_say(one.data, words) for one in self._added):
             self._take_added()
         return self._taken.saying(item_type, words)
 
     def end(self, lineage: str | None = None) -> Position:
-        """The end of what was read of ``lineage`` (our own by default)."""
+        """Return the end of what was read of ``lineage`` (our own by default)."""
         return self._seen.get(self.lineage if lineage is None else lineage, START)
 
     def lineages(self) -> list[str]:
-        """Every lineage that the store holds records of, our own first. Raises ReplacedError where it is another store by now."""
+        """Return every lineage of which the store holds records, our own first. Raises ReplacedError if the store was replaced."""
         try:
             names = self._folder.names()
             if names is not self._checked_names:
@@ -333,14 +336,14 @@ class JournalReader(OwnLineage, IndexHolder):
             raise environment_failure(error, "list", self.layout.journal) from error
 
     def watch(self, lineage: str) -> FolderWatch:
-        """What is known of the names in the lineage's folder."""
+        """Return the watched listing of the lineage's folder."""
         found = self._watches.get(lineage)
         if found is None:
             found = self._watches[lineage] = FolderWatch(self.layout.lineage_folder(lineage))
         return found
 
     def need_history(self) -> None:
-        """Whoever asks for records of long ago calls this first: the index may have been loaded from a checkpoint."""
+        """Load all records into the index, which may have been filled from a checkpoint; call it before asking for old records."""
         if self.index.has_floors:
             self._fill_history()
             self.refresh()
@@ -353,13 +356,13 @@ class JournalReader(OwnLineage, IndexHolder):
         return found
 
     def entries(self, lineage: str, *, salvage: bool = False) -> Iterator[tuple[int, Entry]]:
-        """``(segment, entry)`` of every record of a lineage, read from its files."""
+        """Yield ``(segment, entry)`` for every record of a lineage, read from its files."""
         for chunk in self.reader(lineage).read_from(START, salvage=salvage):
             for entry in chunk.entries:
                 yield chunk.segment, entry
 
     def line_at(self, record: IndexedRecord) -> bytes:
-        """The record's own line without its newline, checked. Raises DamageError where it is not sound."""
+        """Return the record's line without its newline, checked. Raises DamageError if it is damaged."""
         try:
             return sound_line(self.reader(record.lineage), record)
         except DamageError:
@@ -370,13 +373,13 @@ class JournalReader(OwnLineage, IndexHolder):
             return line
 
     def load_object(self, sha256: str) -> bytes:
-        """A payload that a record names. Raises DamageError where its object is missing or damaged."""
+        """Return a payload that a record names. Raises DamageError if its object is missing or damaged."""
         return sound_object(self.objects, sha256)
 
     def durable_end(self) -> int:
-        """The highest seq of our own lineage that is known to be durable now, by whichever process made it so.
+        """Return the highest seq of our own lineage that is known to be durable now, by whichever process.
 
-        Under the policy ``never`` nobody knows, and what was written counts.
+        Under the policy ``never`` nothing is known, and everything written counts.
         """
         held = self.end().next_seq - 1
         if not self.syncs:
@@ -394,16 +397,16 @@ class JournalReader(OwnLineage, IndexHolder):
     def project(
         self, patience_s: float = 0.0, *, rewrite: Collection[tuple[str, str]] = (), looked: Looked | None = None, spared: int = 0
     ) -> bool:  # fmt: skip
-        """Bring files and index up to the durable end, unless another process is at it: then False, nothing lost.
+        """Bring files and index up to the durable end. Return False, with nothing lost, if another process is doing it.
 
-        With damage in the journal both stay as they are; what is sound is indexed in memory, for this process.
-        ``rewrite`` and ``looked`` are what ``take_in`` found out about the files. Up to ``spared`` records may stay behind.
+        With damage in the journal both stay as they are; the undamaged records are indexed in memory, for this process. ``rewrite``
+        and ``looked`` are what ``take_in`` found out about the files. Up to ``spared`` records may stay behind.
         """
         self._enter()
         if self.index.is_apart and self.damage is None:
             serve_together(self)
         if self.index.is_replaced() or self.index.is_cramped() or self.index.was_written():
-            # What a file that is gone says of the segments need no longer be so; one that is there may be marked.
+            # The index was replaced or marked as outdated: what it says of the segments may no longer be true.
             self._read_anew()
         if self.damage is None and self.index.is_past and not self._projector.is_alone:
             from periplus.journal.index.rebuild import renew_past
@@ -421,14 +424,16 @@ class JournalReader(OwnLineage, IndexHolder):
         if self._seen and self._behind <= spared and not rewrite and looked is None:
             return True
         if not self.index.is_writable and not self.index.is_memory:
-            self._replace_index()  # a folder that may only be read: what its index lacks is indexed in memory
+            self._replace_index()  # a read-only folder: index the rest in memory
         try:
             if not self._projector.run(patience_s, rewrite=rewrite, looked=looked):
-                if not self.index.db.in_transaction:  # what others write to the index now would show through our view
+                if not self.index.db.in_transaction:  # later writes of other processes would show through our view
                     self._read_anew()
                 return False
         except DamageError as error:
-            if isinstance(error, UnmergedError) or self.index.is_replaced():  # whoever did that makes the new one
+            if (
+                isinstance(error, UnmergedError) or self.index.is_replaced()
+            ):  # the process that replaced it fills the new one
                 self._read_anew()
                 return False
             self.damage = error
@@ -438,39 +443,39 @@ class JournalReader(OwnLineage, IndexHolder):
         return True
 
     def empty_index(self) -> Index:
-        """An index in memory as one is before anything is in it."""
+        """Return an empty index in memory."""
         return Index(None, self.store_id, self._indexer, self.view)
 
     def renew_derived(self, *, is_beside: bool = False) -> bool:
-        """Build the index from the journal's files, which were changed otherwise than by appending; see ``journal.renewal``."""
+        """Rebuild the index from the journal's files after they were changed otherwise than by appending."""
         from periplus.journal.index.rebuild import renew
 
         return renew(self, is_beside=is_beside)
 
-    # -- for ``journal.renewal``
+    # -- for the rebuild of the index
 
     def projecting_alone(self, patience_s: float) -> AbstractContextManager[None]:
-        """Hold the lock of who brings the derived up to date. Raises LockTimeoutError."""
+        """Hold the lock of the projections. Raises LockTimeoutError."""
         return self._projector.alone(patience_s)
 
     def serve_by(self, path: str) -> None:
-        """Go on with the index at ``path``, the one before being closed."""
+        """Go on with the index at ``path``; the old one is closed already."""
         self.index = Index(path, self.store_id, self._indexer, self.view)
         self._forget()
 
     def serve_scratch(self, *, is_memory: bool) -> None:
-        """Go on with an empty index of this process alone, in a nameless file of the system's or in memory; see ``journal.apart``."""
+        """Go on with an empty index of this process alone, in a nameless temporary file or in memory."""
         self.index.close()
         self.index = self.empty_index() if is_memory else Index.scratch(self.store_id, self.view, self._indexer)
         self.index.is_apart = True
         self._forget()
 
     def fill_whole(self, *patience_s: float) -> bool:
-        """Have every record in the index; False where another process has the lock for long, or the disk no room. Raises DamageError."""
+        """Put every record into the index; False if another process has the lock for long or the disk is full. Raises DamageError."""
         return self._projector.fill_history(*patience_s)
 
     def fill_index(self, *, is_beside: bool = False) -> None:
-        """Fill the index at hand, an empty one, from the journal's files; ``is_beside``: raises where it has no room, and no memory serves."""
+        """Fill the current, empty index from the journal's files; with ``is_beside`` raise if it has no room instead of using memory."""
         self._is_renewing = True
         try:
             self._projector.fill() if is_beside else self.project(patience_s=LOCK_PATIENCE_S)
@@ -498,7 +503,7 @@ class JournalReader(OwnLineage, IndexHolder):
         return Index(self.layout.index, self.store_id, self._indexer, self.view)
 
     def _payload_at(self, record: IndexedRecord) -> bytes:
-        """What a superseded version said, for a merge. Damage is kept in ``self.damage``: it counts as empty then."""
+        """Return the payload of a superseded version for a merge. Damage is kept in ``self.damage``; the payload is empty then."""
         try:
             return payload_in(self.line_at(record), record, self.load_object)
         except DamageError as error:
@@ -508,9 +513,9 @@ class JournalReader(OwnLineage, IndexHolder):
             return said
 
     def _is_index_wrong(self) -> bool:
-        """Whether the journal is sound when it is read without the index: then that speaks of files since replaced.
+        """Return True if the journal is undamaged when read without the index, which then describes files replaced since.
 
-        So it is after a redaction, and in a store that was copied while it was written.
+        That happens after a redaction, and in a store that was copied while it was written.
         """
         if not self.index.is_writable or self.index.is_memory or not self.index.watermarks():
             return False
@@ -526,7 +531,7 @@ class JournalReader(OwnLineage, IndexHolder):
         )
 
     def _heal_index(self) -> None:
-        """Build an index that was found damaged anew; in memory where its file may not be removed."""
+        """Rebuild an index that is damaged; in memory if its file may not be removed."""
         try:
             self.renew_derived()
         except EnvironmentFailure:
@@ -552,7 +557,7 @@ class JournalReader(OwnLineage, IndexHolder):
 
     def _forget(self) -> None:
         """Begin a new view at the index's watermarks."""
-        is_mended = self._is_salvaged and self.damage is None  # ours is of what was left, and in memory
+        is_mended = self._is_salvaged and self.damage is None  # our index in memory holds only what was undamaged
         if is_mended or self.index.is_replaced() or self.index.is_cramped():
             self.index.close()
             self.index, self._is_salvaged = self._open_index(), self._is_salvaged and not is_mended
@@ -563,7 +568,7 @@ class JournalReader(OwnLineage, IndexHolder):
         self._tail: Tail | None = None
         self._taken = Overlay(self.index, self.load_object)
         self._added: list[Added] = []
-        self._added_count = 0  # of records in it
+        self._added_count = 0  # number of records in it
         self._added_names: set[bytes] = set()
 
     @property
@@ -577,13 +582,13 @@ class JournalReader(OwnLineage, IndexHolder):
 
     @property
     def _behind(self) -> int:
-        """How many records there are behind the index's watermark."""
+        """The number of records behind the index's watermark."""
         return self._taken.record_count + self._added_count
 
     def _step_over(self, lineage: str, end: Position, added: Added, names: Sequence[bytes] | None) -> None:
-        """Have the view end at ``end``, behind ``added``, which names these entities, None for any.
+        """Move the end of the view to ``end``, behind ``added``, which names the entities ``names`` (None: any).
 
-        It is taken in when somebody asks for what it says.
+        The records are decoded when somebody asks for their content.
         """
         try:
             self._seen[lineage] = end
@@ -593,27 +598,27 @@ class JournalReader(OwnLineage, IndexHolder):
                 self._take_added()
             else:
                 self._added_names.update(names)
-        except BaseException:  # a signal's handler: a view that ends behind what it has not got would be believed
+        except BaseException:  # a signal handler raised: the view must not end behind records that it lacks
             self._forget()
             raise
 
     def _take_added(self) -> None:
-        """Take in what others wrote and we stepped over, its checksums checked."""
+        """Decode and check the records that other processes wrote and we stepped over."""
         added, self._added, self._added_count = self._added, [], 0
         self._added_names.clear()
         try:
             is_whole = all(self._takes(one) for one in added)
         except (DamageError, HistoryNeededError):
             is_whole = False
-        except BaseException:  # as in _step_over
+        except BaseException:  # see ``_step_over``
             self._forget()
             raise
         if not is_whole:
-            self._forget()  # it is met again, and what is to be done is done
+            self._forget()  # the refresh meets the problem again and handles it
             self.refresh()
 
     def _takes(self, added: Added) -> bool:
-        """Whether ``added`` is whole batches of records; they are taken in then."""
+        """Take in ``added`` if it consists of whole batches; return False otherwise."""
         block = read_block(added.data, base=added.offset, next_seq=added.first_seq)
         if len(block.records) != added.record_count:
             return False
@@ -622,16 +627,16 @@ class JournalReader(OwnLineage, IndexHolder):
         return True
 
     def _to_read(self, *, is_listed: bool) -> list[str]:
-        """Each lineage that is there or was, ours in any case; ``is_listed``: who asks has looked at the folder just now."""
+        """Return each lineage that exists or existed, ours in any case; ``is_listed``: the caller has just listed the folder."""
         if self.is_one_question and not is_listed and self.lineage in self._seen:
             return [self.lineage]
         listed = self._lineages_in(self._folder.last_names) if is_listed else self.lineages()
         return sorted({*listed, *self._seen, self.lineage, self.copied_from} - {""})
 
     def _read_on(self, *, salvage: bool, for_writing: bool = False) -> None:
-        """Read on; once more from the index's watermarks where that cannot be done or our view is of another past.
+        """Read on; start once more from the index's watermarks if that fails or our view belongs to another past.
 
-        After a failed sync records that we had read may be nobody's any more: a later segment supersedes them.
+        After a failed sync, a later segment may supersede records that we have read.
         """
         self.is_stale = False
         if not salvage and self.damage is not None:
@@ -661,7 +666,7 @@ class JournalReader(OwnLineage, IndexHolder):
         self._forget()
 
     def _read_lineages(self, *, salvage: bool, by_map: bool, is_listed: bool = False) -> bool:
-        """Take in what came behind the view; False where that supersedes something in it."""
+        """Take in what came behind the view; return False if it supersedes something in the view."""
         is_continued = True
         if self._own is None:
             self._own = self._find_own()
@@ -669,7 +674,7 @@ class JournalReader(OwnLineage, IndexHolder):
             reader = self.reader(lineage)
             if not salvage and reader.is_unchanged(self._sizes.get(lineage)):
                 continue
-            if lineage == self.lineage:  # before the records that it speaks of
+            if lineage == self.lineage:  # read before the records that it covers
                 durable_seq = (by_map and self._mapped_seq()) or self._marked_seq()
             else:
                 durable_seq = self._left_seq(lineage)
@@ -687,18 +692,18 @@ class JournalReader(OwnLineage, IndexHolder):
         return is_continued
 
     def _mapped_seq(self) -> int:
-        """What the flush map says is durable: quickly had. Damage is never stated by its word alone."""
+        """Return what the flush map states as durable; fast. Damage is never reported on its word alone."""
         return 0 if self._writer is None else self._writer.mapped_durable()
 
     def _marked_seq(self) -> int:
-        """The seq of our own lineage that is durable as far as its mark states, or as we know ourselves."""
+        """Return the durable seq of our own lineage by its mark, or by our own knowledge."""
         mark = read_durable(self.layout.durable)
         if mark is not None and mark.lineage == self.lineage:
             self.durable_seq = max(self.durable_seq, mark.seq)
         return self.durable_seq
 
     def _left_seq(self, lineage: str) -> int:
-        """Of a lineage that was written here before this store was copied, what the mark that came along says; else 0."""
+        """For a lineage written here before this store was copied, return what the mark that came along states; else 0."""
         is_left = lineage == self.copied_from or (self._own is not None and self._own.wrote(lineage))
         if not is_left:
             return 0
@@ -710,11 +715,11 @@ class JournalReader(OwnLineage, IndexHolder):
             for entry in chunk.entries:
                 self._taken.add(entry, lineage, chunk.segment, salvage=salvage)
             self._seen[lineage] = chunk.end
-        except BaseException:  # else what was taken in would be taken in once more
+        except BaseException:  # otherwise the entries would be taken in twice
             self._forget()
             raise
         if chunk.size >= 0:
-            inode = chunk.inode or (place_of(chunk.path) or (0, 0))[1]  # 0: moved since
+            inode = chunk.inode or (place_of(chunk.path) or (0, 0))[1]  # 0 if it moved since
             self._sizes[lineage] = (chunk.segment, chunk.size, inode)
         if lineage == self.lineage:
             self._tail = chunk.tail

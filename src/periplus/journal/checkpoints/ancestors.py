@@ -1,13 +1,13 @@
-"""What a checkpoint keeps of an entity that has several heads: the superseded versions that they are merged over.
+"""The superseded versions that a checkpoint keeps of an entity with several heads, because they are merged over them.
 
-Kept are all that one of the heads descends from and none of their nearest common ancestors does, and these. Who loads from
-the checkpoint then merges the heads as who has read the whole history, and a change that was made from any of these versions has
-its place: what is not kept lies below a common ancestor, and nothing that is new can come between. Of what lies below by a way
-around the common ancestor no more is kept than that it does (``Ancestor.below``).
+Kept are all versions that one of the heads descends from and none of their nearest common ancestors does, and these
+ancestors. A reader of the checkpoint then merges the heads as a reader of the whole history does, and a change made from any
+of these versions finds its place. Versions that are not kept lie below a common ancestor, where nothing new can come between.
+Of those reached by a way around the common ancestor only their ids are kept (``Ancestor.below``).
 
-Nothing is kept where the graph is not what parents say (a version that is stated to come after others, a circle, a stub that
-states other parents), where a version on the way is not held, and where it is too much for a line. The whole history has to be
-read then, as for any entity of which a change comes that was made from something older.
+Nothing is kept if the graph is not what parents say (a version stated to come after others, a circle, a stub that states
+other parents), if a version on the way is not held, or if it is too much for a line. Then the whole history has to be read, as
+for any entity with a change made from something older.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from periplus.journal.state.version_graph import is_before
 if TYPE_CHECKING:
     from periplus.journal.index.tables import Index
 
-_ANCESTORS_MAX: Final = 1_000  # of an entity; each takes some 400 bytes of a line without what it says
+_ANCESTORS_MAX: Final = 1_000  # per entity; each takes about 400 bytes of a line besides its content
 _COMES_AFTER: Final = """
 SELECT 1 FROM records JOIN edges ON child = version
 WHERE item_type = ? AND item_id = ? AND version <> '' AND instr(parents, parent) = 0 LIMIT 1
@@ -37,7 +37,7 @@ WHERE item_type = ? AND item_id = ? AND version <> '' AND instr(parents, parent)
 
 
 def heads_to_keep(index: Index) -> Iterator[Head | Ancestor]:
-    """Every head by type, id and version; behind the first of several of an entity, by rev and version, what they are merged over."""
+    """Yield every head by type, id and version; after the first of several of an entity the versions they are merged over, by rev and version."""
     for _, group in groupby(index.all_heads(), key=lambda head: (head.item_type, head.item_id)):
         first, *more = group
         yield first
@@ -47,7 +47,7 @@ def heads_to_keep(index: Index) -> Iterator[Head | Ancestor]:
 
 
 def kept_of(index: Index, heads: Sequence[Head]) -> list[Ancestor]:
-    """What ``heads``, all of one entity, are merged over; empty where it is not kept."""
+    """Return the versions that ``heads``, all of one entity, are merged over; empty if they are not kept."""
     key = (heads[0].item_type, heads[0].item_id)
     found = ancestry(
         {head.version: Node(head.parents, head.rev) for head in heads}, lambda version: index.node(*key, version),
@@ -68,7 +68,7 @@ def kept_of(index: Index, heads: Sequence[Head]) -> list[Ancestor]:
 
 
 def _version(index: Index, key: tuple[str, str], version: str) -> Head | None:
-    """A version as a head would be; None where it is not what its parents and its content say."""
+    """Return a version in the form of a head; None if it is not what its parents and its content say."""
     records, before = index.versions(*key, version), index.ancestor(*key, version)
     if not records:
         return None if before is None else before.version

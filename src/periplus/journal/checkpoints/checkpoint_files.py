@@ -1,4 +1,4 @@
-"""Checkpoint files of a store: list them, and find those that were announced and are unchanged."""
+"""Checkpoint files of a store: list them, and find the valid ones, which were announced and are unchanged."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from periplus.journal.storage.stored_journal import StoredJournal
 
 
-PATIENCE_S: Final = 30.0  # of who asked for one: another process may be making one of a large store
+PATIENCE_S: Final = 30.0  # if the user asked: another process may be making one of a large store
 HEADER_BYTES_MAX: Final = 1 << 20
 WRITE_BYTES: Final = 1 << 20
 
 
 class UsableCheckpoint(NamedTuple):
-    """A file that a record behind it announced, and whose bytes are those that it announced."""
+    """A valid checkpoint file: a later record announced it, and it has the announced bytes."""
 
     path: str
     header: CheckpointHeader
@@ -62,7 +62,7 @@ class _FoundError(Exception):
 
 
 def checkpoint_files(journal: StoredJournal) -> list[tuple[int, str]]:
-    """Seq and path of the files that are called checkpoints, the newest first."""
+    """Return seq and path of the files that are named as checkpoints, newest first."""
     folder = journal.layout.checkpoints
     try:
         names = os.listdir(folder)
@@ -75,8 +75,10 @@ def checkpoint_files(journal: StoredJournal) -> list[tuple[int, str]]:
 
 
 def checkpoint_lineages(journal: StoredJournal) -> list[str]:
-    """The lineages whose checkpoints count here: ours, or in a copy that has not written the one that it is a copy of; those that were written
-    here before; and those that this store was made with while some of their records were missing.
+    """Return the lineages whose checkpoints are valid here.
+
+    These are our own (in a copy that has not written yet, the one it was copied from), those that were written here before, and
+    those that had records missing when this store was made.
     """
     from periplus.journal.storage.truncation_check import incomplete_lineages
 
@@ -86,9 +88,9 @@ def checkpoint_lineages(journal: StoredJournal) -> list[str]:
 
 
 def usable_checkpoints(journal: StoredJournal, lineages: Collection[str] = ()) -> Iterator[UsableCheckpoint]:
-    """Those that count, the newest first; one that is damaged or was never announced is skipped.
+    """Yield the valid checkpoints, newest first; damaged or unannounced ones are skipped.
 
-    Those of our own lineage, but for who names others: in their order then.
+    They are of our own lineage, or of ``lineages``, in their order.
     """
     wanted = list(lineages or (journal.lineage,))
     found = [(path, header) for _, path, header in checkpoint_headers(journal) if header.lineage in wanted]
@@ -102,11 +104,11 @@ def usable_checkpoints(journal: StoredJournal, lineages: Collection[str] = ()) -
             if _digest(path) == announced.sha256:
                 yield UsableCheckpoint(path, header, announced)
         except (OSError, PeriplusError):
-            continue  # not what was written, or its place in the journal is not: the one before it will do
+            continue  # damaged, or its position is: use the one before
 
 
 def checkpoint_headers(journal: StoredJournal) -> Iterator[tuple[int, str, CheckpointHeader]]:
-    """Seq, path and header of the files that are called checkpoints and begin as one, the newest first."""
+    """Yield seq, path and header of the files that are named as checkpoints and begin like one, newest first."""
     for seq, path in checkpoint_files(journal):
         try:
             with open_checkpoint(path) as file:
@@ -118,9 +120,9 @@ def checkpoint_headers(journal: StoredJournal) -> Iterator[tuple[int, str, Check
 
 
 def remove_checkpoints(layout: Layout, files: Files) -> bool:
-    """Remove every checkpoint, and what was left of any: content went out of the records that they hold too.
+    """Remove every checkpoint and what interrupted ones left, because content was removed from records that they hold.
 
-    Gives whether there were any. Raises LockTimeoutError, EnvironmentFailure.
+    Return True if there were any. Raises LockTimeoutError, EnvironmentFailure.
     """
     folder = layout.checkpoints
     if not os.path.isdir(folder):
@@ -137,7 +139,7 @@ def remove_checkpoints(layout: Layout, files: Files) -> bool:
 
 
 def announcement_for(journal: StoredJournal, header: CheckpointHeader) -> Announcement | None:
-    """The record behind the checkpoint's place that announces it."""
+    """Return what the record behind the checkpoint's position announces; None if there is none."""
     found: Announcement | None = None
     place = header.positions.get(header.lineage)
     if place is None or place[2] != header.seq + 1:

@@ -16,7 +16,7 @@ from periplus.journal.state.entity import Ancestor, Head
 
 
 def versions_in_checkpoints(journal: IndexedJournal) -> Iterator[Head | KeyLine]:
-    """What all checkpoints say, of superseded versions, too; one that was announced as it is also where a content's object is gone (empty then)."""
+    """Yield the heads, ancestors and keys of all checkpoints. In a valid one, a content whose object is lost is empty."""
     usable = {one.path for one in usable_checkpoints(journal)}
 
     def load_if_there(sha256: str) -> bytes:
@@ -32,11 +32,11 @@ def versions_in_checkpoints(journal: IndexedJournal) -> Iterator[Head | KeyLine]
                 for one in decode_checkpoint(file, load, is_known=path in usable):
                     yield one.version if isinstance(one, Ancestor) else one
         except (OSError, PeriplusError):
-            continue  # what came before the damage is used
+            continue  # the lines before the damage are used
 
 
 def payloads_in_checkpoints(journal: IndexedJournal, versions: Collection[str]) -> dict[str, bytes]:
-    """What checkpoints hold of ``versions``, announced or not: whether it is that version its id tells."""
+    """Return what checkpoints, valid or not, hold of ``versions``; the version id proves it."""
     return {
         line.version: line.payload
         for line in versions_in_checkpoints(journal)

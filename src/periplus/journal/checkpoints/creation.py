@@ -1,10 +1,9 @@
-"""Making checkpoints, finding those that count, and moving to the archive what they make redundant.
+"""Create checkpoints, and archive the segments that they make redundant.
 
-A checkpoint is made from the checkpoint before it and the records since, read from the files once more: never from
-the index, so that nothing wrong in that can become the truth. It is written aside, synced, read back whole and
-compared, takes its name, and is then announced by a record; until that record is durable it counts for nothing, and
-whatever stopped its making leaves nothing that counts. What is in it stays derived: without it the next reader
-begins one checkpoint, or the whole journal, earlier.
+A checkpoint is made from the checkpoint before it and the records since, read from the files again and never from the index,
+so an error in the index cannot spread. It is written to a temporary file, synced, read back and compared, renamed, and then
+announced by a record. Until that record is durable it is not valid, and an interruption leaves nothing valid behind. Its
+content is derived: without it the next reader begins one checkpoint earlier, or at the first record.
 """
 
 from __future__ import annotations
@@ -59,12 +58,14 @@ from periplus.journal.storage.progress import Progress, no_progress
 if TYPE_CHECKING:
     from periplus.journal.index.indexed_journal import MutableJournal
 
-WEIGHT_MIN: Final = 1 << 20  # less is read faster than it is worth to keep
-WORK_BYTES_MAX: Final = 32 << 20  # what a mutation may read to make one: a second or two; more is left to the command
+WEIGHT_MIN: Final = 1 << 20  # smaller amounts are read fast enough without a checkpoint
+WORK_BYTES_MAX: Final = (
+    32 << 20
+)  # what a mutation may read to make one, in a second or two; more is left to `doctor --compact`
 
 
 class Made(NamedTuple):
-    """A checkpoint that was made, and the segments that were moved to the archive for it."""
+    """A new checkpoint, and the segments that were archived for it."""
 
     seq: int
     path: str
@@ -73,9 +74,9 @@ class Made(NamedTuple):
 
 
 def work_due(journal: MutableJournal) -> int:
-    """How many bytes a checkpoint that is due would be made from: the last one, and the records since; 0 where none is.
+    """Return how many bytes have to be read for a checkpoint that is due (the last one and the records since); 0 if none is due.
 
-    One is due when the records of our lineage since the last one weigh at least what that weighs, and WEIGHT_MIN.
+    One is due when the records of our lineage since the last one weigh at least as much as that one, and WEIGHT_MIN.
     """
     own = ((seq, path) for seq, path, header in checkpoint_headers(journal) if header.lineage == journal.lineage)
     seq, path = next(own, (0, ""))
@@ -85,32 +86,34 @@ def work_due(journal: MutableJournal) -> int:
         weight = sum(os.path.getsize(reader.path_of(first)) for first in since)
         last = os.path.getsize(path) if path else 0
     except OSError:
-        return 0  # something moved meanwhile: somebody else is at it
+        return 0  # a file moved: another process is making one
     return weight + last if weight >= max(WEIGHT_MIN, last) else 0
 
 
 def make_due(journal: MutableJournal, writer: Writer, *, work_bytes_max: int = WORK_BYTES_MAX) -> Made | None:
-    """A checkpoint where one is due and takes no more work than that; raises as ``make_checkpoint``."""
+    """Make a checkpoint if one is due and needs at most ``work_bytes_max``; raises as ``make_checkpoint``."""
     return make_checkpoint(journal, writer) if journal.lineage and 0 < work_due(journal) <= work_bytes_max else None
 
 
 def make_checkpoint(
     journal: MutableJournal, writer: Writer, progress: Progress = no_progress, *, patience_s: float = 0.0
 ) -> Made | None:
-    """Make one at the durable end of the journal; None where there is nothing new to put into one.
+    """Make a checkpoint at the durable end of the journal; None if there is nothing new to put into it.
 
-    Raises LockTimeoutError where another process makes one and is not done in ``patience_s``, DamageError where the journal is
-    not sound, and EnvironmentFailure; nothing that counts is left then.
+    Raises LockTimeoutError if another process is making one and does not finish in ``patience_s``, DamageError if the journal is
+    damaged, and EnvironmentFailure. Nothing valid is left then.
     """
     if not os.path.isdir(journal.layout.journal):
-        return None  # a fresh clone: not even a place for the lock
+        return None  # a fresh clone: no folder for the lock
     with Lock(journal.layout.checkpoint_lock).holding(patience_s):
         journal.refresh()
         if journal.damage is not None:
             raise journal.damage
         limit = journal.durable_end() if journal.syncs else journal.end().next_seq - 1
         newest = next(usable_checkpoints(journal), None)
-        if limit < 1 or (newest is not None and limit <= newest.header.seq + 1):  # the one record tells of it
+        if limit < 1 or (
+            newest is not None and limit <= newest.header.seq + 1
+        ):  # the one new record is its announcement
             return None
         scratch = Index.scratch(journal.store_id, journal.view)
         try:
@@ -126,8 +129,10 @@ def make_checkpoint(
 
 
 def _fill(journal: MutableJournal, scratch: Index, limit: int, progress: Progress, *, is_asked: bool) -> None:
-    """Fill ``scratch`` from the checkpoint before and what came since; from all records where that one does not say what heads are
-    merged over, as an older program's, and somebody asked or the journal is small.
+    """Fill ``scratch`` from the last checkpoint and the records since.
+
+    All records are read if that checkpoint, of an older program, lacks what heads are merged over, and the user asked or the
+    journal is small.
     """
     from periplus.journal.checkpoints.index_filling import load_journal
 
@@ -138,7 +143,7 @@ def _fill(journal: MutableJournal, scratch: Index, limit: int, progress: Progres
         scratch.clear()
         try:
             load_journal(journal, scratch, limits, is_whole=True, progress=progress)
-        except DamageError:  # the older segments are elsewhere
+        except DamageError:  # older segments are elsewhere
             scratch.clear()
             load_journal(journal, scratch, limits, is_for_heads=True, progress=progress)
 
@@ -174,7 +179,7 @@ def _write(journal: MutableJournal, scratch: Index) -> tuple[str, Announcement]:
             digest, size = _write_aside(journal, temporary, lines)
             _compare(journal, temporary, scratch)
             journal.files.replace(temporary, path)
-        except BaseException:  # whatever it was, what is half written is not left under a name that counts
+        except BaseException:  # leave no half-written file under a valid name
             if os.path.lexists(temporary):
                 os.unlink(temporary)
             raise
@@ -186,7 +191,7 @@ def _write(journal: MutableJournal, scratch: Index) -> tuple[str, Announcement]:
 
 
 def _key_lines(rows: Iterable[tuple[str, str, int, str, str]]) -> Iterator[KeyLine]:
-    """The keys with their records; one that very many were written with has several lines, for a line is read whole."""
+    """Yield the keys with their records, in several lines if there are very many records, because a line is read whole."""
     for key, of_key in groupby(rows, key=itemgetter(0)):
         while some := [row[1:] for row in islice(of_key, KEY_RECORDS_A_LINE)]:
             yield KeyLine(key, some)
@@ -211,7 +216,7 @@ def _write_aside(journal: MutableJournal, path: str, lines: Iterator[bytes]) -> 
 
 
 def _compare(journal: MutableJournal, path: str, scratch: Index) -> None:
-    """Read back what was written and find in it, in order, every version that was to be in it."""
+    """Read back what was written and check that every version is in it, in order."""
     expected = heads_to_keep(scratch)
     try:
         with open_checkpoint(path) as file:

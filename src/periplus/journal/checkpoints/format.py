@@ -1,10 +1,11 @@
-"""Checkpoint files: all heads at a place in every lineage, so that loading need not read what lies before. Pure.
+"""Format of checkpoint files: all heads at a position in every lineage, so loading need not read the records before. Pure.
 
-Sealed lines, as in a segment: a header that names the places, a line for each head (tombstones too) in the order of
-type, id and version, of which the first of an entity that has several also says what they are merged over, one for each of the newest idempotency keys, the digests of the objects that the heads need, and
-an end line with the counts and the SHA-256 of everything before it. A file counts only when a record of action
-``checkpoint``, written after it in the same lineage, names the SHA-256 of the whole of it: so its bytes are under the
-same tree as the records are, and whoever reads it by that digest need not look at its seals.
+Sealed lines, as in a segment: a header with the positions; a line for each head (tombstones too) in the order of type, id and
+version, where the first of several heads of an entity also holds the versions that they are merged over; a line for each of
+the newest idempotency keys; the digests of the objects that the heads need; and an end line with the counts and the SHA-256 of
+everything before it. A file is valid only if a record of action ``checkpoint``, written after it in the same lineage, names
+the SHA-256 of the whole file. So its bytes are covered by the tree of the records, and a reader that checks this digest need
+not check the seals.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ from periplus.journal.state.entity import Ancestor, Head
 
 CHECKPOINT_VERSION: Final = 1
 KEYS_MAX: Final = 4_096
-KEY_RECORDS_A_LINE: Final = 1_000  # some 130 KB: readers give a line up at twice the length of a record
+KEY_RECORDS_A_LINE: Final = 1_000  # about 130 KB; readers refuse lines over twice the length of a record
 _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 12
 _OBJECTS_A_LINE: Final = 1_000
-_ANCESTORS_BYTES_MAX: Final = LINE_BYTES_MAX  # with a head's content it makes a line that every reader reads
+_ANCESTORS_BYTES_MAX: Final = LINE_BYTES_MAX  # together with a head's content short enough for every reader
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field="line"):
-    """``positions``: for each lineage segment, offset, next seq and sum; ``root`` of our own tree of ``seq`` leaves."""
+    """The header: ``positions`` has for each lineage segment, offset, next seq and sum; ``root`` is that of our own tree of ``seq`` leaves."""
 
     v: int
     checkpoint: int
@@ -65,9 +66,7 @@ class CheckpointHeader(msgspec.Struct, frozen=True, tag="checkpoint", tag_field=
     root: str
 
 
-class _AncestorPart(
-    msgspec.Struct, frozen=True, omit_defaults=True
-):  # a head's fields are its own: type and id stand before these
+class _AncestorPart(msgspec.Struct, frozen=True, omit_defaults=True):  # like a head line without type and id
     version: str
     rev: int
     ts: str
@@ -102,8 +101,9 @@ class _HeadLine(msgspec.Struct, frozen=True, omit_defaults=True, tag="head", tag
 
 
 class KeyLine(msgspec.Struct, frozen=True, tag="key", tag_field="line"):
-    """An idempotency key with the records that it was written on: lineage, seq, version (empty if none), ts; at most
-    KEY_RECORDS_A_LINE, the rest in further lines of the same key.
+    """An idempotency key with the records written under it: lineage, seq, version (empty if none), ts.
+
+    At most KEY_RECORDS_A_LINE records; the rest are in further lines of the same key.
     """
 
     key: str
@@ -122,7 +122,7 @@ class _EndLine(msgspec.Struct, frozen=True, tag="end", tag_field="line"):
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """The payload of a ``checkpoint`` record: which file counts, by its digest."""
+    """The payload of a ``checkpoint`` record: the digest of the file that it makes valid."""
 
     seq: int
     sha256: str
@@ -139,7 +139,7 @@ def checkpoint_name(seq: int) -> str:
 
 
 def checkpoint_seq(name: str) -> int | None:
-    """The seq that a file's name stands for, or None where it is no checkpoint's name."""
+    """Return the seq in a file's name, or None if it is not the name of a checkpoint."""
     stem, dot, suffix = name.partition(".")
     if dot + suffix != _SUFFIX or len(stem) != _DIGITS or not (stem.isascii() and stem.isdigit()):
         return None
@@ -147,13 +147,13 @@ def checkpoint_seq(name: str) -> int | None:
 
 
 def announcement_of(record: Record) -> Announcement | None:
-    """What a record announces; None for one that announces no checkpoint."""
+    """Return what a record announces; None if it announces no checkpoint."""
     if record.action != "checkpoint" or isinstance(record.payload, msgspec.UnsetType):
         return None
     try:
         return msgspec.json.decode(record.payload, type=Announcement)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # a later version's
+        return None  # from a later version
 
 
 def encode_checkpoint(
@@ -162,8 +162,9 @@ def encode_checkpoint(
     keys: Iterable[KeyLine],
     payload_object: Callable[[bytes], str],
 ) -> Iterator[bytes]:
-    """The lines of the file; ``heads`` as ``decode_checkpoint`` gives them. ``payload_object`` names the object that holds a content
-    too large for a line.
+    """Yield the lines of the file; ``heads`` as ``decode_checkpoint`` yields them.
+
+    ``payload_object`` stores a content that is too large for a line and returns the name of its object.
     """
     digest = sha256()
     counts = {"heads": 0, "keys": 0, "objects": 0}
@@ -197,7 +198,7 @@ def encode_checkpoint(
 
 
 def can_keep(ancestors: Iterable[Ancestor]) -> bool:
-    """Whether the line of a head has room for them."""
+    """Return True if the ancestors fit into the line of a head."""
     size = 0
     for one in ancestors:
         ref = PayloadRef("0" * 64, len(one.version.payload)) if len(one.version.payload) > PAYLOAD_INLINE_MAX else None
@@ -208,7 +209,7 @@ def can_keep(ancestors: Iterable[Ancestor]) -> bool:
 
 
 def _with_ancestors(heads: Iterable[Head | Ancestor]) -> Iterator[tuple[Head, list[Ancestor]]]:
-    """Each head with the ancestors that follow it."""
+    """Yield each head with the ancestors that follow it."""
     head: Head | None = None
     ancestors: list[Ancestor] = []
     for one in heads:
@@ -223,7 +224,7 @@ def _with_ancestors(heads: Iterable[Head | Ancestor]) -> Iterator[tuple[Head, li
 
 
 def decode_header_line(line: bytes) -> CheckpointHeader:
-    """Raises FormatError where the first line (without its newline) is no header of a version that is known here."""
+    """Decode the first line (without its newline). Raises FormatError if it is not a header of a known version."""
     header = _decoded(line, 0)
     if not isinstance(header, CheckpointHeader) or header.checkpoint != CHECKPOINT_VERSION:
         raise FormatError("not the header of a checkpoint that this Periplus reads", offset=0)
@@ -233,11 +234,10 @@ def decode_header_line(line: bytes) -> CheckpointHeader:
 def decode_checkpoint(
     lines: Iterable[bytes], load: Callable[[str], bytes], *, is_known: bool = False
 ) -> Iterator[Head | Ancestor | KeyLine]:
-    """The heads, each with its ancestors behind it, and the keys of a file, given by its lines with their newlines.
+    """Yield the heads, each followed by its ancestors, and the keys of a file, given by its lines with their newlines.
 
-    Everything is checked: seals, order, counts, the digest and, by its content, each version's id; with ``is_known``,
-    for a file whose digest was checked, no more than that it can be decoded. Raises FormatError with the offset, and
-    what ``load`` raises for a content that lies in an object.
+    Everything is checked: seals, order, counts, the digest and each version's id. With ``is_known``, for a file whose digest was
+    checked, only the decoding is. Raises FormatError with the offset, and what ``load`` raises for a content in an object.
     """
     digest, offset = sha256(), 0
     counts = {"heads": 0, "keys": 0, "objects": 0}

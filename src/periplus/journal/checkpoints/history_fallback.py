@@ -1,8 +1,9 @@
-"""What lies before the checkpoint that the index was made from, for who wants it while the index cannot be filled.
+"""Fallbacks for records before the checkpoint of the index, while the index cannot be filled with them.
 
-The lock of the projections is held for long where somebody builds the index of a large store anew, and a full disk has no room for more. Nobody is
-refused for that: a process that needs the whole history then reads it into an index of its own, a nameless file of the system's, and goes back to the
-store's once that lock is free. Whether a key was used before takes less: where its bytes stand in none of those segments, it was not.
+The lock of the projections is held for long while a process rebuilds the index of a large store, and a full disk has no room
+for more. Nothing is refused then: a process that needs the whole history reads it into an index of its own, in a nameless
+temporary file, and returns to the store's index once that lock is free. Whether a key was used before needs less: if its
+bytes are in none of those segments, it was not.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 
 def are_keys_known(journal: IndexedJournal, made_ms: int | None) -> bool:
-    """Whether the index knows every key that was used before its floors, or all that were since ``made_ms``, when the key at hand was made.
+    """Return True if the index knows all keys used before its floors, or all since ``made_ms``, when the key at hand was made.
 
-    A checkpoint keeps those that were used last: where there are fewer than it may keep, it left none out.
+    A checkpoint keeps the keys used last; if it has fewer than it may keep, it left none out.
     """
     from periplus.journal.checkpoints.format import KEYS_MAX
 
@@ -45,8 +46,9 @@ def are_keys_known(journal: IndexedJournal, made_ms: int | None) -> bool:
 
 
 def has_written_since(journal: IndexedJournal, lineage: str, ts: str) -> bool:
-    """Whether a record of ``lineage`` from before the index's floors may say that it was written behind ``ts``, by the keys that are known: each
-    record has one, and those that a checkpoint left out were used last before the others.
+    """Return True if a record of ``lineage`` before the index's floors may be later than ``ts``, judging by the known keys.
+
+    Each record has a key, and the keys that a checkpoint left out were used before the others.
     """
     from periplus.journal.checkpoints.format import KEYS_MAX
 
@@ -56,7 +58,7 @@ def has_written_since(journal: IndexedJournal, lineage: str, ts: str) -> bool:
 
 
 def is_new_key(journal: IndexedJournal, key: str) -> bool:
-    """Whether no record before the index's floors can have ``key``, by the bytes of their segments; False where that cannot be told."""
+    """Return True if no record before the index's floors has ``key``, by the bytes of their segments; False if unknown."""
     needle = b'"key":' + msgspec.json.encode(key)
     for lineage, floor in journal.index.floors().items():
         reader, next_seq = journal.reader(lineage), 1
@@ -76,7 +78,7 @@ def is_new_key(journal: IndexedJournal, key: str) -> bool:
 
 
 def _next_seq(data: bytes, first: int) -> int:
-    """The seq behind the last line of a segment. Raises FormatError where that is no whole record."""
+    """Return the seq after the last line of a segment. Raises FormatError if that line is not a whole record."""
     start = decode_header(data)[1]
     if start >= len(data):
         return first
@@ -85,23 +87,24 @@ def _next_seq(data: bytes, first: int) -> int:
 
 
 def serve_full_history(journal: IndexedJournal) -> None:
-    """Go on with an index of this process alone that every record is in. Raises DamageError, EnvironmentFailure."""
+    """Go on with an index of this process alone that holds every record. Raises DamageError, EnvironmentFailure."""
     try:
         journal.serve_scratch(is_memory=False)
         try:
             journal.fill_whole()
-        except EnvironmentFailure:  # no room for a nameless file either
+        except EnvironmentFailure:  # no room for a temporary file either
             journal.serve_scratch(is_memory=True)
             journal.fill_whole()
-    except BaseException:  # whatever it was, an index that lacks records is not gone on with
+    except BaseException:  # never go on with an index that lacks records
         journal.index.close()
         journal.serve_by(journal.index_path)
         raise
 
 
 def serve_from_checkpoint(journal: IndexedJournal) -> bool:
-    """Fill an index with nothing in it, as where another process threw it away, from a checkpoint, where the first records are not here:
-    no view can begin with them. False where there is no need, or no checkpoint that serves.
+    """Fill an empty index (another process may have discarded it) from a checkpoint if the first records are not here.
+
+    No view can begin with those records. Return False if that is not needed or no checkpoint works.
     """
     from periplus.journal.checkpoints.checkpoint_files import checkpoint_lineages
 
@@ -117,7 +120,7 @@ def serve_from_checkpoint(journal: IndexedJournal) -> bool:
                     if not journal.index.watermarks():
                         journal.fill_index(is_beside=True)
             except (LockTimeoutError, EnvironmentFailure):
-                pass  # whoever is at it has it for long in a large store
+                pass  # another process may hold the lock for long
             else:
                 return True
         journal.serve_scratch(is_memory=False)
@@ -128,10 +131,10 @@ def serve_from_checkpoint(journal: IndexedJournal) -> bool:
 
 
 def serve_rest(journal: IndexedJournal) -> bool:
-    """Serve a store that is damaged for want of its past alone by what a checkpoint and the records behind it say; False where it is not so.
+    """Serve a store whose only damage is missing old segments from a checkpoint and the records since.
 
-    No checkpoint serves where versions stand beside each other and what they were made from is elsewhere. They are shown as if they had nothing in
-    common; all else is as it is. Nothing is written, for the store counts as damaged.
+    Return False if it is damaged otherwise. Versions beside each other whose ancestors are elsewhere are shown as if they had
+    none in common. Nothing is written, because the store counts as damaged.
     """
     from periplus.journal.checkpoints.index_filling import load_journal
     from periplus.journal.checkpoints.offline_archive import absent
@@ -155,7 +158,7 @@ def serve_rest(journal: IndexedJournal) -> bool:
 
 
 def serve_together(journal: IndexedJournal) -> None:
-    """Go back to the store's index if nobody holds the lock of the projections."""
+    """Go back to the store's index if the lock of the projections is free."""
     try:
         with journal.projecting_alone(0.0):
             journal.index.close()

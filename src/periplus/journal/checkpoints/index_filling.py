@@ -1,8 +1,7 @@
-"""Filling an empty index from the journal's files, in memory bounded by the entities and not by the history.
+"""Fill an empty index from the journal's files, in memory bounded by the number of entities.
 
-What each block of a segment adds goes to the index as it is read; the heads of entities that grow in a line follow at
-the end. Odd entities are taken in by the index itself, which
-knows the whole graph by then.
+The rows of each block are written as it is read; the heads of entities that grow in a line follow at the end. Odd entities
+(see ``fold``) are handed to the index, which knows the whole graph by then.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def load_journal(
     is_for_heads: bool = False,
     progress: Progress = no_progress,
 ) -> set[tuple[str, str]]:
-    """Fill ``index``, empty and within a transaction, from the newest checkpoint that serves and what came after it.
+    """Fill ``index``, empty and within a transaction, from the newest checkpoint that works and the records since.
 
-    ``limits`` are the highest seqs to take in, by lineage; with ``is_whole`` everything is read from the first record
-    on; ``is_for_heads``: what several heads are merged over need not be known.
+    ``limits`` are the highest seqs to take in, by lineage. With ``is_whole`` everything is read from the first record on. With
+    ``is_for_heads`` the versions that several heads are merged over need not be known.
 
-    Gives type and id of every entity. Raises DamageError where the journal is not sound.
+    Return type and id of every entity. Raises DamageError if the journal is damaged.
     """
     from periplus.journal.checkpoints.checkpoint_files import checkpoint_lineages, usable_checkpoints
 
@@ -57,7 +56,7 @@ def load_journal(
             try:
                 return _load(journal, index, limits, usable, is_for_heads=is_for_heads, progress=progress)
             except (DamageError, FormatError, EnvironmentFailure, HistoryNeededError):
-                index.clear()  # the one before it, or at last all records; what is wrong with these will be told
+                index.clear()  # try an earlier one, and at last all records, which report their damage
     return _load(journal, index, limits, None, progress=progress)
 
 
@@ -92,7 +91,7 @@ class _Loader:
         self._fold = Fold(load, lines_at)
 
     def begin_at(self, usable: UsableCheckpoint) -> None:
-        """Take over what a checkpoint holds. Raises EnvironmentFailure where that is gone by now, or cannot be read."""
+        """Take over what a checkpoint holds. Raises EnvironmentFailure if it is gone or unreadable by now."""
         batch: list[Head] = []
         ancestors: list[Ancestor] = []
 
@@ -120,7 +119,7 @@ class _Loader:
             self._index.set_floor(lineage, position.next_seq)
 
     def load(self, reader: LineageReader, limit: int | None, position: Position, progress: Progress) -> None:
-        """Take in the records of a lineage from ``position`` on, to seq ``limit`` where given. Raises DamageError."""
+        """Take in the records of a lineage from ``position`` on, up to seq ``limit`` if given. Raises DamageError."""
         at: Position | None = None
 
         def take(segment: int, block: Block) -> None:
@@ -140,7 +139,7 @@ class _Loader:
             self._index.set_watermark(reader.lineage, at)
 
     def finish(self) -> set[tuple[str, str]]:
-        """Gives type and id of every entity that there is."""
+        """Return type and id of every entity."""
         self._flush_heads()
         return self._fold.entities
 
@@ -148,7 +147,7 @@ class _Loader:
         folded = self._fold.add(block, lineage, segment)
         self._index.add_rows(folded.rows, folded.edges)
         if folded.odd:
-            self._flush_heads()  # before the index looks at the entities that they are of
+            self._flush_heads()  # before the index looks at their entities
             self._index.apply(folded.odd, lineage, segment)
 
     def _flush_heads(self) -> None:

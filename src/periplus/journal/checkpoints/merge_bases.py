@@ -1,8 +1,8 @@
-"""What versions beside each other are merged over lies elsewhere, where the archive does: what a checkpoint keeps of it is merged over. Where none
-does such an entity is shown as if they had nothing in common.
+"""Merge bases that are elsewhere: the common ancestors of several heads are in segments that are not here.
 
-Whoever looks at one is told, and nothing that follows from it is kept or written. Everything else is read and written as before: it is no damage of
-what is here.
+What a checkpoint keeps of them is used. If none keeps them the entity is shown as if its heads had no ancestor in common.
+Whoever looks at such an entity gets an error, and nothing that follows from it is kept or written. Everything else is read
+and written as usual, because nothing here is damaged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def of_merge(journal: IndexedJournal, record: IndexedRecord, error: DamageError) -> tuple[DamageError | None, bytes]:
-    """The damage of ``journal`` from now on, and what is to count as said by ``record``, which a merge wanted and met ``error``."""
+    """Return the journal's damage from now on, and the payload to use for ``record``, whose read failed with ``error`` in a merge."""
     if record.segment in journal.reader(record.lineage).segments():
         return journal.damage or error, b""
     said = _kept(journal, record.version)
@@ -34,7 +34,7 @@ def of_merge(journal: IndexedJournal, record: IndexedRecord, error: DamageError)
 
 
 def _kept(journal: IndexedJournal, version: str) -> bytes:
-    """What a checkpoint that is here says of a version; empty where none does. Looked up once: it takes as long as reading them all."""
+    """Return the payload that a checkpoint here keeps of a version, or empty. Cached, because all checkpoints have to be read."""
     from periplus.journal.checkpoints.contents import payloads_in_checkpoints
 
     if version not in journal.kept_payloads:
@@ -44,7 +44,7 @@ def _kept(journal: IndexedJournal, version: str) -> bytes:
 
 @contextmanager
 def put_aside(journal: IndexedJournal) -> Iterator[None]:
-    """Do what has nothing to do with what could not be merged; it is told all the same, later."""
+    """Run the block as if merge bases were not missing; afterwards report it again."""
     told = _taken(journal)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Segments of our own that are not here and need not be: a checkpoint stands for them, so their archive may lie on another disk.
+"""Own segments that are not here and need not be: a checkpoint replaces them, so their archive may be on another disk.
 
-Whoever mends a store leaves their places alone. Were they given up, nothing would bring back what they say once the archive is put back.
+A repair leaves their places alone. If it gave them up, their content could not return when the archive is put back.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 
 
 _HEADER_BYTES_MAX: Final = 1 << 20
-_END_BYTES: Final = 8192  # most lines are shorter
+_END_BYTES: Final = 8192  # longer than most lines
 
 
 class Absent(NamedTuple):
-    """Records ``first_seq`` to ``last_seq`` of ``lineage``, whose segments are neither here nor in ``archive/``; ``is_stood_for`` where a checkpoint is
-    there instead, so that nothing but the past is missing.
+    """Records ``first_seq`` to ``last_seq`` of ``lineage``, whose segments are neither here nor in ``archive/``.
+
+    ``is_stood_for`` if a checkpoint replaces them, so only the past is missing.
     """
 
     lineage: str
@@ -58,7 +59,7 @@ class Absent(NamedTuple):
 
 
 def absent(journal: IndexedJournal) -> list[Absent]:
-    """What of the records that are known to have been here no segment is there for, by the names of files and the index: nothing is read."""
+    """Return the known records for which there is no segment, by file names and the index; no segment is read."""
     checkpoints = _Checkpoints(journal)
     return [one for lineage in journal.lineages() for one in _absent(journal, lineage, checkpoints)]
 
@@ -75,7 +76,7 @@ def _absent(journal: IndexedJournal, lineage: str, checkpoints: _Checkpoints) ->
             if row and row[0].segment in held:
                 break
             if not row and held and held[0] <= seq:
-                break  # an index that was made from a checkpoint does not know
+                break  # an index made from a checkpoint does not know
             first = row[0].segment if row else 1
             seq = first - 1
         if first <= end:
@@ -83,7 +84,7 @@ def _absent(journal: IndexedJournal, lineage: str, checkpoints: _Checkpoints) ->
 
 
 def begins_at(journal: IndexedJournal, lineage: str) -> int:
-    """The first record of ``lineage`` that is here, where those before it may lie elsewhere; 0 where none is missing, or more than those."""
+    """Return the first record of ``lineage`` that is here if earlier ones may be elsewhere; 0 if none or more are missing."""
     segments = journal.reader(lineage).segments()
     if not segments or segments[0] == 1 or segments[0] > _Checkpoints(journal).stand_for(lineage):
         return 0
@@ -91,20 +92,20 @@ def begins_at(journal: IndexedJournal, lineage: str) -> int:
 
 
 def away_in(journal: IndexedJournal, damages: Iterable[Damage]) -> int:
-    """The record behind the last gap among ``damages`` of our own lineage that segments elsewhere may fill; 0 where there is none."""
+    """Return the record behind the last gap among ``damages`` of our lineage that archived segments may fill; 0 if there is none."""
     before = last_checkpointed_segment(journal)
     return max((one.last_seq + 1 for one in damages if is_gap(one) and one.last_seq < before), default=0)
 
 
 def is_gap(damage: Damage) -> bool:
-    """Whether records are not here and nothing stands in their place, as where a whole segment is missing."""
+    """Return True if records are missing and nothing is in their place, as when a whole segment is gone."""
     return not damage.length and 0 < damage.first_seq <= damage.last_seq
 
 
 def check_all_here(layout: Layout, stores: Collection[str]) -> None:
-    """Raises DamageError where a record of a lineage that is, or was, written here lies elsewhere, or cannot be read.
+    """Raise DamageError if a record of a lineage written here, now or before, is elsewhere or unreadable.
 
-    For whoever is about to remove checkpoints: without one, a store of which something is elsewhere cannot be read any more.
+    Called before checkpoints are removed: without one, a store with records elsewhere can no longer be read.
     """
     own = read_lineage(layout)
     for lineage in dict.fromkeys((own.lineage, *own.left, own.previous)) if own is not None else ():
@@ -115,9 +116,9 @@ def check_all_here(layout: Layout, stores: Collection[str]) -> None:
 
 
 def missing_segments(layout: Layout, stores: Collection[str]) -> DamageError | None:
-    """What to say of the first records of a lineage that is, or was, written in ``layout`` of which no segment is there; None where there is none.
+    """Return the error for the first missing segment of a lineage written in ``layout``, now or before; None if all are there.
 
-    The names of the segments and their ends are looked at, and no more.
+    Only the names and the ends of the segments are looked at.
     """
     own = read_lineage(layout)
     for lineage in dict.fromkeys((own.lineage, *own.left, own.previous)) if own is not None else ():
@@ -134,7 +135,7 @@ def missing_segments(layout: Layout, stores: Collection[str]) -> DamageError | N
 
 
 def _last_seq(path: str, first: int) -> int | None:
-    """The seq of the last whole line in the segment; None where that cannot be read, which others tell."""
+    """Return the seq of the last whole line in the segment; None if it cannot be read, which is reported elsewhere."""
     try:
         size = os.path.getsize(path)
         lines: list[bytes] = []
@@ -144,9 +145,7 @@ def _last_seq(path: str, first: int) -> int | None:
                 break
     except OSError:
         return None
-    if (
-        len(lines) < 3
-    ):  # what stands before the first newline is a header or cut, and behind the last one is a torn write
+    if len(lines) < 3:  # the text before the first newline is a header or cut, the text after the last is a torn write
         return first - 1 if size <= window else None
     try:
         return decode_line(lines[-2])[0].seq
@@ -155,7 +154,7 @@ def _last_seq(path: str, first: int) -> int | None:
 
 
 def lacks_records(journal: IndexedJournal) -> bool:
-    """Whether records of a lineage that should be here whole are missing, or cannot be read."""
+    """Return True if records of a lineage that should be complete here are missing or unreadable."""
     for lineage in journal.lineages():
         if not os.path.lexists(os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)):
             try:
@@ -167,7 +166,7 @@ def lacks_records(journal: IndexedJournal) -> bool:
 
 
 def twins(reader: LineageReader) -> list[str]:
-    """The archived files of segments that are here, too, as where an archive is put back after what lay in it was given up."""
+    """Return the archived files of segments that are here, too, as after an archive is put back following a repair."""
     return [reader.archived_path(first) for first in reader.segments() if _is_twice(reader, first)]
 
 
@@ -177,15 +176,15 @@ def _is_twice(reader: LineageReader, first: int) -> bool:
 
 
 def last_checkpointed_segment(journal: IndexedJournal) -> int:
-    """The segment in which the newest checkpoint of our own lineage was made, which stands for those before it; 0 where there is none.
+    """Return the segment in which the newest checkpoint of our lineage was made, which replaces those before; 0 if there is none.
 
-    Its announcement is not looked for: it may be among what is damaged.
+    Its announcement is not looked for: it may be among the damaged records.
     """
     return _Checkpoints(journal).stand_for(journal.lineage)
 
 
 class _Checkpoints:
-    """The headers of the checkpoints that count here, the newest first: each is read once, and no more of them than somebody asks for."""
+    """The headers of the checkpoints that are valid here, newest first; each is read once, when it is needed."""
 
     def __init__(self, journal: IndexedJournal) -> None:
         self._journal = journal
@@ -193,7 +192,7 @@ class _Checkpoints:
         self._rest = self._headers()
 
     def stand_for(self, lineage: str) -> int:
-        """Up to which segment of ``lineage`` the newest of them stands for its records; 0 where there is none."""
+        """Return the segment of ``lineage`` before which a checkpoint replaces all records; 0 if there is none."""
         for header in self._read:
             if lineage in header.positions:
                 return header.positions[lineage][0]

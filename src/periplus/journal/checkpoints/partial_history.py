@@ -1,7 +1,7 @@
-"""Records of long ago where not all of them are here any more: what is left of them, and what is not.
+"""History of a store that no longer has all its records: what is left, and where the gaps are.
 
-A store whose oldest segments are gone (its archive lies on another disk, say) is served from a checkpoint, and its index
-holds the records behind that. Who asks for older ones gets those whose segments are here; the rest is a gap, not a refusal.
+A store whose oldest segments are gone (its archive may be on another disk) is served from a checkpoint, and its index holds
+the records after that. A question about older records gets those whose segments are here; the rest is reported as a gap.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def index_with_history(journal: IndexedJournal) -> Index:
-    """The journal's index with every record in it; where some cannot be read, one in memory with what is left.
+    """Return the journal's index with every record; if some cannot be read, an index in memory with the others.
 
-    The caller closes what is not ``journal.index``.
+    The caller closes it if it is not ``journal.index``.
     """
     try:
         journal.need_history()
@@ -34,10 +34,10 @@ def index_with_history(journal: IndexedJournal) -> Index:
 
 
 def fill_history_if_present(journal: IndexedJournal) -> bool:
-    """Have every record in the index; False where that cannot be, as where the oldest are elsewhere: nobody is refused then. So it is for
-    who is hurried, as a hook: in a large store it takes many seconds, once.
+    """Put every record into the index; return False if that is not possible, as when the oldest segments are elsewhere.
 
-    Where that can be seen by the names of the files it takes no try, which is dear in a large store.
+    Also False for a caller in haste, such as a hook: in a large store it takes many seconds, once. If the file names show that
+    records are missing, it is not tried.
     """
     from periplus.journal.checkpoints.offline_archive import absent
 
@@ -53,8 +53,9 @@ def fill_history_if_present(journal: IndexedJournal) -> bool:
 
 
 def need_records(journal: IndexedJournal, lineage: str, seq: int) -> None:
-    """Have the records of ``lineage`` from ``seq`` on in the index. What was begun behind the checkpoint that it was made from needs nothing of
-    before, wherever that is. Raises DamageError.
+    """Put the records of ``lineage`` from ``seq`` on into the index. Raises DamageError.
+
+    Records after the checkpoint of the index need nothing from before it.
     """
     if journal.index.floors().get(lineage, 1) > seq:
         journal.need_history()
@@ -72,7 +73,7 @@ def _remaining(journal: IndexedJournal) -> Index:
 
 
 def _tell_revs(found: Index, index: Index) -> None:
-    """Have no rev in ``found`` be counted from what is not here: those that ``index`` knows are its, others are not told (0)."""
+    """Set revs in ``found`` that would be counted from missing records to those that ``index`` knows, else to 0 (unknown)."""
     found.db.execute(
         "WITH RECURSIVE doubtful(version) AS (SELECT child FROM edges WHERE parent NOT IN (SELECT version FROM records)"
         " UNION SELECT child FROM edges JOIN doubtful ON parent = doubtful.version)"
@@ -90,4 +91,4 @@ def _changes(journal: IndexedJournal, lineage: str, chunk: Chunk) -> Iterator[tu
         try:
             yield entry, change_of(entry, lineage, chunk.segment, journal.load_object)
         except DamageError:
-            yield entry, None  # its object is gone: when it was, and who wrote it, is known all the same
+            yield entry, None  # its object is gone, but time and writer are known

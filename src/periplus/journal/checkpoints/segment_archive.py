@@ -1,7 +1,7 @@
-"""Segments that two checkpoints made redundant move to ``archive/``: parked under their names, never deleted.
+"""Move segments that two checkpoints made redundant to ``archive/``; they keep their names and are never deleted.
 
-Readers look for a segment in its old place first and then in the archive, so a position in one that moved stays good
-and no reader waits. A move is one rename; a stop between two leaves some moved and some not, and that is all right.
+Readers look for a segment in its old place first and then in the archive, so positions in a moved segment stay valid and no
+reader waits. Each move is one rename; an interruption may leave some segments moved and others not.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def move_to_archive(journal: StoredJournal, usable: Iterable[UsableCheckpoint]) -> list[int]:
-    """Move segments of our own lineage that lie wholly before the second-newest checkpoint of those ``usable``.
+    """Move segments of our lineage that lie wholly before the second-newest checkpoint in ``usable``.
 
-    The newest ``live_segments`` of the settings stay in any case. Gives the first seqs of those that moved.
+    The newest ``live_segments`` of the settings stay in any case. Return the first seqs of the moved segments.
     """
     before = next(islice(usable, 1, None), None)
     position = before.position(journal.lineage) if before is not None else None
@@ -40,7 +40,7 @@ def move_to_archive(journal: StoredJournal, usable: Iterable[UsableCheckpoint]) 
             target = reader.archived_path(first)
             path = os.path.join(reader.folder, os.path.basename(target))
             if first >= position.segment or first in kept or not os.path.lexists(path) or os.path.lexists(target):
-                continue  # also where both are there, which nothing of ours makes: doctor tells
+                continue  # also if both exist, which no writer produces; doctor reports it
             if not moved:
                 journal.files.make_folder(archive)
                 journal.files.sync_folder(reader.folder)
