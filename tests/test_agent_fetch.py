@@ -212,7 +212,7 @@ def test_a_charset_of_the_web_is_read_as_that(server, tmp_path, charset):
     ("target", "said"),
     [
         ("http://127.0.0.1:{port}/secret", "address of this machine"), ("http://localhost:{port}/secret", "private network"),
-        ("http://169.254.169.254/latest", "is not one of the web's"), ("file:///etc/passwd", "http and https only"),
+        ("http://169.254.169.254/latest", "is not a web port"), ("file:///etc/passwd", "http and https only"),
         ("http://inside.example:{port}/secret", "not a public address"), ("//inside.example:{port}/secret", "not a public address"),
         ("http://u:p@site.example:{port}/", "a user or a password"), ("/loop", "over 5 redirects"),
     ],

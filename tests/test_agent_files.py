@@ -187,11 +187,11 @@ def test_listing_leaves_out_what_is_ignored_and_says_sizes(tmp_path):
     assert "node_modules/m/i.js" in everything
     assert "src/secret.py" in everything
     assert ".git/config" not in everything
-    assert "is a file and no folder" in host.run("list", {"path": "a.py"}).output
+    assert "is a file, not a folder" in host.run("list", {"path": "a.py"}).output
     (tmp_path / "work/linked").symlink_to("src", target_is_directory=True)
     os.mkfifo(tmp_path / "work/pipe")
     for name, said in (
-        ("linked", "is a link, and no tool of files follows one"),
+        ("linked", "is a link, and file tools do not follow links"),
         ("pipe", "a device, a pipe or a socket"),
     ):
         refused = host.run("list", {"path": name})

@@ -191,7 +191,7 @@ def test_memory_is_kept_and_found(tmp_path):
         assert done.output == "remembered as dec_1"
         assert memory.held == [("the cache is cleared by hand", "Cache", "project", ("trap",), ("a.py",))]
         assert host.run("recall", {"query": "cleared"}).output.split("\n")[0] == "@periplus/memory/dec_1.md (trap)"
-        assert host.run("recall", {"query": "nothing such"}).output == "nothing is known of it"
+        assert host.run("recall", {"query": "nothing such"}).output == "nothing was found"
         assert "one of decision" in host.run("remember", {"title": "x", "content": "y", "kind": "rumour"}).output
     with opened(tmp_path, memory=None) as host:
         assert "recall" not in {one.name for one in host.schemas()}

@@ -210,7 +210,7 @@ def test_the_limit_of_steps_parks(tmp_path):
     )
     ended = bench.turn()
     assert (ended.reason, ended.step) == ("steps", 7)
-    assert ended.note == "The limit of steps is reached. 7 steps stand; the task is not finished."
+    assert ended.note == "The step limit is reached. 7 steps stand; the task is not finished."
     assert bench.host.tree() == {"a": b"." * 7}
 
 

@@ -191,7 +191,7 @@ def test_settings_of_a_server_leave_tools_out(bench):
     one = bench(allow=("e*", "w*"), deny=("write",))
     listed = one().output
     assert "1 tools" in listed
-    assert "withheld: write: the settings of the server leave it out" in listed
+    assert "withheld: write: the server's settings exclude it" in listed
     assert one(server="s", tool="write", arguments={}).outcome == "denied"
     assert one(server="s", tool="slow", arguments={}).outcome == "denied"
     assert one.lines()[1:] == []
@@ -337,7 +337,7 @@ def test_parts_of_an_answer(bench):
     one = bench("parts")
     result = one(server="s", tool="write", arguments={})
     rows = result.output.split("\n")
-    assert rows[0] == "note: 5 unseen characters were taken out"
+    assert rows[0] == "note: 5 invisible characters were removed"
     assert rows[1] == "one⟨1 unseen character⟩ two⟨4 unseen characters⟩"
     assert rows[2] == f"[image, image/png, {len(one.kept['digest0'])} bytes, kept as digest0]"
     assert rows[3] == "[a link that was not followed: http://127.0.0.1:9/secret a link]"
@@ -368,7 +368,7 @@ def test_what_a_server_asks_for_is_refused_in_clear_words(bench):
     result = one(server="s", tool="write", arguments={"text": "done"})
     assert result.outcome == "ok"
     assert (
-        "the server asked for elicitation/create, roots/list, sampling/createMessage, which it does not get here"
+        "the server asked for elicitation/create, roots/list, sampling/createMessage, which is not supported here"
         in result.output
     )
     got = [json.loads(line[4:]) for line in one.lines() if line.startswith("got ")]
@@ -474,7 +474,7 @@ def test_a_list_of_tools_without_end(bench):
 
 def test_schemas_that_are_bombs(bench):
     output = bench("deep")().output
-    assert "nested too deep" in output or "withheld: wide: its schema is longer than is taken" in output
+    assert "nested too deep" in output or "withheld: wide: its schema is too long" in output
 
 
 def test_names_that_would_be_taken_for_others(bench):
@@ -547,7 +547,7 @@ def test_another_server_under_an_old_name_begins_anew_and_new_tools_are_named(tm
     assert path.stat().st_mode & 0o777 == 0o600
     for bad in ("[]", "{", '{"version": 1, "servers": {"s": 3}}'):
         path.write_text(bad)
-        with pytest.raises(UsageError, match="is no list of the tools of servers"):
+        with pytest.raises(UsageError, match="is not a list of server tools"):
             pins.held(one)
     path.chmod(0o666)
     with pytest.raises(RefusedError, match="may be written by others"):
@@ -698,7 +698,7 @@ def test_servers_of_the_user(tmp_path):
         ("url = 'http://x.example/'\nheaders = { A = 'b' }", "unencrypted", "Use https."),
         ("url = 'https://x'\nheaders = { Host = 'b' }", "is no header", ""),
         ("url = 'https://x'\nenvironment = { A = 'b' }", "environment is for a command", ""),
-        ("command = ['x']\npass = ['A B']", "is no name of a variable", ""),
+        ("command = ['x']\npass = ['A B']", "is not a valid variable name", ""),
         ("command = ['x']\ntimeout_s = 0", "timeout_s is a whole number", ""),
         ("command = ['x']\ntimeout_s = true", "timeout_s is a whole number", ""),
     ],
@@ -710,7 +710,7 @@ def test_wrong_servers_of_the_user_are_errors(tmp_path, table, said, mend):
 
 
 def test_wrong_names_and_tables(tmp_path):
-    with pytest.raises(UsageError, match="is no name of a server"):
+    with pytest.raises(UsageError, match="is not a valid server name"):
         user_servers({"a b": {"command": ["x"]}}, "agent.toml")
     with pytest.raises(UsageError, match="servers is a table"):
         user("servers = 3\n", tmp_path)
@@ -781,7 +781,7 @@ def test_a_server_that_somebody_else_brings(tmp_path):
         (listed,) = results(session)
         assert session.said == (
             "The MCP server S is not used: its name looks like that of s, which test gave",
-            "The MCP server k is not used: environment A asks for ${HOME}, which is not there, or not for it",
+            "The MCP server k is not used: environment A asks for ${HOME}, which is not set, or not available to it",
         )
     assert "s (raw plain 1): 4 tools" in listed.content
     assert "S: not used: its name looks like that of s" in listed.content

@@ -132,7 +132,7 @@ def test_calls_come_with_their_arguments_and_go_back_with_their_results(client_a
         ('{"path": "a', "not JSON"),
         ("[1]", "not an object"),
         ("nonsense", "not JSON"),
-        ('{"limit": NaN}', "NaN is no number of JSON"),
+        ('{"limit": NaN}', "NaN is not a JSON number"),
         ('{"limit": 1e999}', "1e999 is a number larger than any"),
         ('{"a":' + "[" * 50_000 + "]" * 50_000 + "}", "nested too deep"),
     ],
@@ -283,12 +283,12 @@ def test_nobody_who_listens_on_this_machine_is_told_at_once(client_at):
     for kind in KINDS:
         with (
             kept_from_others(url),
-            pytest.raises(ModelError, match=f"fake: nobody listens at {url.removeprefix('http://')}") as caught,
+            pytest.raises(ModelError, match=f"fake: nothing listens at {url.removeprefix('http://')}") as caught,
         ):
             client_at(url, kind).complete(ASKED, TOOLS)
         assert not caught.value.is_retryable
         assert "Start the server" in caught.value.mend
-        with kept_from_others(url), pytest.raises(ModelError, match="nobody listens at"):
+        with kept_from_others(url), pytest.raises(ModelError, match="nothing listens at"):
             provider_models("fake", Provider(kind=kind, base_url=url), "")
 
 
@@ -301,7 +301,7 @@ def test_a_server_that_was_there_may_come_again(client_at, kind, first):
             client.complete(ASKED, TOOLS)
         with pytest.raises(ModelError, match="cannot be reached"):
             client.complete(ASKED, TOOLS)
-    with kept_from_others(fake.url), pytest.raises(ModelError, match="nobody listens at") as caught:
+    with kept_from_others(fake.url), pytest.raises(ModelError, match="nothing listens at") as caught:
         client.complete(ASKED, TOOLS)
     assert caught.value.is_retryable
 
@@ -570,7 +570,7 @@ def test_keys_are_the_users_alone(tmp_path):
     os.unlink(keys.path)
     (tmp_path / "config" / "keys.json").write_text("[]")
     os.chmod(keys.path, 0o600)
-    with pytest.raises(UsageError, match="no table of keys"):
+    with pytest.raises(UsageError, match="not a table of keys"):
         keys.key("anthropic")
 
 

@@ -233,7 +233,7 @@ def test_calls_get_what_they_lack():
     )
     made = with_valid_calls(message, 3).tool_calls
     assert [one.id for one in made] == ["call_3_1", "x", "call_3_3", "y"]
-    assert made[3].problem == "The arguments are no JSON object but list."
+    assert made[3].problem == "The arguments are not a JSON object but list."
     assert with_valid_calls(with_valid_calls(message, 3), 3) == with_valid_calls(message, 3)
 
 
@@ -254,7 +254,7 @@ def test_the_bound_of_arguments(size):
 
 def test_an_output_without_end_is_cut_with_a_count():
     cut = bounded(ToolResult(outcome="ok", output="x" * 4_000_100))
-    assert cut.output.endswith("… 100 characters left out; the tool gave more than is kept")
+    assert cut.output.endswith("… 100 characters left out; the output was longer than the limit")
     whole = ToolResult(outcome="ok", output="x")
     assert bounded(whole) is whole
 
@@ -440,7 +440,7 @@ EVENTS = [
     events.HookRaised(turn=1, step=1, hook="h", seam="after_step", error="e", is_closed=False),
     events.ContextFolded(turn=1, step=1),
     events.Learned(turn=1, lessons=1, skills=2),
-    events.Noticed(turn=1, text="git is not installed: how the files stand is not recorded"),
+    events.Noticed(turn=1, text="git is not installed: the state of the files is not recorded"),
     events.TurnEnded(turn=1, step=1, reason="done", note="", text="t", usage=Usage()),
 ]
 

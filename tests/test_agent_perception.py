@@ -306,7 +306,7 @@ def test_links_pipes_binaries_and_what_lies_outside_are_named_and_not_read(tmp_p
         seen = at.seen()
     assert "canary-outside" not in seen
     assert "AGENTS.md: it is a link, and was not followed" in seen
-    assert "CLAUDE.md: it is no plain file, and was not read" in seen
+    assert "CLAUDE.md: it is not a regular file, and was not read" in seen
     assert "GEMINI.md: it is binary, and was not shown" in seen
     assert "Fine." in seen
     assert not any("dir/" in one["path"] or "away" in one["path"] for note in at.told() for one in note.data["files"])
@@ -635,13 +635,13 @@ def test_a_tree_is_seen_within_its_bounds_and_what_was_not_is_named(tmp_path):
     os.mkfifo(tmp_path / "plain" / "pipe")
     tree = look_at(os.fspath(tmp_path), "", Bounds(folder_entries=50, depth=4))
     assert [entry.path for entry in tree.files] == ["deep/y.py", "plain/x.py"]
-    assert tree.unseen == ["many/ has more entries than are looked at", "deep/a/b/c/ lies over 4 folders deep"]
+    assert tree.unseen == ["many/ has too many entries to look at", "deep/a/b/c/ lies over 4 folders deep"]
     assert look_at(os.fspath(tmp_path), "", Bounds(entries=20)).stopped == "over 20 entries"
     ticks = iter(range(1000))
     stopped = look_at(os.fspath(tmp_path), "", Bounds(seconds=3), monotonic_s=lambda: next(ticks))
     assert stopped.stopped == "over 3 s"
     page = map_of(tmp_path, bounds=Bounds(folder_entries=50)).read("@periplus/map/index.md")
-    assert "not seen: many/ has more entries than are looked at" in page
+    assert "not seen: many/ has too many entries to look at" in page
 
 
 def test_rules_of_a_hostile_gitignore_do_not_hang_a_walk(tmp_path):
@@ -750,7 +750,7 @@ def test_what_a_rule_keeps_from_being_read_is_seen_by_no_part(tmp_path):
         at.turn("go on")
         seen = at.seen()
         results = [one.content for one in at.client.requests[-1][0] if one.role == "tool"]
-    assert "AGENTS.md: a rule keeps it from being read" in seen
+    assert "AGENTS.md: a rule forbids reading it" in seen
     assert "Fine." in seen
     assert "canary-" not in seen
     assert "key.py" not in seen

@@ -114,12 +114,12 @@ TOOL = f'{BASE}[[tools]]\nname = "t"\ndescription = "d"\ncommand = ["x"]\n'
     ("text", "said"),
     [
         ('version = "1"', "name: it is missing"),
-        ('name = "A"\nversion = "1"', "name: 'A' is no name"),
+        ('name = "A"\nversion = "1"', "name: 'A' is not a name"),
         ('name = "a"', "version: it is missing"),
-        (f"{BASE}tolls = []", "tolls: there is no such field"),
-        (f"{BASE}skills = '../x'", "is no folder of the plugin"),
+        (f"{BASE}tolls = []", "tolls: unknown field"),
+        (f"{BASE}skills = '../x'", "is not a folder of the plugin"),
         (f"{BASE}tools = 3", "tools: it is up to 12 tables"),
-        (f"{TOOL}comand = 1", "tools[0].comand: there is no such field"),
+        (f"{TOOL}comand = 1", "tools[0].comand: unknown field"),
         (f"{BASE}[[tools]]\nname = 't'\ncommand = ['x']", "tools[0].description: it is missing"),
         (f"{BASE}[[tools]]\nname = 't'\ndescription = 'd'", "tools[0].command: it is a list of words"),
         (TOOL.replace('["x"]', '"rm -rf /"'), "tools[0].command: it is a list"),
@@ -129,13 +129,13 @@ TOOL = f'{BASE}[[tools]]\nname = "t"\ndescription = "d"\ncommand = ["x"]\n'
         (f"{TOOL}[[tools]]\nname = 't'\ndescription = 'd'\ncommand = ['x']", "two of them are named 't'"),
         (f"{TOOL}parameters = {{type = 'object', properties = {{a = {{type = 'strng'}}}}}}", "tools[0].parameters.a.type: it is one of"),
         (f"{TOOL}parameters = {{properties = {{}}, patternProperties = 1}}", "patternProperties: this is not looked at"),
-        (f"{TOOL}parameters = {{properties = {{}}, required = ['b']}}", "required: it names properties that there are"),
+        (f"{TOOL}parameters = {{properties = {{}}, required = ['b']}}", "required: it must name properties that exist"),
         (f"{BASE}[[hooks]]\nseam = 'authorise_tool'\ncommand = ['x']", "hooks[0].seam: there is no seam"),
         (f"{BASE}[[hooks]]\nseam = 'before_step'\ncommand = ['x']\ntools = ['read']", "before_step is not about a call"),
         (f"{BASE}[[servers]]\nname = 's'", "a server has one of them"),
         (f"{BASE}[[servers]]\nname = 's'\nurl = 'x'\ncommand = ['y']", "a server has one of them"),
-        ("name = ", "it is no TOML"),
-        ("x = " + "[" * 5_000, "it is no TOML"),
+        ("name = ", "it is not valid TOML"),
+        ("x = " + "[" * 5_000, "it is not valid TOML"),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_told_with_its_field(text, said):
@@ -225,7 +225,7 @@ def test_a_list_that_others_could_have_written_is_not_believed(place):
         find_plugins(str(place.config), str(place.root), is_trusted=False)
     held.chmod(0o600)
     held.write_text("[]")
-    with pytest.raises(UsageError, match="no list of trusted plugins"):
+    with pytest.raises(UsageError, match="not a list of trusted plugins"):
         find_plugins(str(place.config), str(place.root), is_trusted=False)
     held.write_text('{"/x": {"digest": "a"}}')
     trust = PluginTrust(str(place.config))
@@ -556,7 +556,7 @@ def test_each_seam_has_its_question_and_its_answer():
     ] == ["a", "other"]
     hook, _ = answers("should_continue_after_stop", {"continue": "run the tests"})
     assert hook.should_continue_after_stop(Stop(reason="done")) == Continue(
-        feedback="The plugin p finds that this is not done yet.", quoted="run the tests", source="plugin p"
+        feedback="The plugin p says that this is not done yet.", quoted="run the tests", source="plugin p"
     )
     hook, asked = answers("reset_for_turn", {})
     hook.reset_for_turn()

@@ -483,7 +483,9 @@ def test_a_store_that_another_took_the_place_of_is_told_as_that_and_nothing_is_w
                 go_on()
             said.append(refused.value)
     assert {str(one).partition(" is ")[2] for one in said} == {"no longer the store that this session was begun in"}
-    assert {one.mend.partition(" In this")[0] for one in said} == {"Put it back, then go on: periplus run --resume s1."}
+    assert {one.mend.partition(" In this")[0] for one in said} == {
+        "Put it back, then continue: periplus run --resume s1."
+    }
     with open_store(here) as project:
         assert not [one for one in project.log(limit=9).records if "oil" in one.summary]
     shutil.rmtree(root)

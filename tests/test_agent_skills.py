@@ -152,8 +152,8 @@ def test_a_skill_that_is_written_is_read_back(description, note):
     [
         ("name: here", "description: it is missing"),
         ("description: x", "name: it is missing"),
-        ("name: Some Name\ndescription: x", "is no name of a skill"),
-        ("name: a--b\ndescription: x", "is no name of a skill"),
+        ("name: Some Name\ndescription: x", "is not a valid skill name"),
+        ("name: a--b\ndescription: x", "is not a valid skill name"),
         ("name: other\ndescription: x", "and its folder 'here'"),
         ("name: here\ndescription:", "description: it is empty"),
         (f"name: here\ndescription: {'x' * 1025}", "1,025 characters, at most 1,024"),
@@ -427,7 +427,7 @@ def test_a_skill_that_a_rule_keeps_from_being_read_is_not_there(place, rule):
         assert all("CANARY" not in one.content.replace("'CANARY'", "") for one in given)
         assert [one.outcome == "ok" for one in given] == [False, False, False, True, True, True]
         assert "Mine." in given[-1].content
-        assert any("kept/SKILL.md: a rule keeps it from being read" in line for line in session.said)
+        assert any("kept/SKILL.md: a rule forbids reading it" in line for line in session.said)
 
 
 def test_a_file_beside_a_skill_that_a_rule_keeps_back_is_not_there(place):

@@ -594,7 +594,7 @@ def test_who_waits_for_the_folder_is_stopped_without_having_it():
         assert inside.wait(60)
         token.cancel()
         waiting.join(60)
-        assert told == ["the turn was stopped while another changed the folder"]
+        assert told == ["the turn was stopped while another agent changed the folder"]
     with stile.held("third"):
         pass
 

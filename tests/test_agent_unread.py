@@ -79,7 +79,7 @@ def test_what_looks_at_many_files_leaves_them_out_and_says_so(tmp_path, unread):
         assert ".pem" not in text
         assert "deep/secrets/dev.txt" in text
         assert "plain.txt" in text
-        assert "entries are left out: a rule keeps what is there from being read" in text
+        assert "entries are left out: a rule forbids reading what is there" in text
     assert "secrets/" not in shallow.split("\n")
     found = {one.path for one in FolderRetriever(str(work), unread).retrieve(CANARY, 20)}
     assert found == {"plain.txt", "deep/plain.txt", "deep/secrets/dev.txt"}

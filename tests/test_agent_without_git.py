@@ -60,7 +60,7 @@ def without_git(place):
 def test_a_run_in_a_broken_repository_does_its_work(shell, breaks):
     shutil.rmtree(shell.folder / ".git")
     breaks(shell.folder / ".git")
-    check_a_run(shell, None, "how the files stand is not recorded")
+    check_a_run(shell, None, "the state of the files is not recorded")
 
 
 @pytest.mark.parametrize("breaks", BROKEN)
@@ -80,7 +80,7 @@ def test_whatever_is_broken_of_it_is_told_once_in_a_session(tmp_path, breaks):
 
 def test_a_run_without_git_does_its_work(shell, tmp_path):
     check_a_run(
-        shell, {"PATH": without_git(tmp_path / "bin")}, "git is not installed: how the files stand is not recorded"
+        shell, {"PATH": without_git(tmp_path / "bin")}, "git is not installed: the state of the files is not recorded"
     )
 
 
@@ -120,7 +120,7 @@ def test_git_that_breaks_in_the_middle_takes_nothing_from_the_trail(tmp_path):
         assert session.turn("Go on").reason == "done"
         assert {one.outcome for one in results(session)} == {"ok"}
     (told,) = [one for one in heard if isinstance(one, Noticed)]
-    assert told.text.endswith("how the files stand is not recorded")
+    assert told.text.endswith("the state of the files is not recorded")
     assert session.trail_id
     with place.project() as project:
         assert project.journal.get("trail", session.trail_id).value["status"] == "success"

@@ -353,7 +353,7 @@ def test_what_a_run_would_be_refused_for_is_told_without_running_it(shell):
     plan = run("--dry-run", "--oracle", "true", "--json")
     said = json.loads(plan.stdout)
     assert (plan.returncode, said["sandbox"]) == (5, "none")
-    assert "the check that is to judge the run can never run" in said["refused"]
+    assert "the check of the result can never run" in said["refused"]
     plan = run("--dry-run", "--oracle", "true")
     assert (plan.returncode, plan.stdout.splitlines()[-1]) == (5, f"refused: {said['refused']}")
     plan = run("--dry-run")
@@ -595,8 +595,8 @@ def test_a_rule_that_counts_for_nothing_is_told(shell):
     with FakeProvider(*[says("No.")] * 4) as fake:
         use(shell, fake)
         done = shell("run", "look", "--deny", "Bash(rm)", "--deny", "web_fetch(evil.example)", "--deny", "shell(rm)")
-    assert "The rule “deny Bash(rm)” counts for nothing: there is no tool Bash here. Did you mean shell?" in done.out
-    assert "The rule “deny web_fetch(evil.example)” counts for nothing: web_fetch takes no path." in done.out
+    assert "The rule “deny Bash(rm)” has no effect: there is no tool Bash here. Did you mean shell?" in done.out
+    assert "The rule “deny web_fetch(evil.example)” has no effect: web_fetch takes no path." in done.out
     assert done.out.count("counts for nothing") == 2
 
 

@@ -108,7 +108,7 @@ def test_plugins_are_listed_trusted_and_let_go(place):
     assert "echo 1.0  user, unknown" in out
     assert "tool say: python3 say.py, reaches: read" in out
     assert "hook before_step: ./rule" in out
-    assert "nme: there is no such field" in out
+    assert "nme: unknown field" in out
     assert "hush" not in out + place.shell("plugins", "list", "--json").out
     assert "is trusted as it is now" in place.shell("plugins", "trust", "echo").out
     assert document(place, "plugins", "trust", str(folder), "--unsandboxed")["plugins"][0]["unsandboxed"] is True

@@ -323,7 +323,7 @@ class AgentSession:
         """The trail says what was done all the same; how the files stood before and after is not in it."""
         if not self._is_without_git:
             self._is_without_git = True
-            text = f"{why}: how the files stand is not recorded"
+            text = f"{why}: the state of the files is not recorded"
             self._begun.emit(Noticed(turn=self._session.turns or 1, text=text))
 
     def _kept(self, digest: str) -> bytes | None:
@@ -377,10 +377,10 @@ def refuse_check_that_cannot_run(settings: Settings, sandbox: Sandbox, *, can_as
     """Before a model is paid: each of its rounds would end at a check that nobody can allow. Raises RefusedError."""
     if sandbox.layer == "none" and not can_ask and settings.text("oracle"):
         raise RefusedError(
-            f"the check that is to judge the run can never run: there is {sandbox.about}, so each command needs a person's consent,"
+            f"the check of the result can never run: there is {sandbox.about}, so each command needs a person's consent,"
             " and nobody can be asked",
             safe="Nothing was sent.",
-            mend='Install bubblewrap (`apt install bubblewrap`), or begin at a terminal where you are asked, or go without the check: --oracle ""',
+            mend='Install bubblewrap (`apt install bubblewrap`), or start at a terminal, where you can be asked, or run without the check: --oracle ""',
         )
 
 
@@ -389,8 +389,8 @@ def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
     real = os.path.realpath(root).rstrip("/") + "/"
     for folder in hidden:
         if (os.path.realpath(folder) + "/").startswith(real):
-            raise RefusedError(f"{root} holds {folder}, where your own settings and keys are", safe="Nothing was sent.",
-                               mend="Work in a folder below it, with a store of its own (periplus init), or set XDG_CONFIG_HOME elsewhere.")  # fmt: skip
+            raise RefusedError(f"{root} holds {folder}, which has your own settings and keys", safe="Nothing was sent.",
+                               mend="Work in a subfolder with its own store (periplus init), or set XDG_CONFIG_HOME to another folder.")  # fmt: skip
 
 
 def _facts(root: str, clock: Clock) -> list[Fact]:

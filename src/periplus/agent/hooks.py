@@ -214,7 +214,7 @@ def _check_given(seam: Seam, given: object) -> None:
     if not isinstance(given, seam.gives):
         raise TypeError(f"{seam.name} gave {type(given).__name__}")
     if isinstance(given, list | tuple) and not all(isinstance(message, Message) for message in given):
-        raise TypeError(f"{seam.name} gave what is no message")
+        raise TypeError(f"{seam.name} gave something that is not a message")
 
 
 def _does(hook: Hook, name: str) -> bool:
@@ -250,7 +250,7 @@ def _check(hook: Hook) -> None:
             _known(type(hook).__name__, name)
     if not any(name in SEAMS for name in public):
         raise UsageError(
-            f"{type(hook).__name__} is no hook: it has none of the seams", mend=f"They are: {', '.join(SEAMS)}."
+            f"{type(hook).__name__} is not a hook: it has none of the seams", mend=f"They are: {', '.join(SEAMS)}."
         )
 
 
@@ -262,6 +262,6 @@ def _known(hook: str, name: str) -> None:
     near = difflib.get_close_matches(name, SEAMS, 1)
     meant = f"Did you mean {near[0]}? " if near else ""
     raise UsageError(
-        f"{hook}: {name} is no seam of the loop",
-        mend=f"{meant}The seams are: {', '.join(SEAMS)}. A method that is none is named in the class's `also`.",
+        f"{hook}: {name} is not a seam of the loop",
+        mend=f"{meant}The seams are: {', '.join(SEAMS)}. Name other methods in the class's `also`.",
     )

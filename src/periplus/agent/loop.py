@@ -343,7 +343,7 @@ def _stopped(run: Run, message: AssistantMessage) -> Stop | None:
     if run.turn.length_stops > run.limits.lengths:
         return Stop(reason="length")
     if run.turn.empty_answers > run.limits.empty_answers:
-        return Stop(reason="stuck", note="The model said nothing, again and again.")
+        return Stop(reason="stuck", note="The model kept giving empty answers.")
     return None
 
 
@@ -375,7 +375,7 @@ def act(run: Run) -> Stop | None:
             return Stop(reason="aborted")
         _run_wave(run, [calls[place] for place in wave.places], [accesses[place] for place in wave.places])
     if turn.denied_steps >= run.limits.denied_steps:
-        return Stop(reason="stuck", note="The model asked again and again for what is denied.")
+        return Stop(reason="stuck", note="The model kept requesting calls that are denied.")
     return None
 
 

@@ -27,7 +27,9 @@ class NullToolHost:
 
     def run(self, name: str, args: Mapping[str, Any]) -> ToolResult:
         del args
-        return ToolResult(outcome="failed", output=f"There is no tool {name!r}; there are none.", untrusted=False)
+        return ToolResult(
+            outcome="failed", output=f"There is no tool {name!r}; this session has no tools.", untrusted=False
+        )
 
     def read_text(self, path: str) -> str:
         raise NotFoundError(f"no file {path}")

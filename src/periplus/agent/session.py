@@ -138,7 +138,7 @@ class Session:
         judged = [one for intent in self._open_intents() if (one := _judged(run, intent)) is not None]
         if judged:
             run.note(*judged)
-        end(run, Stop(reason="aborted", note="It was cut off, and dropped later."))
+        end(run, Stop(reason="aborted", note="It was interrupted, and dropped later."))
         return self._turn.ended
 
     def note(self, *notes: Noted) -> None:
@@ -222,7 +222,7 @@ class Session:
         if self.is_interrupted:
             raise RefusedError(
                 f"turn {self._turn.number} of this session was cut off", safe="Its steps are durable.",
-                mend="Resume it, or drop it, before another is begun.",
+                mend="Resume or drop it before you begin another.",
             )  # fmt: skip
 
 

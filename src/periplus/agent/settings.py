@@ -50,20 +50,20 @@ class Setting(NamedTuple):
 
 
 SETTINGS: Final[tuple[Setting, ...]] = (
-    Setting("model", "", "which model answers, as provider/model"),
-    Setting("mode", "default", "how much is asked for", one_of=tuple(MODES)),
-    Setting("rules", (), "rules of permission, as “allow shell(git status)”; of a project only ask and deny", of_project=True),
-    Setting("max_steps", 200, "steps of a turn at most", of_project=True, least=1, most=10_000),
-    Setting("budget_tokens", 0, "tokens of a turn at most, those of the provider's cache at a tenth; 0 is no bound"),
-    Setting("budget_cents", 0, "cents of a turn at most; 0 is no bound"),
-    Setting("oracle", "", "the command that must end well before “done” is believed", of_project=True),
-    Setting("network", default=False, what="whether commands may use the network without being asked for"),
-    Setting("context_tokens", 48_000, "tokens of the tape before it is folded", of_project=True, least=8_000, most=1_000_000),
-    Setting("max_output_tokens", 0, "tokens of one answer at most; 0 is as many as the model gives", most=1_000_000),
-    Setting("telemetry", default=False, what="whether spans are sent to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names"),
-    Setting("instructions", "", "what the agent is told in every session"),
-    Setting("subagent_depth", 1, "how deep subagents may have subagents of their own; 0 is none at all", most=3),
-    Setting("subagent_model", "", "which model subagents answer with, as provider/model; empty is that of the session"),
+    Setting("model", "", "the model, as provider/model"),
+    Setting("mode", "default", "when a person is asked for consent", one_of=tuple(MODES)),
+    Setting("rules", (), "permission rules, such as “allow shell(git status)”; a project may only ask and deny", of_project=True),
+    Setting("max_steps", 200, "maximum steps per turn", of_project=True, least=1, most=10_000),
+    Setting("budget_tokens", 0, "maximum tokens per turn, with cached ones counted at a tenth; 0 is no limit"),
+    Setting("budget_cents", 0, "maximum cost per turn in cents; 0 is no limit"),
+    Setting("oracle", "", "the command that must succeed before “done” is accepted", of_project=True),
+    Setting("network", default=False, what="let commands use the network without asking"),
+    Setting("context_tokens", 48_000, "length of the tape in tokens before it is folded", of_project=True, least=8_000, most=1_000_000),
+    Setting("max_output_tokens", 0, "maximum tokens per answer; 0 is the model's own limit", most=1_000_000),
+    Setting("telemetry", default=False, what="send spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names"),
+    Setting("instructions", "", "instructions for every session"),
+    Setting("subagent_depth", 1, "how deep subagents may be nested; 0 turns them off", most=3),
+    Setting("subagent_model", "", "the model of subagents, as provider/model; empty is the session's model"),
 )  # fmt: skip
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
@@ -153,11 +153,11 @@ def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(
-                f"{path} is no file", safe="Nothing was read from it.", mend="Put a file there, or remove it."
+                f"{path} is not a file", safe="Nothing was read from it.", mend="Put a file there, or remove it."
             )
         if private and (status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), 0)):
             raise RefusedError(
-                f"{path} may be written by others: what it says is not believed", safe="Nothing was read from it.",
+                f"{path} can be written by others, so it is ignored", safe="Nothing was read from it.",
                 mend=f"Look at what it says, then run `chmod 600 {shlex.quote(path)}`.",
             )  # fmt: skip
         data = read_plain(path, FILE_BYTES_MAX + 1)
@@ -171,7 +171,7 @@ def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is no TOML: {error}", safe="Nothing was read from it.", mend="Mend that line."
+            f"{path} is not valid TOML: {error}", safe="Nothing was read from it.", mend="Fix that line."
         ) from error
 
 

@@ -45,7 +45,7 @@ def digest_of(root: str) -> str:
         left[0] -= len(content)
         if left[0] < 0:
             raise UsageError(
-                f"{root}: what it says to agents has more than {_BYTES_MAX:,} bytes", safe="It is not trusted."
+                f"{root}: its files for agents have more than {_BYTES_MAX:,} bytes", safe="It is not trusted."
             )
         name = path.encode("utf-8", "surrogateescape")
         state.update(len(name).to_bytes(4, "big") + name + len(content).to_bytes(8, "big") + content)
@@ -69,8 +69,8 @@ def _speaking(root: str) -> list[str]:
 
 
 _WORDS: Final = Words(
-    "no list of trusted folders", "may be written by others: no folder is trusted by it", "Nothing was run.",
-    "Remove it, and trust them anew.",
+    "not a list of trusted folders", "can be written by others, so no folder in it is trusted", "Nothing was run.",
+    "Remove it, then trust them again.",
 )  # fmt: skip
 
 
@@ -113,5 +113,5 @@ class Trust:
 def _folders(value: Any) -> dict[str, str]:
     held = {} if value is None else value
     if not isinstance(held, dict) or not all(isinstance(one, str) for one in held.values()):
-        raise ValueError("it holds other things than digests by paths")
+        raise ValueError("it must map paths to digests")
     return held

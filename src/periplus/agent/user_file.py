@@ -25,7 +25,7 @@ _Held = TypeVar("_Held")
 
 
 class Words(NamedTuple):
-    """What a person is told: what the file is ("no list of trusted folders"), what others writing it means, what is safe, what mends it."""
+    """What a person is told: what the file is ("not a list of trusted folders"), what others writing it means, what is safe, what mends it."""
 
     isnt: str
     unbelieved: str

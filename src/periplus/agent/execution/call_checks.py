@@ -67,7 +67,7 @@ def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:
         seen.add(call_id)
         problem = call.problem or _problem(call, place)
         if place == len(asked) - 1 and len(message.tool_calls) > len(asked):
-            problem += f" {len(message.tool_calls) - len(asked):,} calls behind it are not even shown here: none of them was run."
+            problem += f" {len(message.tool_calls) - len(asked):,} more calls are left out here; none of them was run."
         if problem:
             raw = whole(call.raw)
             more = f"… {len(raw) - _RAW_CHARACTERS_MAX:,} characters left out" if len(raw) > _RAW_CHARACTERS_MAX else ""
@@ -85,9 +85,7 @@ def bounded(result: ToolResult) -> ToolResult:
     output = whole(result.output)
     if len(output) > OUTPUT_CHARACTERS_MAX:
         left_out = len(output) - OUTPUT_CHARACTERS_MAX
-        output = (
-            f"{output[:OUTPUT_CHARACTERS_MAX]}\n… {left_out:,} characters left out; the tool gave more than is kept"
-        )
+        output = f"{output[:OUTPUT_CHARACTERS_MAX]}\n… {left_out:,} characters left out; the output was longer than the limit"
     return result if output is result.output else msgspec.structs.replace(result, output=output)
 
 
@@ -103,19 +101,17 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
 
 def _problem(call: ToolCall, place: int) -> str:
     if place >= CALLS_MAX:
-        return (
-            f"More than {CALLS_MAX} calls in one answer; this one was not run. Ask for it again with fewer beside it."
-        )
+        return f"More than {CALLS_MAX} calls in one answer; this one was not run. Repeat it with fewer calls in one answer."
     args: Any = call.args
     if not isinstance(args, dict):
-        return f"The arguments are no JSON object but {type(args).__name__}."
+        return f"The arguments are not a JSON object but {type(args).__name__}."
     if _depth(call.args) > DEPTH_MAX:
         return f"The arguments are nested deeper than {DEPTH_MAX} levels."
     size = _size(call.args)
     if size > ARGUMENT_BYTES_MAX:
         return (
-            f"The arguments are {size:,} bytes; at most {ARGUMENT_BYTES_MAX:,} are taken. Nothing was run. "
-            "Write a large file in several calls, or have a command make it."
+            f"The arguments are {size:,} bytes; at most {ARGUMENT_BYTES_MAX:,} are accepted. Nothing was run. "
+            "Write a large file in several calls, or create it with a command."
         )
     return ""
 

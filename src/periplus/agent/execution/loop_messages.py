@@ -21,11 +21,11 @@ NOBODY: Final = "; nobody can be asked here"
 _CLOSING: Final[Mapping[StopReason, str]] = {
     "done": "",
     "aborted": "Stopped by request.",
-    "steps": "The limit of steps is reached.",
+    "steps": "The step limit is reached.",
     "budget": "The budget of this turn is spent.",
     "stuck": "The work was going in circles.",
-    "overflow": "The request is too long for the model, and nothing is left to leave out.",
-    "length": "The answer hit the length limit again and again.",
+    "overflow": "The request is too long for the model, and nothing more can be left out.",
+    "length": "The answer kept hitting the length limit.",
     "filter": "The answer was withheld.",
     "error": "Something failed.",
 }

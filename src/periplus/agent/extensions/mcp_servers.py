@@ -40,7 +40,7 @@ _LISTED_CHARS: Final = 12_000
 _FACT_CHARS: Final = 600
 _SCHEMA_CHARS: Final = 8_000
 _UNKNOWN: Final = (
-    "Whether it did its work is not known, and it was not repeated. Look how things stand before you repeat it."
+    "It is not known whether it took effect, and it was not repeated. Check the current state before you repeat it."
 )
 
 
@@ -177,7 +177,10 @@ def _called(
         return ToolResult(outcome=outcome, output=clean("\n".join(row for row in rows if row))[0])
     found = rendered(answer, keep)
     asked = servers.seen(server).asked_for
-    notes = [*found.notes, *([f"the server asked for {', '.join(asked)}, which it does not get here"] if asked else [])]
+    notes = [
+        *found.notes,
+        *([f"the server asked for {', '.join(asked)}, which is not supported here"] if asked else []),
+    ]
     head = "".join(f"note: {note}\n" for note in notes)
     handle = ""
     text = found.text or "(nothing)"
@@ -215,12 +218,12 @@ def _head(one: Standing) -> str:
     name = one.row.name
     if one.state != "ready":
         return f"{name}: {one.state}{': ' + one.error if one.error else ''}"
-    return f"{name} ({one.server or 'it does not say what it is'}): {len(one.tools)} tools"
+    return f"{name} ({one.server or 'no name given'}): {len(one.tools)} tools"
 
 
 def _withheld(one: Standing) -> list[str]:
     rows = [f"  withheld: {clean(name)[0][:80]}: {why}" for name, why in list(one.withheld.items())[:20]]
-    rows += [f"  new since it was used last: {', '.join(one.new[:20])}"] if one.new else []
+    rows += [f"  new since the last use: {', '.join(one.new[:20])}"] if one.new else []
     return [*rows, *(f"  note: {note}" for note in one.notes)]
 
 
@@ -230,7 +233,7 @@ def _described(one: Standing, tool: str) -> str:
         return "\n".join([f"{one.row.name}/{tool}", *_description(row), f"Call it: mcp(server={one.row.name!r}, tool={tool!r}, arguments={{…}})"])  # fmt: skip
     if tool in one.withheld:
         raise RefusedError(
-            f"{tool[:80]} of {one.row.name} is not to be used: {one.withheld[tool]}", safe="Nothing was called."
+            f"{tool[:80]} of {one.row.name} cannot be used: {one.withheld[tool]}", safe="Nothing was called."
         )
     why = f" ({one.error})" if one.error else ""
     raise NotFoundError(
@@ -242,7 +245,7 @@ def _description(row: ToolRow) -> list[str]:
     schema = json.dumps(row.schema, ensure_ascii=False, indent=1)
     if len(schema) > _SCHEMA_CHARS:
         schema = json.dumps(row.schema, ensure_ascii=False)
-    hint = ["It says that it changes nothing."] if row.is_read else []
+    hint = ["Declared as read-only."] if row.is_read else []
     return [*(f"note: {note}" for note in row.notes), row.about or "(no description)", *hint, f"arguments: {schema}"]
 
 

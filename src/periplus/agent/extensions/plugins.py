@@ -59,7 +59,7 @@ def open_plugins(room: ExtensionContext) -> Extension | None:
             continue
         if sandbox.layer == "none" and not one.unsandboxed:
             said.append(
-                f"The plugin {one.name} is off: no sandbox works here ({sandbox.about}), and you did not say that it may run without one."
+                f"The plugin {one.name} is off: no sandbox works here ({sandbox.about}), and you did not allow it to run without one."
             )
             continue
         try:
@@ -98,7 +98,7 @@ def _tools(opened: Sequence[_Opened], said: list[str]) -> list[Tool]:
         for tool in one.tools():
             if tool.name in held:
                 said.append(
-                    f"The tool {tool.name} of the plugin {one.manifest.name} is left out: there is another of that name."
+                    f"The tool {tool.name} of the plugin {one.manifest.name} is left out: another tool has that name."
                 )
             held.setdefault(tool.name, tool)
     return list(held.values())
@@ -200,7 +200,7 @@ class _Opened:
     def _result(self, row: ToolRow, answer: Mapping[str, Any]) -> ToolResult:
         outcome, output = answer.get("outcome", "ok"), answer.get("output", "")
         if outcome not in ("ok", "failed") or not isinstance(output, str):
-            raise PluginError(f"the plugin {self.manifest.name}: {row.name} answered an outcome or an output that is none",
+            raise PluginError(f"the plugin {self.manifest.name}: {row.name} answered with an invalid outcome or output",
                               mend="outcome is ok or failed, output a text.")  # fmt: skip
         outputs = self._room.session.host.outputs
         shown, handle = output, ""
@@ -223,7 +223,7 @@ class _Opened:
             return result
         names = ", ".join(str(one["path"]) for one in effects[:20])
         claimed = self._room.session.host.work.claimed([one["path"] for one in effects])
-        note = f"\nfiles changed: {names}" + (f"\nthat was somebody else's to change: {claimed}" if claimed else "")
+        note = f"\nfiles changed: {names}" + (f"\nclaimed by another agent: {claimed}" if claimed else "")
         return msgspec.structs.replace(result, output=result.output.rstrip("\n") + note, effects=effects)
 
 

@@ -48,7 +48,7 @@ def open_skills(room: ExtensionContext) -> Extension | None:
         return room.session.unread.covers(path, room.root)
 
     found = find_skills(places, unread)
-    said = [f"A skill does not count: {one.file}: {one.text}" for one in found.problems]
+    said = [f"A skill is ignored: {one.file}: {one.text}" for one in found.problems]
     said += [
         f"The skill {one.name} ({one.source}) is held back: it says {', '.join(one.held)}"
         for one in found.skills

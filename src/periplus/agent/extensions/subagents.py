@@ -132,9 +132,7 @@ class _Crew:
 
         calling = CALLING.get()
         if calling is None or calling.name != _NAME:
-            raise UsageError(
-                "subagents are started by a call of its own, not by a program", safe="Nothing was started."
-            )
+            raise UsageError("a subagent is started by a tool call, not by a program", safe="Nothing was started.")
         task = self._task(args, calling)
         held = self._room.project
         writer = held.writer._replace(session=task.session)
@@ -149,7 +147,7 @@ class _Crew:
         limit = room.begun.settings.number("subagent_depth")
         if self._depth >= limit:
             raise RefusedError(
-                f"subagents may not have subagents of their own beyond a depth of {limit}", safe="Nothing was started.",
+                f"subagents cannot be nested deeper than {limit}", safe="Nothing was started.",
                 mend="Do it yourself, or report what is left to do.",
             )  # fmt: skip
         session = child_name(room.begun.name, calling.turn, calling.step, calling.place)
@@ -201,7 +199,7 @@ class _Crew:
         is_over = _end_of(episodes) is not None
         spawned = _spawned(project, task.session, episodes)
         self._room.session.budget.add(spawned.usage)
-        note = "" if is_over else f"It was cut off, and does not go on: {error}"
+        note = "" if is_over else f"It was interrupted, and cannot continue: {error}"
         return self._result(task, episodes, _outcome(episodes) if is_over else "parked", spawned, note)
 
     def _session(

@@ -48,7 +48,7 @@ def rendered(answer: Answer, keep: Keep) -> Rendered:
     if structured:
         parts.append(structured)
     text, unseen = clean("\n".join(parts))
-    notes = [f"{unseen:,} unseen characters were taken out"] if unseen else []
+    notes = [f"{unseen:,} invisible characters were removed"] if unseen else []
     orders = injection_kinds(text)
     if orders:
         notes.append(

@@ -255,7 +255,7 @@ class Link:
             self.in_flight -= 1
         if not isinstance(result, CallToolResult):
             raise LinkError(
-                "it asks for something in return (a form, the model), which it does not get here",
+                "it requests input (a form, the model), which is not supported here",
                 safe="Nothing was sent to it.",
             )
         return Answer(
@@ -276,7 +276,7 @@ class Link:
         except TimeoutError:
             raise AnswerLostError(f"it did not answer within {seconds:g} s") from None
         except ValidationError as error:
-            raise AnswerLostError(f"its answer is none: {error.error_count()} fields are wrong") from error
+            raise AnswerLostError(f"its answer is not valid: {error.error_count()} fields are wrong") from error
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
                 raise AnswerLostError(f"it did not answer within {seconds:g} s") from error
@@ -287,7 +287,7 @@ class Link:
             if error.code in (ANSWER_LOST, -32700):
                 raise AnswerLostError(str(error.message)[:500]) from error
             if error.message == "Session terminated":
-                self.watch.over("it knows the session no more")  # begun anew at the next use
+                self.watch.over("it no longer knows the session")  # begun anew at the next use
             raise LinkError(f"it says: {str(error.message)[:2_000]}") from error
         except PeriplusError:
             raise

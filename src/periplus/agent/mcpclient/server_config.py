@@ -94,7 +94,7 @@ def _user_row(name: str, table: Any, where: str) -> ServerRow:
     passed = _texts(table, "pass")
     for one in passed:
         if not _VARIABLE.fullmatch(one):
-            raise UsageError(f"pass: {one[:60]!r} is no name of a variable")
+            raise UsageError(f"pass: {one[:60]!r} is not a valid variable name")
     environment = {one: "${" + one + "}" for one in passed} | _pairs(table, "environment")
     timeout = table.get("timeout_s", CALL_SECONDS)
     if type(timeout) is not int or not 1 <= timeout <= CALL_SECONDS_MAX:
@@ -141,7 +141,7 @@ def _servers_in(data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"it is no JSON: {str(error)[:200]}") from error
+        raise UsageError(f"it is not valid JSON: {str(error)[:200]}") from error
     servers: dict[str, Any] | None = found.get("mcpServers") if isinstance(found, dict) else None
     if not isinstance(servers, dict):
         raise UsageError('it has no object "mcpServers"')
@@ -152,7 +152,7 @@ def _project_row(name: str, table: Any, where: str) -> ServerRow:
     _check_fields(table, _PROJECT_FIELDS)
     kind = table.get("type", "stdio" if "command" in table else "http")
     if kind not in _KINDS:
-        why = "; the older transport over server-sent events is not spoken" if kind == "sse" else ""
+        why = "; the older SSE transport is not supported" if kind == "sse" else ""
         raise UsageError(f"type is stdio or http, not {kind!r:.40}{why}")
     command = (_text(table, "command"), *_texts(table, "args")) if "command" in table else ()
     row = ServerRow(name, command, _text(table, "url"), _pairs(table, "env"), _pairs(table, "headers"), where)
@@ -200,7 +200,9 @@ def with_values(row: ServerRow, lookup: Lookup) -> ServerRow:
             name, dash, other = match[1].partition(":-")
             found = lookup(name)
             if found is None and not dash:
-                raise UsageError(f"{what} asks for {match[0]}, which is not there, or not for it", mend=_how(name))
+                raise UsageError(
+                    f"{what} asks for {match[0]}, which is not set, or not available to it", mend=_how(name)
+                )
             return found if found is not None else other
 
         return _STANDS_FOR.sub(value, text)
@@ -209,7 +211,7 @@ def with_values(row: ServerRow, lookup: Lookup) -> ServerRow:
     headers = {name: filled(text, f"header {name}").strip() for name, text in row.headers.items()}
     for name, text in headers.items():
         if not text.isascii() or not text.isprintable():
-            raise UsageError(f"header {name} has a value that no header can hold")
+            raise UsageError(f"header {name} has a value that is not valid in a header")
     command = tuple(filled(word, "command") for word in row.command)
     full = replace(row, command=command, url=filled(row.url, "url"), environment=environment, headers=headers)
     _check_row(full, is_whole=True)
@@ -235,7 +237,9 @@ def _check_fields(table: Any, fields: Sequence[str]) -> None:
 
 def _check_row(row: ServerRow, *, is_whole: bool = False) -> None:
     if not _NAME.fullmatch(row.name):
-        raise UsageError(f"{row.name[:60]!r} is no name of a server", mend="Use letters, digits, - and _, at most 40.")
+        raise UsageError(
+            f"{row.name[:60]!r} is not a valid server name", mend="Use letters, digits, - and _, at most 40."
+        )
     if bool(row.command) == bool(row.url):
         raise UsageError("it has either a command or a url", mend='As command = ["npx", "-y", "some-server"].')
     if row.command and row.headers:
@@ -243,13 +247,13 @@ def _check_row(row: ServerRow, *, is_whole: bool = False) -> None:
     if row.url and row.environment:
         raise UsageError("environment is for a command; a url has headers")
     if row.command and (not row.command[0].strip() or any("\0" in word for word in row.command)):
-        raise UsageError("the first word of its command is no program")
+        raise UsageError("the first word of its command is not a program")
     for name, value in row.environment.items():
         if not _VARIABLE.fullmatch(name) or "\0" in value:
             raise UsageError(f"{name[:60]!r} is no variable")
     for name in row.headers:
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
-            raise UsageError(f"{name[:60]!r} is no header that can be set")
+            raise UsageError(f"{name[:60]!r} is not a header that can be set")
     if row.url and (is_whole or not _STANDS_FOR.search(row.url)):
         _check_url(row)
 
@@ -262,17 +266,17 @@ def _check_url(row: ServerRow) -> None:
         host = parts.hostname or ""
         _ = parts.port
     except ValueError as error:
-        raise UsageError(f"its url is none: {error}") from error
+        raise UsageError(f"its url is not valid: {error}") from error
     if (
         parts.scheme not in ("http", "https")
         or not host
         or any(ord(char) <= 32 or ord(char) == 127 for char in row.url)
     ):
-        raise UsageError("its url is none of http or https")
+        raise UsageError("its url is neither http nor https")
     if parts.username is not None or parts.password is not None:
         raise UsageError("its url has a user or a password", mend="Put it into headers.")
     if parts.scheme == "http" and row.headers and host not in ("127.0.0.1", "::1", "localhost"):
-        raise UsageError("its headers would go over the net unencrypted", mend="Use https.")
+        raise UsageError("its headers would be sent unencrypted", mend="Use https.")
 
 
 def _text(table: Mapping[str, Any], name: str) -> str:

@@ -231,7 +231,7 @@ class Servers:
             raise LinkError(
                 f"there is no program {first[:200]!r}",
                 safe="Nothing was started.",
-                mend="Install it, or mend the command.",
+                mend="Install it, or fix the command.",
             )
         return Asked(row, (path, *rest), self._folder, environment, self._start_s)
 
@@ -240,7 +240,7 @@ class Servers:
         standing = held.standing
         if tool in standing.withheld:
             raise RefusedError(
-                f"{tool} of {standing.row.name} is not to be used: {standing.withheld[tool]}",
+                f"{tool} of {standing.row.name} cannot be used: {standing.withheld[tool]}",
                 safe="Nothing was called.",
             )
         if tool not in standing.tools:
@@ -288,7 +288,7 @@ class Servers:
         for name in changed:
             withheld.setdefault(
                 name,
-                f"it is not what it was when it was agreed to; the person looks at it with `periplus servers check {row.name}`",
+                f"it changed since it was agreed to; the person can review it with `periplus servers check {row.name}`",
             )
         tools = {}
         hidden = 0
@@ -296,12 +296,12 @@ class Servers:
             if any(fnmatch.fnmatchcase(name, glob) for glob in row.deny) or (
                 row.allow and not any(fnmatch.fnmatchcase(name, glob) for glob in row.allow)
             ):
-                withheld[name] = "the settings of the server leave it out"
+                withheld[name] = "the server's settings exclude it"
                 hidden += 1
             elif name not in withheld:
                 tool = _row_of(name, one)
                 if tool is None:
-                    withheld[name] = "its schema is longer than is taken"
+                    withheld[name] = "its schema is too long"
                 else:
                     tools[name] = tool
         held.standing.tools, held.standing.withheld, held.standing.changed = tools, withheld, changed
@@ -319,7 +319,7 @@ def _unfit(names: Sequence[str]) -> dict[str, str]:
     for name in names:
         shown = clean(name)[0][:80]
         if not is_tool_name(name):
-            found[name] = "its name has other characters than letters, digits, _, -, . and /"
+            found[name] = "its name may only have letters, digits, _, -, . and /"
             continue
         twin = seen.setdefault(lookalike(name), name)
         if twin == name and names.count(name) > 1:
@@ -341,7 +341,7 @@ def _row_of(name: str, document: Mapping[str, Any]) -> ToolRow | None:
     is_read = annotations.get("readOnlyHint") is True and annotations.get("destructiveHint") is not True
     notes = []
     if about.unseen:
-        notes.append(f"{about.unseen:,} unseen characters were taken out of its description")
+        notes.append(f"{about.unseen:,} invisible characters were removed of its description")
     if about.orders:
-        notes.append(f"its description gave orders to the model ({', '.join(about.orders)}); they were taken out")
+        notes.append(f"its description gave orders to the model ({', '.join(about.orders)}); they were removed")
     return ToolRow(name, about.text, schema, is_read, tuple(notes))

@@ -20,8 +20,8 @@ PINS_FILE: Final = "servers.json"
 _BYTES_MAX: Final = 8 << 20
 _SERVERS_MAX: Final = 1_000
 _WORDS: Final = Words(
-    "no list of the tools of servers", "may be written by others: no server is known by it", "No tool was called.",
-    "Remove it: all servers are then seen for the first time.",
+    "not a list of server tools", "can be written by others, so it is ignored", "No tool was called.",
+    "Remove it; all servers then count as new.",
 )  # fmt: skip
 _Servers: TypeAlias = dict[str, dict[str, str]]
 
@@ -79,5 +79,5 @@ def _servers(value: Any) -> _Servers:
     if not isinstance(servers, dict) or not all(
         isinstance(one, dict) and all(isinstance(digest, str) for digest in one.values()) for one in servers.values()
     ):
-        raise ValueError("it does not hold digests by the names of servers and tools, version 1")
+        raise ValueError("it must map server and tool names to digests, version 1")
     return servers

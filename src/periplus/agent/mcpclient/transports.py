@@ -44,9 +44,7 @@ _POLL_S: Final = 0.01
 _NAMED_MAX: Final = 12
 _HEAD_BYTES: Final = 4_096
 _CHANGED: Final = "notifications/tools/list_changed"
-_TOO_MUCH: Final = (
-    f"its answer is larger than is taken ({MESSAGE_BYTES_MAX:,} bytes, {_CONTAINERS_MAX:,} lists and objects)"
-)
+_TOO_MUCH: Final = f"its answer is over the limit ({MESSAGE_BYTES_MAX:,} bytes, {_CONTAINERS_MAX:,} lists and objects)"
 _ID: Final = re.compile(rb'"id"\s{0,9}:\s{0,9}(\d{1,15})\b')
 
 
@@ -80,9 +78,9 @@ class _Sieve:
     @property
     def is_enough(self) -> bool:
         why = (
-            "what it says is no protocol" if self._garbage > _GARBAGE_MAX
-            else "it sends notifications without end" if self._notices > _NOTICES_MAX
-            else "it asks without end" if self._requests > _REQUESTS_MAX
+            "it does not speak the protocol" if self._garbage > _GARBAGE_MAX
+            else "it sends too many notifications" if self._notices > _NOTICES_MAX
+            else "it sends too many requests" if self._requests > _REQUESTS_MAX
             else ""
         )  # fmt: skip
         if why:
@@ -208,7 +206,7 @@ async def _read_lines(fd: int, to_session: Any, asked: set[Any], watch: Watch) -
                 else:
                     held += rest
                 if skipped > _SKIPPED_MAX:
-                    return watch.over("it sends a line without end")
+                    return watch.over("it sends a line that is too long")
                 if lines.sieve.is_enough:
                     return None
             return watch.over("it closed the connection")
@@ -238,7 +236,7 @@ class _Lines:
         except (ValueError, RecursionError) as error:
             self.sieve.passes(error)
             if line.startswith(b"{") and b'"method"' not in line[:_HEAD_BYTES] and self._whose(line[:_HEAD_BYTES]):
-                await self.lose(line[:_HEAD_BYTES], "its answer is no message, or nested too deep")
+                await self.lose(line[:_HEAD_BYTES], "its answer is not a valid message, or is nested too deep")
             return
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._asked.discard(item.message.id)

@@ -69,7 +69,7 @@ class InProcessMemory:
         self, content: str, title: str, scope: str, tags: Sequence[str] = (), paths: Sequence[str] = ()
     ) -> str:
         if not content.strip():
-            raise UsageError("nothing is there to remember", safe="Nothing was written.")
+            raise UsageError("there is nothing to remember", safe="Nothing was written.")
         for one in self._memories.values():
             if (one.content, one.title, one.scope) == (content, title, scope):
                 return one.item_id
@@ -148,7 +148,7 @@ class InProcessMemory:
         learned = learn_skills(
             turns, session, llm, lambda draft: (draft.rule, draft.commands) in self.skill_candidates, propose
         )
-        nothing = "no trails are kept in this memory, and lessons are drawn from trails"
+        nothing = "this memory keeps no trails, and lessons are drawn from trails"
         return Consolidation(skills=learned.skills, skills_rejected=learned.rejected, errors=(nothing, *learned.errors))
 
 

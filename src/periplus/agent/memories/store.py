@@ -87,7 +87,7 @@ class StoreMemory:
         from periplus.memory import Memory
 
         if not content.strip():
-            raise UsageError("nothing is there to remember", safe="Nothing was written.")
+            raise UsageError("there is nothing to remember", safe="Nothing was written.")
         item_type = "note" if scope in _ANY_SCOPE else scope
         text = f"{title}: {content}" if title.strip() and title not in content else content
         made = Memory(item_type, text, tags=tuple(tags), about=tuple(paths), provenance=("agent", self._session))
@@ -119,7 +119,7 @@ class StoreMemory:
 
     def append_episode(self, session: str, task: str, turn: int, record: Mapping[str, Any]) -> str:
         if turn < 1 or not session.strip():
-            raise UsageError("an episode is of a session and of a turn from 1 on", safe="Nothing was written.")
+            raise UsageError("an episode needs a session and a turn number from 1 on", safe="Nothing was written.")
         episode = Noted(turn=turn, topic=RECORD_TOPIC, data={"task": task, "record": dict(record)})
         journal = self._project.journal
         payload = encode_episode(masked_episode(episode, mask_secrets))

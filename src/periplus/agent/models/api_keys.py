@@ -16,7 +16,7 @@ KEY_VARIABLES: Final[Mapping[str, str]] = {"anthropic": "ANTHROPIC_API_KEY", "op
 _FILE_BYTES_MAX: Final = 256 * 1024
 _NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 _WORDS: Final = Words(
-    "no table of keys", "is not a file of yours that nobody else may read", "No key was used; the file was left as it is.",
+    "not a table of keys", "is not a file of yours that nobody else may read", "No key was used; the file was left as it is.",
     "Move it away, and give the keys again: periplus models key PROVIDER",
 )  # fmt: skip
 
@@ -35,7 +35,7 @@ class Keys:
         return self._file.path
 
     def key(self, provider: str) -> str:
-        """The key, or "". Raises RefusedError where others could read the file, UsageError where it is no table of keys."""
+        """The key, or "". Raises RefusedError where others could read the file, UsageError where it is not a table of keys."""
         variable = KEY_VARIABLES.get(provider, "")
         return (self._environment.get(variable, "") if variable else "") or self._file.read().get(provider, "")
 
@@ -63,12 +63,12 @@ class Keys:
 def check_provider(name: str) -> None:
     """Raises UsageError where no provider can be called so."""
     if not name or not _NAME.issuperset(name) or len(name) > 64:
-        raise UsageError(f"{name!r} is no name of a provider", safe="Nothing was changed.",
-                         mend="Use small letters, digits, - and _.")  # fmt: skip
+        raise UsageError(f"{name!r} is not a valid provider name", safe="Nothing was changed.",
+                         mend="Use lowercase letters, digits, - and _.")  # fmt: skip
 
 
 def _keys(value: Any) -> dict[str, str]:
     held = {} if value is None else value
     if not isinstance(held, dict) or not all(isinstance(one, str) for one in held.values()):
-        raise ValueError("it holds other things than keys by the names of providers")
+        raise ValueError("it must map provider names to keys")
     return held

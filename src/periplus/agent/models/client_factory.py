@@ -66,8 +66,8 @@ def parse_model(text: str) -> ModelName:
     """Raises UsageError."""
     provider, slash, model = text.partition("/")
     if not slash or not provider or not model or not text.isprintable() or len(text) > 200:
-        raise UsageError(f"{text[:80]!r} is no name of a model", safe="Nothing was sent.",
-                         mend="Write it as provider/model, as anthropic/claude-sonnet-5; `periplus models list` has them.")  # fmt: skip
+        raise UsageError(f"{text[:80]!r} is not a valid model name", safe="Nothing was sent.",
+                         mend="Write it as provider/model, such as anthropic/claude-sonnet-5; `periplus models list` lists them.")  # fmt: skip
     return ModelName(provider, model)
 
 
@@ -168,7 +168,7 @@ def _check_address(name: str, provider: Provider, key: str) -> None:
     except ValueError:  # half an address of IPv6
         parts, host = urlsplit(""), ""
     if not host or parts.scheme not in ("http", "https") or parts.username or parts.query:
-        raise UsageError(f"{name}: {provider.base_url!r} is no address of a provider", safe="Nothing was sent.",
+        raise UsageError(f"{name}: {provider.base_url!r} is not a valid provider address", safe="Nothing was sent.",
                          mend="Write it as https://host/path, without a key in it.")  # fmt: skip
     if key and parts.scheme == "http" and not is_loopback(host):
         raise UsageError(f"{name}: a key would go to {host} without TLS", safe="Nothing was sent.",

@@ -81,8 +81,8 @@ class RecordedClient:
         exchange = self._exchanges[self._at]
         if self._strict and exchange.asked != request_digest(messages, tools):
             raise ModelError(
-                f"{self._path}: request {self._at + 1} is not the one that was recorded",
-                mend="Record it anew, or play it without being strict.",
+                f"{self._path}: request {self._at + 1} differs from the recorded one",
+                mend="Record it again, or replay it without the strict check.",
             )
         self._at += 1
         return exchange.answer

@@ -85,14 +85,14 @@ def call_of(call_id: str, name: str, raw: str) -> ToolCall:
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
     """What is too large for a number here is infinite, and that can be sent back to no provider."""
     value = float(digits)
     if math.isinf(value):
-        raise ValueError(f"{digits[:40]} is a number larger than any that can be used")
+        raise ValueError(f"{digits[:40]} is too large a number")
     return value
 
 
@@ -148,7 +148,7 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
     status = getattr(error, "status_code", 0) or 0
     absent = _where_nobody_listens(error)
     if absent:
-        return ModelError(f"{provider}: nobody listens at {absent} on this machine", is_retryable=was_there,
+        return ModelError(f"{provider}: nothing listens at {absent} on this machine", is_retryable=was_there,
                           mend=f"Start the server of the model (Ollama's: `ollama serve`), or give the right address: base_url of "
                           f"[providers.{provider}] in agent.toml. Then try: periplus models list --ask {provider}")  # fmt: skip
     body = getattr(error, "body", None)
@@ -164,10 +164,10 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
             if "Timeout" in kind
             else "cannot be reached"
             if is_away
-            else "gave no whole answer"
+            else "gave an incomplete answer"
         )
         mend = (
-            f"See that its address is right and answers from here: periplus models list --ask {provider}"
+            f"Check that its address is right and can be reached: periplus models list --ask {provider}"
             if is_away
             else ""
         )
@@ -175,9 +175,9 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
     is_retryable = (status in _RETRYABLE or _is_passing(body)) and not any(sign in text for sign in _PAID_UP)
     mend = ""
     if status in (401, 403):
-        mend = f"Give a key that is good: periplus models key {provider}"
+        mend = f"Give a valid key: periplus models key {provider}"
     elif status == 404:
-        mend = f"See what the provider has: periplus models list --ask {provider}"
+        mend = f"List the provider's models: periplus models list --ask {provider}"
     return ModelError(f"{provider} answered {status}: {told}", is_retryable=is_retryable, status=status,
                       retry_after_s=_retry_after_s(getattr(error, "response", None)), mend=mend)  # fmt: skip
 
@@ -236,7 +236,7 @@ def _retry_after_s(response: Any) -> float | None:
         return None
 
 
-_STOPPED: Final = "the answer was not waited for: the turn was stopped"
+_STOPPED: Final = "the turn was stopped before the answer came"
 
 
 class Pieces:

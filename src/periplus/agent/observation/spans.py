@@ -160,7 +160,7 @@ def open_spans(session: str, model: str, exporter: Any = None) -> Spans:
 
             exporter = OTLPSpanExporter(timeout=_SEND_S)
     except ImportError as error:
-        raise UsageError("spans need the packages of OpenTelemetry", safe="Nothing was run.",
+        raise UsageError("spans need the OpenTelemetry packages", safe="Nothing was run.",
                          mend="Install them: pip install 'periplus[otel]', or leave out --otel.") from error  # fmt: skip
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     logging.getLogger("opentelemetry").propagate = False  # what could not be sent is said once, at the end

@@ -48,7 +48,7 @@ class GitView:
             lines = status(self._root, timeout_s=SECONDS_MAX)
             stands = _stands(lines)
             if not stands:
-                return Fact("git", f"{_NONE} it does not take the .git that is here for its own")
+                return Fact("git", f"{_NONE} it does not accept the .git that is here")
             subject = self._subject(_heads(lines).get("branch.oid", ""))
         except PeriplusError as error:
             return Fact("git", f"{_NONE} {one_line(plain_name(str(error)), _SUBJECT_CHARACTERS)}")

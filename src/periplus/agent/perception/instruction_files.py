@@ -43,7 +43,7 @@ _TEXTS: Final = (".md", ".mdc", ".markdown", ".txt", ".rst")
 _ROOM_LEAST: Final = 200
 _MORE: Final = "more instruction files"
 _ODD: Final = "a file of instructions"
-_ODD_NAMES: Final = "the path of one, or of several, would itself command an agent: they are not shown"
+_ODD_NAMES: Final = "the path of one or more would itself give orders to an agent: they are not shown"
 _NO_ROOM: Final = "there is no room left to show them; list(glob='**/AGENTS.md') names those that there are"
 _REPEATED: Final = (
     "[Periplus' own part is left out: it repeats this project's memory, see list(path='@periplus/memory/')]"
@@ -185,12 +185,12 @@ class InstructionReader:
         if entry is None or entry.kind == "folder":
             return None
         if self._unread(path):
-            return _Read("kept back", remark="a rule keeps it from being read")
+            return _Read("kept back", remark="a rule forbids reading it")
         if entry.kind == "link":
             target = os.readlink(os.path.join(self._folder.root, path))  # a word, not followed
             return _Read("link", remark="it is a link, and was not followed", target=target)
         if entry.kind != "file":
-            return _Read("other", remark="it is no plain file, and was not read")
+            return _Read("other", remark="it is not a regular file, and was not read")
         from periplus.agent.tools.files.text_encoding import is_binary
 
         with self._folder.opened(path) as fd:
@@ -222,7 +222,7 @@ class InstructionReader:
         if held is None and (not bare.strip() or same != path):
             return  # nothing of its own
         if same != path:
-            shown, remarks = "", [f"it says the same as {plain_name(same)}"]
+            shown, remarks = "", [f"it has the same text as {plain_name(same)}"]
         if shown:
             now.says[says] = path
         now.tell(InstructionFile(path, read.mark, shown, "; ".join(remarks), held is not None))

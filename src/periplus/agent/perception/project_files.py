@@ -150,8 +150,6 @@ def _listed(held: Confined, path: str, asked: str, tree: Tree, look: Callable[[]
     except PeriplusError as error:
         if path == asked and path:
             raise
-        why = (
-            "has more entries than are looked at" if getattr(error, "reason", "") == "too_large" else "cannot be listed"
-        )
+        why = "has too many entries to look at" if getattr(error, "reason", "") == "too_large" else "cannot be listed"
         tree.unseen.append(f"{path or '.'}/ {why}")
         return []

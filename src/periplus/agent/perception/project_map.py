@@ -1,4 +1,4 @@
-"""The map of a project, as pages: what lies where, the likeliest files of the task first, with what they define.
+"""The map of a project, as pages: the project's files, the likeliest for the task first, with what they define.
 
     @periplus/map/index.md        the whole, ranked for the request of this turn
     @periplus/map/src/app.md      one folder
@@ -50,7 +50,7 @@ class MapPages:
         self._unread = unread
 
     def list(self, prefix: str) -> Sequence[Page]:
-        index = Page(f"{MAP_ROOT}{_INDEX}.md", "what lies where, the likeliest files of the task first")
+        index = Page(f"{MAP_ROOT}{_INDEX}.md", "the project's files, the likeliest for the task first")
         if not prefix.startswith(MAP_ROOT):
             return [index] if index.handle.startswith(prefix) else []
         tree = look_at(self._root, "", self._bounds, unread=self._unread, monotonic_s=self._monotonic_s)
@@ -177,7 +177,7 @@ class _Writer:
 
 def _head(folder: str, tree: Tree, task: Task) -> list[str]:
     what = f"{folder}/" if folder else "this project"
-    ranked_for = f"; what comes first is what speaks for: {one_line(task.text, 160)}" if task.text.strip() else ""
+    ranked_for = f"; ranked for: {one_line(task.text, 160)}" if task.text.strip() else ""
     size = f"{_many(len(tree.files))} in {len(tree.counts):,} folder{'s' * (len(tree.counts) != 1)}"
     return [f"# Map of {what}", f"{size}, without what .gitignore names{ranked_for}"]
 

@@ -91,7 +91,7 @@ class SymbolPages:
     def list(self, prefix: str) -> Sequence[Page]:
         begun = prefix.removeprefix(SYMBOLS_ROOT).removesuffix(".md")
         hint = Page(
-            f"{SYMBOLS_ROOT}NAME.md", "where NAME is defined and used: read it with a name of the code for NAME"
+            f"{SYMBOLS_ROOT}NAME.md", "where NAME is defined and used; put a name from the code in place of NAME"
         )
         if not prefix.startswith(SYMBOLS_ROOT) or not _NAME.fullmatch(begun):
             return [hint] if hint.handle.startswith(prefix) else []
@@ -102,7 +102,7 @@ class SymbolPages:
                 handle = f"{SYMBOLS_ROOT}{one.name}.md"
                 found.setdefault(handle, Page(handle, f"{one.kind} in {path}:{one.start_line}"))
             if len(found) >= NAMES_MAX:
-                looked.notes.append(f"over {NAMES_MAX} names begin so")
+                looked.notes.append(f"over {NAMES_MAX} names begin like this")
                 break
         return [*sorted(found.values()), *(Page(hint.handle, note) for note in looked.notes)]
 
@@ -110,7 +110,7 @@ class SymbolPages:
         name = handle.removeprefix(SYMBOLS_ROOT).removesuffix(".md").replace("::", ".").replace("#", ".")
         if len(name) > _NAME_CHARACTERS_MAX or not _NAME.fullmatch(name) or name.endswith("."):
             raise NotFoundError(
-                f"no page {handle}: {one_line(name, 60)!r} is no name", mend=f"As {SYMBOLS_ROOT}Class.method.md"
+                f"no page {handle}: {one_line(name, 60)!r} is not a name", mend=f"As {SYMBOLS_ROOT}Class.method.md"
             )
         looked = _Looked()
         page = _PageOf(name)
@@ -163,7 +163,7 @@ class SymbolPages:
                     continue
                 if entry.size > left or self._monotonic_s() > deadline:
                     looked.notes.append(
-                        f"not every file was read: {looked.files:,} of {len(tree.files):,} were, the bound of a page is reached"
+                        f"not every file was read: {looked.files:,} of {len(tree.files):,} were; the limit of a page is reached"
                     )
                     return
                 try:
@@ -253,7 +253,7 @@ class _PageOf:
                 f"… {more:,} definitions left out; read(path='{SYMBOLS_ROOT}Class.{self.last}.md') is of one class"
             )
         if self._unparsed:
-            lines.append(f"({self._unparsed:,} files that have the word were not parsed, for lack of time)")
+            lines.append(f"({self._unparsed:,} files that have the word were not parsed, there was no time left)")
         lines += [*self._uses(), f"({looked.files:,} files were read)"]
         if looked.large:
             lines.append(f"not read: {looked.large:,} files that are too large")

@@ -65,7 +65,7 @@ def decode_episode(payload: Mapping[str, Any]) -> Episode:
         plain = _unpacked({name: value for name, value in payload.items() if name != "v"})
         return cast("Episode", msgspec.convert(plain, type=Episode))
     except (msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
-        raise DamageError(f"the record of an episode does not hold one: {error}", safe="Other records are untouched.",
+        raise DamageError(f"the record does not contain a valid episode: {error}", safe="Other records are untouched.",
                           mend="Run `periplus doctor`.") from error  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def _packed(value: Any, depth: int) -> JSONValue:
         if depth >= _DEPTH_MAX:
             return {"$json": msgspec.json.encode(value, order="sorted").decode()}
         return [_packed(one, depth + 1) for one in value]
-    raise TypeError(f"{type(value).__name__} has no place in an episode")
+    raise TypeError(f"{type(value).__name__} cannot be stored in an episode")
 
 
 def _unpacked(value: Any) -> Any:

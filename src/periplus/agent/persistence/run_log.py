@@ -203,16 +203,16 @@ class StoreLog:
                 raise self._of_another_store() from error
             if os.path.isdir(root):
                 raise
-            raise EnvironmentFailure(f"the store is not at {root} any more", safe="What was told as done is written, wherever it went.",
-                                     mend="Go on where it is now: periplus run --resume.") from error  # fmt: skip
+            raise EnvironmentFailure(f"the store is no longer at {root}", safe="Every step that was reported as done is in that store, wherever it is now.",
+                                     mend="Continue where it is now: periplus run --resume.") from error  # fmt: skip
 
     def _of_another_store(self) -> EnvironmentFailure:
         import shlex
 
         return EnvironmentFailure(
             f"{self._project.root} is no longer the store that this session was begun in",
-            safe="What was told as done is written in that one, wherever it is now; nothing was written into this one.",
-            mend=f"Put it back, then go on: periplus run --resume {shlex.quote(self._name)}. In this one begin anew.",
+            safe="Every step that was reported as done is in that store, wherever it is now; nothing was written into this one.",
+            mend=f"Put it back, then continue: periplus run --resume {shlex.quote(self._name)}. Or begin a new session in this one.",
         )
 
     def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:

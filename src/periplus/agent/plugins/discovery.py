@@ -73,7 +73,7 @@ def _of_place(base: str, folder: str, source: str, trust: PluginTrust) -> list[F
             if held is None:
                 return []
             if held.kind != "folder":
-                return [_broken(folder, os.path.join(base, folder), source, f"it is a {held.kind}, and no folder")]
+                return [_broken(folder, os.path.join(base, folder), source, f"it is a {held.kind}, not a folder")]
             entries = [one for one in confined.list(folder) if not one.path.rpartition("/")[2].startswith(".")]
     except NotFoundError:
         return []

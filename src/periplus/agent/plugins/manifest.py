@@ -102,7 +102,7 @@ def read_manifest(data: bytes, path: str) -> Manifest:
     try:
         table = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no TOML: {error}", path=path) from error
+        raise FormatError(f"it is not valid TOML: {error}", path=path) from error
     return _Reader(path).manifest(table)
 
 
@@ -126,7 +126,7 @@ class _Reader:
                 raise self._wrong(f"{what}: two of them are named {twice!r}")
         skills = self._text(table, "skills", "", most=200)
         if skills and (skills.startswith(("/", "-", "~")) or ".." in skills.split("/")):
-            raise self._wrong(f"skills: {skills!r} is no folder of the plugin")
+            raise self._wrong(f"skills: {skills!r} is not a folder of the plugin")
         return Manifest(
             name, self._text(table, "version", "", most=40, least=1), self._text(table, "description", "", most=_DESCRIPTION_MAX),
             skills.rstrip("/"), tools, hooks, servers,
@@ -175,7 +175,7 @@ class _Reader:
     def _known(self, table: Mapping[str, Any], names: Iterable[str], where: str) -> None:
         for name in table:
             if name not in names:
-                raise self._wrong(f"{where}{name[:60]}: there is no such field", _meant(name, names))
+                raise self._wrong(f"{where}{name[:60]}: unknown field", _meant(name, names))
 
     def _rows(self, table: Mapping[str, Any], name: str, most: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
         rows = table.get(name, [])
@@ -190,13 +190,13 @@ class _Reader:
         if len(value.strip()) < least:
             raise self._wrong(f"{where}{name}: it is {'empty' if name in table else 'missing'}")
         if len(value) > most or any(ord(one) < 32 or ord(one) == 127 for one in value):
-            raise self._wrong(f"{where}{name}: it has over {most} characters, or some that are not seen")
+            raise self._wrong(f"{where}{name}: it has over {most} characters, or invisible ones")
         return value.strip()
 
     def _name(self, table: Mapping[str, Any], name: str, where: str, fits: re.Pattern[str], how: str) -> str:
         value = self._text(table, name, where, most=40, least=1)
         if not fits.fullmatch(value):
-            raise self._wrong(f"{where}{name}: {value!r} is no name", f"Write {how}.")
+            raise self._wrong(f"{where}{name}: {value!r} is not a name", f"Write {how}.")
         return value
 
     def _texts(self, table: Mapping[str, Any], name: str, where: str, *, most: int) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class _Reader:
         if not words or any(len(word) > 4_000 or "\0" in word for word in words):
             raise self._wrong(f"{where}command: it is a list of words, the program first", 'As ["python3", "tool.py"].')
         if words[0].startswith(("~", "-")) or ".." in words[0].split("/"):
-            raise self._wrong(f"{where}command: {words[0]!r} is no file of the plugin, and no program by its name")
+            raise self._wrong(f"{where}command: {words[0]!r} is neither a file of the plugin nor the name of a program")
         return words
 
     def _names(self, table: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
@@ -248,7 +248,7 @@ def parameters_of(schema: Mapping[str, Any], path: str, where: str, depth: int =
         )
     required = schema.get("required", [])
     if not isinstance(required, list) or any(one not in fields for one in required):
-        raise FormatError(f"{where}.required: it names properties that there are", path=path)
+        raise FormatError(f"{where}.required: it must name properties that exist", path=path)
     found = []
     for name, one in fields.items():
         inner = f"{where}.{name[:60]}"
@@ -290,7 +290,7 @@ def _parameter(
 def _check_schema(schema: Mapping[str, Any], path: str, where: str) -> None:
     for key in schema:
         if key not in _SCHEMA:
-            raise FormatError(f"{where}.{key[:60]}: this is not looked at, so it may not stand there", path=path,
+            raise FormatError(f"{where}.{key[:60]}: this key is not supported", path=path,
                               mend=_meant(key, _SCHEMA))  # fmt: skip
 
 

@@ -68,7 +68,7 @@ class _Answers:
         told = {"messages": [{"role": one.role, "content": one.content} for one in messages]}
         replaced = self._read(self._ask(told, ("replace",)), "replace", list[tuple[int, str]]) or []
         if len(replaced) > _REPLACED_MAX or any(not 0 <= place < len(messages) for place, _ in replaced):
-            raise PluginError(f"the plugin {self._plugin} replaces a message that there is not")
+            raise PluginError(f"the plugin {self._plugin} replaces a message that does not exist")
         found = list(messages)
         for place, text in replaced:
             found[place] = msgspec.structs.replace(found[place], content=text)
@@ -81,7 +81,7 @@ class _Answers:
         if not feedback:
             return None
         return Continue(
-            feedback=f"The plugin {self._plugin} finds that this is not done yet.",
+            feedback=f"The plugin {self._plugin} says that this is not done yet.",
             quoted=feedback,
             source=f"plugin {self._plugin}",
         )

@@ -91,7 +91,7 @@ class Programs:
         data = json.dumps({"v": PROTOCOL, **question}).encode() + b"\n"
         if len(data) > QUESTION_BYTES_MAX:
             raise self._failed(
-                place, command, f"what it would be told has {len(data):,} bytes, at most {QUESTION_BYTES_MAX:,}"
+                place, command, f"its input would have {len(data):,} bytes, at most {QUESTION_BYTES_MAX:,}"
             )
         with self._lock:
             cancels = self._cancels
@@ -133,7 +133,7 @@ class Programs:
             if unread and any(
                 _is_within(self._root, one) for one in (os.path.realpath(self._home or "/root"), *_COVERED)
             ):
-                raise self._failed(place, command, "your rules keep files here from being read, and it would see them")
+                raise self._failed(place, command, "your rules forbid reading files here that it would see")
             kept += [] if unread else [self._root]
         confinement = Confinement.of(
             self._root if is_writer else work, temporary, self._home, writable=(home, work) if is_writer else (home,), kept=kept,
@@ -172,9 +172,9 @@ class Programs:
         try:
             answer = json.loads(said.partition(b"\n")[0])
         except (ValueError, RecursionError):
-            raise self._failed(place, command, f"it answered what is no JSON: {said[:80]!r}", tail) from None
+            raise self._failed(place, command, f"its answer is not JSON: {said[:80]!r}", tail) from None
         if not isinstance(answer, dict):
-            raise self._failed(place, command, "it answered what is no object", tail)
+            raise self._failed(place, command, "its answer is not an object", tail)
         strange = [name for name in answer if name not in known]
         if strange:
             raise self._failed(
@@ -185,7 +185,7 @@ class Programs:
     def _failed(self, place: ProgramPlace, command: Sequence[str], how: str, tail: str = "") -> PluginError:
         said = f"; it said: {tail}" if tail else ""
         return PluginError(f"the plugin {place.plugin}: {' '.join(command)[:200]}: {how}{said}",
-                           mend=f"Mend it, or do without it: periplus plugins untrust {place.plugin}")  # fmt: skip
+                           mend=f"Fix it, or turn it off: periplus plugins untrust {place.plugin}")  # fmt: skip
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -230,7 +230,7 @@ def _talk(popen: subprocess.Popen[bytes], data: bytes, deadline_s: float) -> tup
                 else:
                     said += piece or b""
                     if len(said) > ANSWER_BYTES_MAX:
-                        return b"", bytes(errors), f"it said more than {ANSWER_BYTES_MAX:,} bytes"
+                        return b"", bytes(errors), f"it printed more than {ANSWER_BYTES_MAX:,} bytes"
         if popen.stderr in {key.fileobj for key in selector.get_map().values()}:
             errors += _read(popen.stderr.fileno()) or b""
     if b"\n" in said or said.strip():
@@ -245,7 +245,7 @@ def _ended(popen: subprocess.Popen[bytes], errors: bytes, seconds: float) -> tup
     try:
         code = popen.wait(max(0.0, min(seconds, 1.0)))
     except subprocess.TimeoutExpired:
-        return b"", errors, "it said nothing and goes on"
+        return b"", errors, "it closed its output without an answer and keeps running"
     return b"", errors, f"it ended with {code} and no answer"
 
 

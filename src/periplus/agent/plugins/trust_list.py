@@ -20,8 +20,8 @@ FILE: Final = "plugins.json"
 _BYTES_MAX: Final = 4 << 20
 _PLUGINS_MAX: Final = 1_000
 _WORDS: Final = Words(
-    "no list of trusted plugins", "may be written by others: no plugin is trusted by it", "Nothing was run.",
-    "Remove it, and trust them anew.",
+    "not a list of trusted plugins", "can be written by others, so no plugin in it is trusted", "Nothing was run.",
+    "Remove it, then trust them again.",
 )  # fmt: skip
 
 

@@ -40,9 +40,9 @@ from periplus.shell.judgement import Judgement, judge
 
 Mode: TypeAlias = Literal["ask", "default", "autonomous"]
 MODES: Final[Mapping[Mode, str]] = {
-    "ask": "everything is asked for but reading",
-    "default": "files may be changed; commands, the network and tools of others are asked for",
-    "autonomous": "everything may run but what is catastrophic, in the sandbox",
+    "ask": "ask before everything but reading",
+    "default": "change files; ask before commands, the network and other tools",
+    "autonomous": "run everything in the sandbox, except what is catastrophic",
 }
 _READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user", "skill"})
 _OF_FILES: Final = frozenset(
@@ -76,9 +76,9 @@ def idle_rules(rules: Iterable[Rule], tools: Sequence[ToolSchema]) -> Iterator[s
         if not meant:
             near = difflib.get_close_matches(rule.tool.lower(), [*names, *_ELSEWHERE], n=1)
             hint = f"Did you mean {_ELSEWHERE.get(near[0], near[0])}?" if near else f"There are {', '.join(names)}."
-            yield f"The rule “{rule}” counts for nothing: there is no tool {rule.tool} here. {hint}"
+            yield f"The rule “{rule}” has no effect: there is no tool {rule.tool} here. {hint}"
         elif rule.path is not None and not with_paths.intersection(meant):
-            yield f"The rule “{rule}” counts for nothing: {', '.join(meant)} takes no path. Write “{rule.effect} {rule.tool}”."
+            yield f"The rule “{rule}” has no effect: {', '.join(meant)} takes no path. Write “{rule.effect} {rule.tool}”."
 
 
 class Permission(Hook):

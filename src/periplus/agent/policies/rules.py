@@ -51,8 +51,8 @@ def parse_rule(text: str, commands: Mapping[str, str]) -> Rule:
     is_closed = what.endswith(")") if opened else True
     if effect not in EFFECTS or not tool.strip() or not is_closed or (opened and not what[:-1].strip()) or "\0" in text:
         raise UsageError(
-            f"{text[:_SHOWN]!r} is no rule of permission",
-            mend="Write allow, ask or deny, a tool, and if you like what in parentheses: allow shell(git status)",
+            f"{text[:_SHOWN]!r} is not a permission rule",
+            mend="Write allow, ask or deny, a tool, and optionally a pattern in parentheses: allow shell(git status)",
         )
     tool = tool.strip()
     if not opened:

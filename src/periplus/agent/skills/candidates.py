@@ -102,11 +102,11 @@ def find_skill_candidate(journal: Journal, reference: str) -> Entity:
     if named:
         raise UsageError(
             f"{len(named)} candidates are named {reference!r}",
-            mend=f"Say which: {', '.join(one.item_id for one in named)}.",
+            mend=f"Choose one: {', '.join(one.item_id for one in named)}.",
         )
     found = journal.find(reference)
     if found.item_type != SKILL_CANDIDATE:
-        raise UsageError(f"{found.item_id} is a {found.item_type}, and no candidate of a skill", safe="Nothing was changed.",
+        raise UsageError(f"{found.item_id} is a {found.item_type}, not a skill candidate", safe="Nothing was changed.",
                          mend="See `periplus skills list`.")  # fmt: skip
     return found
 

@@ -45,10 +45,10 @@ def learn_skills(
         try:
             drafts.append((reworded_draft(draft, llm), "model"))
         except WordingError as error:
-            errors.append(f"the model's words were not taken: {error}")
+            errors.append(f"the model's wording was rejected: {error}")
             drafts.append((draft, "rule"))
         except PeriplusError as error:
-            errors.append(f"the model was not heard: {error}")
+            errors.append(f"the model could not be asked: {error}")
             drafts.append((draft, "rule"))
             llm = None
     new, before = propose(drafts)

@@ -91,7 +91,7 @@ def _listed(
     if held is None:
         return []
     if held.kind != "folder":
-        return [SkillProblem(shown, place.source, f"it is a {held.kind}, and no folder: links are not followed")]
+        return [SkillProblem(shown, place.source, f"it is a {held.kind}, not a folder: links are not followed")]
     found: list[Skill | SkillProblem] = []
     for entry in confined.list(place.folder):
         name = entry.path.rpartition("/")[2]
@@ -114,7 +114,7 @@ def _listed(
                 raise NotFoundError(f"there is no {SKILL_FILE} in it")
             own = os.path.join(place.origin, file) if place.origin else path
             if unread(own) or unread(f"@periplus/skills/{name}/{SKILL_FILE}"):
-                raise RefusedError("a rule keeps it from being read")
+                raise RefusedError("a rule forbids reading it")
             skill = read_skill(confined.read(file), place.root, entry.path, place.source)
             found.append(replace(skill, origin=place.origin))
         except PeriplusError as error:

@@ -48,12 +48,12 @@ def parse_front(text: str, path: str) -> Front:
     """The head and the text of a file. Raises FormatError with the line that is wrong."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
-        raise FormatError("it does not begin with a head between two lines of ---", path=path, line=1,
+        raise FormatError("it does not begin with front matter between two lines of ---", path=path, line=1,
                           mend="Write --- in the first line, then name: and description:, then --- again.")  # fmt: skip
     end = next((at for at, line in enumerate(lines[: HEAD_LINES_MAX + 1]) if at and line.rstrip() == _FENCE), 0)
     if not end:
-        raise FormatError(f"its head has no end within {HEAD_LINES_MAX} lines", path=path, line=len(lines[:HEAD_LINES_MAX]),
-                          mend="Write a line of --- behind the head.")  # fmt: skip
+        raise FormatError(f"its front matter has no end within {HEAD_LINES_MAX} lines", path=path, line=len(lines[:HEAD_LINES_MAX]),
+                          mend="Write a line of --- after the front matter.")  # fmt: skip
     values, places = _Reader(lines[:end], path).read()
     return Front(values, places, "\n".join(lines[end + 1 :]).strip("\n"))
 
@@ -73,13 +73,13 @@ class _Reader:
                 self.at += 1
                 continue
             if line[0] in " \t":
-                raise self._wrong("it stands further in than what it could belong to")
+                raise self._wrong("it is indented deeper than anything it could belong to")
             match = _KEY.match(line)
             if match is None:
                 raise self._wrong(f"{line.strip()[:60]!r} is no name: value")
             name = match[1]
             if name in values:
-                raise self._wrong(f"{name} stands here a second time")
+                raise self._wrong(f"{name} is given twice")
             places[name] = self.at + 1
             values[name] = self._value((match[2] or "").strip())
         return values, places
@@ -128,14 +128,14 @@ class _Reader:
             elif quote == '"' and char == "\\":
                 at += 1
                 if at >= len(text) or text[at] not in _ESCAPES:
-                    raise self._wrong("a backslash in quotes stands before what has no meaning there")
+                    raise self._wrong("a backslash in quotes begins an unknown escape")
                 char = _ESCAPES[text[at]]
             pieces.append(char)
             at += 1
         if at >= len(text):
             raise self._wrong("a quoted text has no end in its line")
         if text[at + 1 :].strip() and not text[at + 1 :].lstrip().startswith("#"):
-            raise self._wrong("something stands behind a quoted text")
+            raise self._wrong("there is more after a quoted text")
         return "".join(pieces)
 
     def _comment_off(self, text: str) -> str:
@@ -155,7 +155,7 @@ class _Reader:
         while self._next_begins_with("-"):
             text = self._lines[self.at].strip()[1:].strip()
             if not text:
-                raise self._wrong("a dash with nothing behind it")
+                raise self._wrong("a dash with nothing after it")
             found.append(self._scalar(text))
         return tuple(found)
 

@@ -51,7 +51,7 @@ def reworded_draft(draft: Draft, llm: LLMClient) -> Draft:
     name, description, body = (found[field].strip() for field in _FIELDS)
     description = " ".join(description.split())
     if len(name) > NAME_MAX or not _NAME.fullmatch(name):
-        raise WordingError(f"{draft.name}: {name[:60]!r} is no name of a skill")
+        raise WordingError(f"{draft.name}: {name[:60]!r} is not a valid skill name")
     if not description or len(description) > _DESCRIPTION_MAX or not body or len(body) > _BODY_MAX:
         raise WordingError(f"{draft.name}: its description or its body is empty or too long")
     lines = {" ".join(line.split()) for block in _BLOCKS.findall(body) for line in block.splitlines() if line.strip()}
@@ -63,7 +63,7 @@ def reworded_draft(draft: Draft, llm: LLMClient) -> Draft:
         raise WordingError(f"{draft.name}: the command `{missing[:80]}` is not in its words")
     strange = next(iter(sorted(lines - known)), "")
     if strange:
-        raise WordingError(f"{draft.name}: it says `{strange[:80]}`, which nobody saw")
+        raise WordingError(f"{draft.name}: it says `{strange[:80]}`, which was not seen")
     why = refusal(name, description, body, draft.commands)
     if why:
         raise WordingError(f"{draft.name}: {why}")

@@ -80,9 +80,9 @@ class Skill:
 
 
 def check_name(name: str, path: str, line: int | None = None) -> str:
-    """Raises FormatError for what is no name of a skill."""
+    """Raises FormatError for what is not a valid skill name."""
     if len(name) > NAME_MAX or not _NAME.fullmatch(name):
-        raise FormatError(f"name: {name[:80]!r} is no name of a skill", path=path, line=line,
+        raise FormatError(f"name: {name[:80]!r} is not a valid skill name", path=path, line=line,
                           mend=f"Up to {NAME_MAX} small letters, digits and single hyphens between them.")  # fmt: skip
     return name
 
@@ -92,7 +92,7 @@ def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
     path, folder_name = f"{root}/{folder}/{SKILL_FILE}", folder.rpartition("/")[2]
     if len(data) > FILE_BYTES_MAX:
         raise FormatError(
-            f"it has more than {FILE_BYTES_MAX:,} bytes", path=path, mend="Put what is long into files beside it."
+            f"it has more than {FILE_BYTES_MAX:,} bytes", path=path, mend="Move long parts into files beside it."
         )
     try:
         text = data.decode()
@@ -106,13 +106,13 @@ def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
         raise FormatError(f"name: it is {name!r}, and its folder {folder_name[:80]!r}", path=path, line=front.lines["name"],
                           mend="Give both the same name.")  # fmt: skip
     if not front.body.strip():
-        raise FormatError("there is nothing behind its head", path=path, mend="Write down how the work is done.")
+        raise FormatError("there is nothing after its front matter", path=path, mend="Write down how the work is done.")
     metadata = front.values.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise FormatError("metadata: it holds names with texts", path=path, line=front.lines["metadata"])
+        raise FormatError("metadata: it must map names to texts", path=path, line=front.lines["metadata"])
     notes = [f"{one} is not used (line {front.lines[one]})" for one in front.values if one not in _KNOWN]
     if "allowed-tools" in front.values:
-        notes.append("allowed-tools widens nothing here: your rules of permission hold")
+        notes.append("allowed-tools grants nothing here: your permission rules hold")
     description = " ".join(_text(front, "description", path, most=DESCRIPTION_MAX, least=1).split())
     return Skill(
         name, description, front.body, root, folder, source, license=_text(front, "license", path, most=200),
@@ -141,7 +141,7 @@ def _text(front: Front, name: str, path: str, *, most: int, least: int = 0) -> s
     value = value.strip()
     if len(value) < least:
         what = "it is missing" if line is None else "it is empty"
-        raise FormatError(f"{name}: {what}", path=path, line=line or 1, mend=f"Write {name}: into its head.")
+        raise FormatError(f"{name}: {what}", path=path, line=line or 1, mend=f"Write {name}: into its front matter.")
     if len(value) > most:
         raise FormatError(f"{name}: it has {len(value):,} characters, at most {most:,}", path=path, line=line)
     return value

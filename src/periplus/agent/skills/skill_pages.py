@@ -68,7 +68,7 @@ class SkillPages:
         if path in ("", SKILL_FILE):
             return f"# {skill.name}\n{skill.description}\n\n{skill.body}\n"
         if self._is_unread(skill, path):
-            raise RefusedError("a rule keeps what is there from being read")
+            raise RefusedError("a rule forbids reading what is there")
         with Confined(skill.root, limits=_LIMITS) as confined:
             data = confined.read(f"{skill.folder}/{path}")
         try:

@@ -17,8 +17,8 @@ _HOW: Final = {
     "done": "is done",
     "parked": "stopped before it was done",
     "cancelled": "was cancelled",
-    "deadline": "was stopped: its time was over",
-    "idle": "was stopped: nothing was heard of it for too long",
+    "deadline": "was stopped: it reached its time limit",
+    "idle": "was stopped: it showed no progress for too long",
 }
 
 
@@ -80,10 +80,10 @@ def report_of(
     lines.append(f"session {spawned.session}: {pages}/turns/1.md is what it did, {pages}/trail/1/ what its calls gave")
     text = ended.text.strip() if ended is not None else ""
     if not text:
-        return "\n".join([*lines, "It said nothing at its end."]), ""
+        return "\n".join([*lines, "It gave no final answer."]), ""
     handle = ""
     if len(text) > REPORT_CHARACTERS_MAX and outputs is not None:
         handle = outputs.keep(text)
         text = shorten(text, handle, REPORT_CHARACTERS_MAX)
-    said = "Its report:" if outcome == "done" else "What it said last, and it was not done:"
+    said = "Its report:" if outcome == "done" else "Its last answer, before it was done:"
     return "\n".join([*lines, "", said, text]), handle

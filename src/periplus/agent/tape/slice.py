@@ -167,7 +167,7 @@ class Topics:
         """Raises UsageError for a topic that is there already, NotFoundError for one that is not."""
         if note.action == "new":
             if note.topic in self.slices or not note.topic.strip():
-                raise UsageError(f"a topic {note.topic!r} cannot be begun: it is there, or has no name",
+                raise UsageError(f"a topic {note.topic!r} cannot be begun: it exists already, or has no name",
                                  safe="Nothing was changed.", mend="Take another name, or switch to it.")  # fmt: skip
             self._make_room()
             self._park()

@@ -56,6 +56,6 @@ def field_named(name: str) -> Field:
     """The row of a field. Raises UsageError for one that is not carried."""
     found = _BY_NAME.get(name)
     if found is None:
-        raise UsageError(f"{name!r} is no field of the working state", safe="Nothing was changed.",
+        raise UsageError(f"{name!r} is not a field of the working state", safe="Nothing was changed.",
                          mend=f"One of: {', '.join(_BY_NAME)}.")  # fmt: skip
     return found

@@ -25,7 +25,9 @@ _ASK: Final = (
 )
 _REMEMBER: Final = (
     Parameter("title", "text", required=True, most=200),
-    Parameter("content", "text", "what and why, for one who knows nothing of this session", required=True, most=8_000),
+    Parameter(
+        "content", "text", "what and why, for a reader who does not know this session", required=True, most=8_000
+    ),
     Parameter("kind", "text", choices=("decision", "constraint", "trap", "fact", "lesson")),
     Parameter("paths", "list", "files it is about", most=20),
     Parameter("tags", "list", most=20),
@@ -79,7 +81,7 @@ def remember_tool(memory: Memory) -> Tool:
         return ToolResult(outcome="ok", output=f"remembered as {found}", untrusted=False)
 
     return Tool(
-        "remember", "Keep what the next one should not have to find out again.", _REMEMBER, run,
+        "remember", "Store what later sessions should know.", _REMEMBER, run,
         lambda _: (Access(resource="memory:", mode="write"),),
     )  # fmt: skip
 
@@ -88,10 +90,10 @@ def recall_tool(memory: Memory) -> Tool:
     def run(args: Arguments) -> ToolResult:
         found = memory.recall(args.text("query"), args.integer("count", 6), args.texts("paths") or None)
         rows = [f"{one.handle} ({one.kind})\n  {' '.join(one.preview.split())[:_PREVIEW_CHARS]}" for one in found]
-        return ToolResult(outcome="ok", output="\n".join(rows) or "nothing is known of it")
+        return ToolResult(outcome="ok", output="\n".join(rows) or "nothing was found")
 
     return Tool(
-        "recall", "What is known of this project; read a handle for the whole.", _RECALL, run,
+        "recall", "Search the project's memory; read a handle for the full text.", _RECALL, run,
         lambda _: (Access(resource="memory:", mode="read"),),
     )  # fmt: skip
 

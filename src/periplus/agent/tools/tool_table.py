@@ -193,7 +193,7 @@ def _check_text(parameter: Parameter, value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise _WrongError(f"has half a character at {error.start:,}, which no file can hold") from error
+        raise _WrongError(f"has half a character at {error.start:,}, which cannot be stored in a file") from error
     if parameter.choices and value not in parameter.choices:
         raise _WrongError(f"is {value[:60]!r}, and one of {', '.join(parameter.choices)} is wanted")
     return value

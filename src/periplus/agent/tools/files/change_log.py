@@ -194,7 +194,7 @@ class ChangeLog:
         held = self._held(change.path)
         if held != change.before:
             raise ConflictError(
-                f"{change.path} is not what it was when the change was made up", safe="Nothing was changed.",
+                f"{change.path} changed since this edit was prepared", safe="Nothing was changed.",
                 mend="Read it again.",
             )  # fmt: skip
 
@@ -402,8 +402,8 @@ class ChangeLog:
             row: Any = msgspec.json.decode(line, type=_Patch | _Done)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DamageError(
-                f"no line of a change log: {error}", path=self._path, offset=offset, safe="No file was changed.",
-                mend="Move that log away: what it could undo can then not be undone.",
+                f"not a line of a change log: {error}", path=self._path, offset=offset, safe="No file was changed.",
+                mend="Move that log away; the changes in it can then no longer be undone.",
             ) from error  # fmt: skip
         if isinstance(row, _Patch):
             self._patches.append(row)

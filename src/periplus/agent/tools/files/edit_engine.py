@@ -54,7 +54,7 @@ def edit_lines(lines: Lines, old: str, new: str, *, every: bool = False) -> Edit
     plain_old, plain_new = split_ends(old).text, split_ends(new).text
     tolerated = ["line ends"] if "\r" in old and "\r\n" not in lines.ends and "\r" not in lines.ends else []
     if plain_old == plain_new:
-        raise _refusal("old and new are the same text: nothing would change", "Say in new what it shall be.")
+        raise _refusal("old and new are the same text: nothing would change", "Put the replacement into new.")
     spots = _exact_spots(lines.text, plain_old)
     if len(spots) > 1 and not every:
         raise _ambiguous(lines.text, spots)
@@ -80,7 +80,7 @@ def _exact_spots(text: str, old: str) -> list[int]:
         following = text.find(old, at + 1)
         if 0 <= following < at + len(old):
             raise _refusal(
-                f"old overlaps itself at line {text.count(chr(10), 0, at) + 1}: which one is meant cannot be told",
+                f"old overlaps itself at line {text.count(chr(10), 0, at) + 1}: it is not clear which one is meant",
                 "Take more lines around it into old.",
             )
         at = following

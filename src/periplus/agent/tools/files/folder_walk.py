@@ -85,7 +85,7 @@ class Walk:
         """What is to be said of entries that were left out by a rule."""
         count = self.kept_back
         left_out = "1 entry is" if count == 1 else f"{count:,} entries are"
-        return [f"{left_out} left out: a rule keeps what is there from being read"] if count else []
+        return [f"{left_out} left out: a rule forbids reading what is there"] if count else []
 
     def _rules_above(self, names: tuple[str, ...]) -> Ignores:
         ignores = Ignores()

@@ -62,11 +62,11 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
 
 def _no_folder(name: str, kind: EntryKind) -> UsageError:
     if kind == "file":
-        return UsageError(f"{name} is a file and no folder", mend=f"read(path={name!r}) shows it.")
+        return UsageError(f"{name} is a file, not a folder", mend=f"read(path={name!r}) shows it.")
     if kind == "link":
         return UsageError(
-            f"{name} is a link, and no tool of files follows one",
-            mend="Name what it leads to, if that lies in the project.",
+            f"{name} is a link, and file tools do not follow links",
+            mend="Name its target, if that lies in the project.",
         )
     return UsageError(f"{name} is a device, a pipe or a socket", mend="Leave it alone: nothing here reads it.")
 

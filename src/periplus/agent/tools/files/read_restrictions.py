@@ -50,7 +50,7 @@ class ReadRestrictions:
                 if os.path.lexists(full):
                     found[full] = None
                 if len(found) > MASKED_MAX:
-                    raise _refused(glob, f"it fits over {MASKED_MAX:,} paths")
+                    raise _refused(glob, f"it matches over {MASKED_MAX:,} paths")
         return [path for path in found if not any(above in found for above in _above(path))]
 
     def _found(self, folder: Confined, glob: str) -> Iterator[str]:
@@ -59,7 +59,7 @@ class ReadRestrictions:
             yield plain
             return
         if glob.startswith("/"):
-            raise _refused(glob, "of paths outside of the folder only whole ones are hidden")
+            raise _refused(glob, "outside the folder only full paths can be hidden")
         names = plain.split("/")
         first = next(place for place, name in enumerate(names) if _WILD & set(name))
         start = "/".join(names[:first]) or "."
@@ -82,5 +82,5 @@ def _above(path: str) -> Iterator[str]:
 def _refused(glob: str, why: str) -> RefusedError:
     return RefusedError(
         f"the rule “deny read({glob})” cannot be kept for commands: {why}", safe="Nothing was run.",
-        mend="Write it with the folder that it is about: deny read(secrets/**)",
+        mend="Write it with its folder: deny read(secrets/**)",
     )  # fmt: skip

@@ -91,7 +91,7 @@ def decode(data: bytes) -> Text:
         text = _exactly(data, encoding) if encoding else None
         if text is not None:
             return Text(split_ends(text), encoding)
-    raise BinaryFileError("it is binary, no text")
+    raise BinaryFileError("it is binary, not text")
 
 
 def encode(text: Text) -> bytes:

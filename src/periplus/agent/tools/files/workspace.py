@@ -45,7 +45,9 @@ class ChangeLock:
                 lambda: self._inside in (None, who) or (calling is not None and calling.token.is_cancelled)
             )
             if self._inside not in (None, who):
-                raise RefusedError("the turn was stopped while another changed the folder", safe="Nothing was run.")
+                raise RefusedError(
+                    "the turn was stopped while another agent changed the folder", safe="Nothing was run."
+                )
             self._inside = who
             self._count += 1
         try:

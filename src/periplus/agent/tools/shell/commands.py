@@ -134,7 +134,7 @@ class Shell:
         )  # fmt: skip
 
     def changed(self, process: Process, result: ToolResult) -> ToolResult:
-        """The result with what the command changed; that nothing is known of it is told once."""
+        """The result with what the command changed; that nothing was found is told once."""
         effects = self.watch.after()
         watched = {one["path"] for one in effects}  # calls from within a program are among them
         merged = (*(one for one in result.effects if one["path"] not in watched), *effects)
@@ -145,10 +145,10 @@ class Shell:
             more = f" and {len(effects) - _NAMED_MAX:,} more" if len(effects) > _NAMED_MAX else ""
             note = f"\nfiles changed{'' if process.is_over else ' so far'}: {names}{more}"
             claimed = self.work.claimed([one["path"] for one in effects])
-            note += f"\nthat was somebody else's to change: {claimed}" if claimed else ""
+            note += f"\nclaimed by another agent: {claimed}" if claimed else ""
         elif why_not and why_not != self._told_why_not:
             self._told_why_not = why_not
-            note = f"\nwhat commands change here is not watched and not undone: {why_not}"
+            note = f"\nchanges by commands are not tracked here and cannot be undone: {why_not}"
         return msgspec.structs.replace(
             result, output=result.output.rstrip("\n") + note if note else result.output, effects=merged
         )

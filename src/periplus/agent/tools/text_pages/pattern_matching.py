@@ -90,7 +90,7 @@ def _asked(expression: str, texts: Sequence[str], seconds: float) -> list[list[i
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise RefusedError(
-            f"the pattern was still searching after {seconds:.0f} s",
+            f"the search was not done after {seconds:.0f} s",
             safe="Nothing was changed.",
             mend="Write one without repetitions within repetitions, name a smaller path, or install ripgrep.",
         ) from None

@@ -115,7 +115,7 @@ class Fetcher:
         if parts.username is not None or parts.password is not None:
             raise _refused(url, "it has a user or a password")
         if port not in self._ports:
-            raise _refused(url, f"port {port} is not one of the web's")
+            raise _refused(url, f"port {port} is not a web port")
         self._check_name(parts.hostname or "")
         return parts
 

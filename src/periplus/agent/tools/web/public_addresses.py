@@ -70,13 +70,13 @@ def check_host(host: str) -> str:
     """The name of a host as it is asked for. Raises RefusedError for one that is not of the internet."""
     name = host.rstrip(".").lower()
     if not name or len(name) > _NAME_CHARS_MAX:
-        raise _refused(host, "it is no name of a host")
+        raise _refused(host, "it is not a host name")
     is_address = ":" in name or name.replace(".", "").isdigit() or name.startswith("0x")
     if is_address:
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            raise _refused(host, "it is an address in a spelling that is read in several ways") from None
+            raise _refused(host, "it is an address in an ambiguous spelling") from None
         if not is_public(name):
             raise _refused(host, "it is an address of this machine or of a private network")
     elif any(name == private or name.endswith(f".{private}") for private in _PRIVATE_NAMES) or "." not in name:
@@ -102,7 +102,7 @@ def public_addresses(host: str, port: int, resolver: Resolver, is_allowed: Calla
         raise NotFoundError(f"the name {host} has no address")
     for address in found:
         if not is_allowed(address):
-            raise _refused(host, f"it leads to {address}, which is not a public address")
+            raise _refused(host, f"it resolves to {address}, which is not a public address")
     return found
 
 
