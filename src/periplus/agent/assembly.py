@@ -1,4 +1,4 @@
-"""A session over a project's store, put together: model, tools, tape, memory, log and policy. Every face begins one here."""
+"""Assembly of a session over a project's store: model, tools, tape, memory, log and policy. Every face begins a session here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TITLE_CHARACTERS: Final = 80
 
 
 class AgentSession:
-    """A session that runs. Close it: its trail is sealed then."""
+    """A running session. Closing it seals its trail."""
 
     def __init__(self, project: Project, client: LLMClient, begun: SessionOptions) -> None:
         from periplus.agent.sandbox import find_sandbox
@@ -60,7 +60,9 @@ class AgentSession:
         settings, under = begun.settings, begun.under
         root = project.folder
         _refuse_own_settings(root, begun.hidden)
-        project.writer = project.writer._replace(session=begun.name)  # what is written from here on is this session's
+        project.writer = project.writer._replace(
+            session=begun.name
+        )  # everything written from here on belongs to this session
         self.project = project
         self._begun, self._is_told, self._is_without_git = begun, False, False
         self._ended: Ended | None = None
@@ -110,12 +112,12 @@ class AgentSession:
 
     @property
     def turns(self) -> int:
-        """How many turns were begun."""
+        """The number of turns that were begun."""
         return self._session.turns
 
     @property
     def trail_id(self) -> str:
-        """The trail of the session's last run, once that is closed; empty before."""
+        """The trail of the session's last run once that is closed; empty before."""
         return self.log.trail_id
 
     def turn(self, request: str, *, token: CancelToken | None = None) -> Ended:
@@ -133,20 +135,20 @@ class AgentSession:
         return ended
 
     def undo(self) -> tuple[str, ...]:
-        """Take back what the last turn that changed files did to them, its commands too; the paths. Raises ConflictError, NotFoundError,
-        and ClaimedError for files that another agent claims by now.
+        """Undo the last turn that changed files, with the changes of its commands, and return the paths. Raises ConflictError,
+        NotFoundError, and ClaimedError for files that another agent claims by now.
         """
         return self.take_back(with_seen=True).paths
 
     def take_back(self, *, with_seen: bool, is_merging: bool = False) -> Undone:
-        """See ``Workspace.undo``, of the last turn that changed files."""
+        """Undo the last turn that changed files; see ``Workspace.undo``."""
         turns = self.host.work.changes.turns()
         if not turns:
             raise NotFoundError("no turn of this session changed a file", safe="Nothing was changed.")
         return self.host.work.undo(turns[-1], with_seen=with_seen, is_merging=is_merging)
 
     def granted(self, call: ToolCall | None) -> None:
-        """What the person just said yes to."""
+        """Remember the call that the person just approved; None where they refused."""
         is_out = call is not None and call.name == "shell" and call.args.get("unsandboxed") is True
         self._granted = str(call.args.get("command")) if call is not None and is_out else ""
 
@@ -160,16 +162,16 @@ class AgentSession:
 
     @property
     def mode(self) -> Mode:
-        """How much is asked for now."""
+        """The permission mode in force."""
         return self.permission.mode
 
     def set_mode(self, mode: Mode) -> None:
-        """The person says how much is asked for from now on, between turns; it is told and written down before the next one."""
+        """Change the permission mode between turns. It is reported and recorded before the next turn."""
         self.permission.set_mode(mode)
         self._is_told = False
 
     def fold(self) -> None:
-        """Between turns. Raises UsageError where there is nothing to fold."""
+        """Fold the tape between turns. Raises UsageError where there is nothing to fold."""
         self._session.note(self.tape.fold())
 
     def unfold(self) -> None:
@@ -178,19 +180,19 @@ class AgentSession:
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """What the person said and the model has not heard."""
+        """Words of the person that the model has not been given yet."""
         return self._session.unheard
 
     def steer(self, text: str) -> None:
-        """Say something to the model in the middle of a turn, from any thread; durable when this returns."""
+        """Send a message to the model in the middle of a turn, from any thread. It is durable when this returns."""
         self._session.steer(text)
 
     def try_steer(self, text: str) -> bool:
-        """As ``steer``, where a turn is in progress; else nothing is said, and the answer is False."""
+        """Steer if a turn is in progress, else return False."""
         return self._session.try_steer(text)
 
     def witness(self, *notes: Noted) -> None:
-        """Write down what an extension saw of the world, then let it take effect. In the thread of the turn."""
+        """Record notes of an extension, then apply them. Call it in the thread of the turn."""
         self._session.note(*notes)
 
     def cancel(self) -> None:
@@ -202,7 +204,7 @@ class AgentSession:
     # -- what it is made of -------------------------------------------------------------------------------------------
 
     def _open_memory(self, opened: ExitStack) -> StoreMemory:
-        """The memory of the project, and beside it the log, the turns and the tasks of the session."""
+        """Open the memory of the project, and with it the log, the turn index and the tasks of the session."""
         from periplus.agent.memories.store import StoreMemory
 
         begun, project = self._begun, self.project
@@ -269,13 +271,13 @@ class AgentSession:
 
     @property
     def unread(self) -> ReadRestrictions:
-        """What rules keep from being read."""
+        """Paths that permission rules keep from being read."""
         return ReadRestrictions(self.permission.unread("deny"), self.permission.unread("ask"))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _tell_run(self) -> None:
-        """What this process runs with is told and written down, once: before its first turn."""
+        """Report and record the model, mode and sandbox of this process once, before its first turn."""
         if self._is_told:
             return
         self._is_told = True
@@ -309,7 +311,7 @@ class AgentSession:
             self._learn()
 
     def _learn(self) -> None:
-        """What the session teaches becomes candidates, of which a person judges. That it fails takes nothing from the run."""
+        """Turn what the session teaches into candidates for a person to review. A failure here does not affect the run."""
         turn = self._session.turns
         try:
             found = self._memory.consolidate(self._begun.name)
@@ -320,7 +322,7 @@ class AgentSession:
             self._begun.emit(Learned(turn=turn, lessons=found.lessons, skills=found.skills))
 
     def _without_git(self, why: PeriplusError) -> None:
-        """The trail says what was done all the same; how the files stood before and after is not in it."""
+        """Report once that the trail lacks the state of the files before and after."""
         if not self._is_without_git:
             self._is_without_git = True
             text = f"{why}: the state of the files is not recorded"
@@ -336,7 +338,7 @@ class AgentSession:
         return self.host.work.changes.content(digest.hex())
 
     def _authorize_inner(self, name: str, args: Mapping[str, object]) -> str:
-        """A program's own calls are judged like the model's, by permission and by what others brought; nobody is asked in the middle of one."""
+        """Judge a call made by a program like a call of the model, by permission and the hooks of extensions. Nobody is asked."""
         decision = self._judges.authorize_tool(name, args)
         if decision.allow and not decision.ask:
             return ""
@@ -346,7 +348,7 @@ class AgentSession:
         if self._begun.approver is None:
             return False
         if wish == "unsandboxed" and about == self._granted:
-            return True  # the permission has asked
+            return True  # permission asked already
         what = "run outside of the sandbox" if wish == "unsandboxed" else "use the network"
         call = ToolCall(id="", name="shell", args={"command": about, wish: True})
         return (
@@ -355,7 +357,7 @@ class AgentSession:
 
 
 class _Remembering:
-    """The person, whose leave to go out of the sandbox counts for the tool as well: nobody is asked twice."""
+    """An approver that remembers leave to run outside of the sandbox, so that the tool does not ask a second time."""
 
     def __init__(self, session: AgentSession, approver: Approver) -> None:
         self._session, self._approver = session, approver
@@ -367,14 +369,14 @@ class _Remembering:
 
 
 def begin(project: Project, client: LLMClient, begun: SessionOptions) -> AgentSession:
-    """Raises RefusedError where another process runs this session, in a folder that holds one of those that are hidden, and where the
-    check that is to judge the run could never be run.
+    """Begin or continue a session. Raises RefusedError if another process runs it, if the folder contains a hidden one, or if its check
+    could never run.
     """
     return AgentSession(project, client, begun)
 
 
 def refuse_check_that_cannot_run(settings: Settings, sandbox: Sandbox, *, can_ask: bool) -> None:
-    """Before a model is paid: each of its rounds would end at a check that nobody can allow. Raises RefusedError."""
+    """Refuse a run whose check nobody could allow, before a model is paid. Raises RefusedError."""
     if sandbox.layer == "none" and not can_ask and settings.text("oracle"):
         raise RefusedError(
             f"the check of the result can never run: there is {sandbox.about}, so each command needs a person's consent,"
@@ -385,7 +387,7 @@ def refuse_check_that_cannot_run(settings: Settings, sandbox: Sandbox, *, can_as
 
 
 def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
-    """The file tools read and change whatever lies in the folder that is worked in: no keys, and no settings of the agent itself."""
+    """Refuse a folder that contains the user's keys and settings, since file tools can read and change everything in it."""
     real = os.path.realpath(root).rstrip("/") + "/"
     for folder in hidden:
         if (os.path.realpath(folder) + "/").startswith(real):
@@ -394,5 +396,5 @@ def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
 
 
 def _facts(root: str, clock: Clock) -> list[Fact]:
-    """The tail's first lines: the clock, the folder."""
+    """First lines of the tail: the time and the folder."""
     return [Fact("time", format_ms(clock.now_ms())), Fact("folder", one_line(plain_name(os.path.basename(root)), 200))]

@@ -1,7 +1,6 @@
-"""What the loop knows: values and protocols, and nothing else of ours. The messages to and from a model are in ``messages``.
-
-A protocol here is checked by name at run time; what an implementation must do is checked by the contract suite in
-``tests/agent_contracts.py``, which runs on each of them. A null or in-memory implementation of each is product code.
+"""Values and protocols of the loop, which knows nothing else of ours. The messages to and from a model are in ``messages``.
+A protocol here is checked by name at run time. Its behaviour is checked by the contract suite in ``tests/agent_contracts.py``, which
+runs on each implementation. A null or in-memory implementation of each is product code.
 """
 
 from __future__ import annotations
@@ -77,12 +76,13 @@ Tier: TypeAlias = Literal["observed", "tool", "claim"]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource that a call touches: calls whose accesses do not meet may run beside each other.
-
-    ``resource``: ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``,
-    ``person:``, ``memory:``, ``page:`` and a handle, or ``*``, which meets everything. What touches memory or pages runs in the
-    thread of the turn, whose store it is; other reads may run in threads of their own. ``agent:`` is that of a call which runs a
-    subagent: though it writes it may run beside others whose accesses it does not meet.
+    """A resource that a call touches. Calls whose accesses do not overlap may run in parallel.
+    ``resource`` is ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``, ``person:``,
+    ``memory:``, ``page:`` and a handle, or ``*``, which overlaps with everything. Calls that touch memory or pages run in the thread of
+    the
+    turn, which owns the store; other reads may run in threads of their own. ``agent:`` marks a call that runs a subagent: though it
+    writes,
+    it may run beside others whose accesses it does not overlap.
     """
 
     resource: str
@@ -98,7 +98,7 @@ class Snippet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A bounded reference to one page that any backend can show. ``preview`` is raw; one layer alone fences it."""
+    """A bounded reference to one page that any backend can show. ``preview`` is raw; the tape alone fences it."""
 
     handle: str
     kind: str
@@ -117,7 +117,7 @@ class TaskRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a task from which another process goes on: references, never the contents of files."""
+    """The state of a task from which another process can continue. It has references, never the contents of files."""
 
     task_id: str
     session: str
@@ -141,7 +141,7 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consolidation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learned from a session: true counts."""
+    """Counts of what was learned from a session."""
 
     lessons: int = 0
     skills: int = 0
@@ -150,7 +150,7 @@ class Consolidation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of an answer as it comes. The last one has ``message``, which is the whole of it."""
+    """A piece of a streamed answer. The last one has the whole answer in ``message``."""
 
     kind: Literal["text", "reasoning", "tool_call", "message"]
     text: str = ""
@@ -158,16 +158,15 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn is to end. ``note`` is the one honest sentence that a person reads."""
+    """The turn has to end. ``note`` is one sentence for the person."""
 
     reason: StopReason
     note: str = ""
 
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn is to go on though the model stopped; ``feedback`` is said to the model. ``source`` names who says it.
-
-    ``quoted`` is what others said (a program, a file): it is shown behind the feedback, fenced by who renders messages.
+    """The turn has to continue though the model stopped. ``feedback`` is sent to the model; ``source`` names the sender.
+    ``quoted`` is text of others (a program, a file). It is shown after the feedback, inside a fence.
     """
 
     feedback: str
@@ -176,9 +175,8 @@ class Continue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a call may run. With ``ask`` a person is asked, where there is one; without one it is denied.
-
-    ``counts_as_stuck``: a model that keeps asking for what is denied in this way goes nowhere.
+    """Permission for a call. With ``ask`` a person decides; without a person the call is denied.
+    ``counts_as_stuck``: repeated calls that are denied in this way count as going in circles.
     """
 
     allow: bool
@@ -188,7 +186,7 @@ class ToolDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelError(EnvironmentFailure):
-    """A model that gave no answer. ``retry_after_s`` is what the provider asked for; ``status`` that of HTTP, 0 without one."""
+    """A model that gave no answer. ``retry_after_s`` is the wait that the provider asked for; ``status`` is that of HTTP, or 0."""
 
     code = "model"
 
@@ -217,9 +215,8 @@ class ContextOverflowError(ModelError):
 @runtime_checkable
 class LLMClient(Protocol):
     """A model. It raises ModelError and ContextOverflowError.
-
-    For errors of other kinds it may have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``. One
-    that also is ``Cancellable`` is told when the turn is aborted; the call that it is in then raises.
+    For other errors it may have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``. A client that is also
+    ``Cancellable`` is cancelled when the turn is aborted; its current call then raises.
     """
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> AssistantMessage: ...
@@ -234,7 +231,7 @@ class StreamingClient(LLMClient, Protocol):
 
 @runtime_checkable
 class ToolHost(Protocol):
-    """What the agent can do. ``read_text`` raises ``NotFoundError`` where there is no such file."""
+    """The tools of the agent. ``read_text`` raises ``NotFoundError`` if there is no such file."""
 
     def schemas(self) -> Sequence[ToolSchema]: ...
 
@@ -248,10 +245,11 @@ class ToolHost(Protocol):
 @runtime_checkable
 class PlanningHost(ToolHost, Protocol):
     """A host whose file steps can be judged after a crash.
-
-    ``plan`` gives what a call is going to change, ``{path, before, after}`` as in ``ToolResult.effects``, and changes nothing;
-    it is empty for a call whose effects cannot be told before (a command), and for one that would be refused. ``digest`` is that of
-    the bytes of a file, None where there is none.
+    ``plan`` returns what a call is going to change, as ``{path, before, after}`` like ``ToolResult.effects``, and changes nothing. It
+    is
+    empty for a call whose effects are not known in advance (a command) and for one that would be refused. ``digest`` is that of the
+    bytes
+    of a file, None without a file.
     """
 
     def plan(self, name: str, args: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]: ...
@@ -261,8 +259,9 @@ class PlanningHost(ToolHost, Protocol):
 
 @runtime_checkable
 class Cancellable(Protocol):
-    """``cancel`` is called from another thread, perhaps more than once: what runs now ends, its children with it, and says
-    ``cancelled``.
+    """Work that can be cancelled. ``cancel`` comes from another thread, perhaps more than once: the current call ends with its children
+    and
+    reports ``cancelled``.
     """
 
     def cancel(self) -> None: ...
@@ -270,20 +269,19 @@ class Cancellable(Protocol):
 
 @runtime_checkable
 class Approver(Protocol):
-    """The person, or who stands for one. What "always" binds is the affair of the policy that asked."""
+    """The person, or a stand-in. What "always" covers is up to the policy that asked."""
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer: ...
 
 
 @runtime_checkable
 class RunLog(Protocol):
-    """Where the episodes of a session become durable: append only, in order.
-
-    ``append`` writes all of them or none and gives them as they are kept, which is what everybody goes on with: secrets are
-    masked. With ``durable=False`` they may be lost with the machine, though never without those behind them. ``read`` gives
-    all that the session has, in order. ``close`` ends the run (its trail is sealed); the session can be taken up again.
-
-    ``append_aside`` is ``append`` for any thread, beside whatever that of the turn is at: for notes that are no step of the run.
+    """The durable log of a session's episodes: append only, in order.
+    ``append`` writes all of them or none and returns them as stored, with secrets masked; everybody uses the stored form. With
+    ``durable=False`` they may be lost in a crash of the machine, though never without those that follow. ``read`` returns all episodes
+    of
+    the session in order. ``close`` ends the run (its trail is sealed); the session can be resumed.
+    ``append_aside`` appends from any thread while a turn runs, for notes that are no step of the run.
     """
 
     def append(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]: ...
@@ -297,19 +295,15 @@ class RunLog(Protocol):
 
 @runtime_checkable
 class TurnContext(Protocol):
-    """What the model sees: a fold over the episodes of a session.
-
-    Everything enters by ``take``, in the order of the log, live and after a crash alike; so the same episodes give the same
-    bytes. What is not a function of the episodes (the clock, the state of the files, what memory recalled) is handed to the log
-    as ``Noted`` episodes, which come back by ``take`` like all others:
-
-    * ``begin(request)`` before the request is taken: what the tail shall say;
-    * ``seal(ended)`` before the end is taken: digest, patches as verified, and a fold where the budget is passed;
-    * ``make_room()`` when the model said that the request is too long: a fold; empty where nothing is left to leave out.
-
-    None of the three changes anything by itself. Results may be taken in another order than that of their calls;
-    ``messages`` has them in the order of the calls. ``sent`` is told what a request was (after hooks) and gives what there is to
-    measure of it, in integers.
+    """The context that the model sees: a fold over the episodes of a session.
+    Everything enters through ``take``, in the order of the log, live and after a crash alike. So the same episodes give the same bytes.
+    Values that do not follow from the episodes (the clock, the state of the files, recalled memory) are handed to the log as ``Noted``
+    episodes, which come back through ``take`` like all others:
+    * ``begin(request)`` before the request is taken: the contents of the tail;
+    * ``seal(ended)`` before the end is taken: digest, verified patches, and a fold if the budget is exceeded;
+    * ``make_room()`` when the model said that the request is too long: a fold; empty if nothing more can be left out.
+    None of the three changes anything by itself. Results may be taken in another order than their calls; ``messages`` has them in the
+    order of the calls. ``sent`` is given the request (after hooks) and returns its measures as integers.
     """
 
     def take(self, episode: Episode) -> None: ...
@@ -336,7 +330,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class Memory(Protocol):
-    """What outlives a turn. Where ``is_durable`` is false a host keeps no caches and no checkpoints."""
+    """Memory beyond a turn. If ``is_durable`` is false, a host keeps no caches and no checkpoints."""
 
     @property
     def is_durable(self) -> bool: ...
@@ -368,6 +362,6 @@ class Memory(Protocol):
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Ground truth that does not depend on what was retrieved: is the work done, and what did the check say?"""
+    """Ground truth that does not depend on retrieval: whether the work is done, and the output of the check."""
 
     def verify(self) -> tuple[bool, str]: ...

@@ -1,8 +1,6 @@
-"""Episodes: what a session is made of. A session is a fold over them; nothing else of it is state.
-
-Each is a record of the journal before the next step is taken. They say what happened and hold no live thing; a reader of a
-later version finds the fields that it knows. ``turn`` counts from 1 in the session, ``step`` from 1 in the turn: a step is one
-answer of the model with the calls that it asks for.
+"""Episodes: the events of a session. The state of a session is a fold over them, and nothing else.
+Each is a record of the journal before the next step is taken. They hold no live objects; a later version reads the fields that it
+knows. ``turn`` counts from 1 in the session, ``step`` from 1 in the turn: a step is one answer of the model with its calls.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
 
 
 class Requested(_Base, frozen=True, kw_only=True, tag="requested"):
-    """A turn begins. ``topic`` is of the slice: empty goes on with the present one."""
+    """A turn begins. ``topic`` names a topic of the slice; empty keeps the present one."""
 
     text: str
     topic: str = ""
@@ -50,14 +48,14 @@ class Requested(_Base, frozen=True, kw_only=True, tag="requested"):
 
 
 class Noted(_Base, frozen=True, kw_only=True, tag="noted"):
-    """What the context made of the world and has to find again: the tail, a seal, a fold. ``data`` is its own affair."""
+    """A note of the context about the world: the tail, a seal, a fold. Only the writer of a topic reads its ``data``."""
 
     topic: str
     data: dict[str, Any] = {}
 
 
 class Answered(_Base, frozen=True, kw_only=True, tag="answered"):
-    """The model answered. ``masked`` are the ids of calls that are not as they were: a secret was taken out of their arguments."""
+    """The model answered. ``masked`` has the ids of calls whose arguments were changed to mask a secret."""
 
     message: AssistantMessage
     latency_ms: int = 0
@@ -75,7 +73,7 @@ class Decided(_Base, frozen=True, kw_only=True, tag="decided"):
 
 
 class Intended(_Base, frozen=True, kw_only=True, tag="intended"):
-    """A call is about to run. ``plan`` is what it is going to change, where that can be told; ``is_read``: nothing."""
+    """A call is about to run. ``plan`` is what it is going to change, if that is known; ``is_read``: it changes nothing."""
 
     call_id: str
     name: str
@@ -84,7 +82,7 @@ class Intended(_Base, frozen=True, kw_only=True, tag="intended"):
 
 
 class Resulted(_Base, frozen=True, kw_only=True, tag="resulted"):
-    """What became of a call. ``counts_as_stuck`` is of a denial; ``is_judged``: found out after a crash, not seen."""
+    """The result of a call. ``counts_as_stuck`` belongs to a denial; ``is_judged``: inferred after a crash, not observed."""
 
     call_id: str
     name: str
@@ -95,10 +93,10 @@ class Resulted(_Base, frozen=True, kw_only=True, tag="resulted"):
 
 
 class Fed(_Base, frozen=True, kw_only=True, tag="fed"):
-    """Something was said to the model in the middle of the turn.
-
-    ``source``: ``person`` (who steers), ``length`` (go on where you stopped), ``empty``, or the name of a hook. ``quoted`` is what
-    others said, to be fenced. ``said`` is the number of the person's words that these are (see ``SAID_TOPIC``), 0 for none.
+    """A message to the model in the middle of the turn.
+    ``source`` is ``person`` (steering), ``length`` (continue a cut answer), ``empty``, or the name of a hook. ``quoted`` is text of
+    others,
+    to be fenced. ``said`` is the number of the person's message (see ``SAID_TOPIC``), 0 for none.
     """
 
     source: str
@@ -108,7 +106,7 @@ class Fed(_Base, frozen=True, kw_only=True, tag="fed"):
 
 
 class HookFailed(_Base, frozen=True, kw_only=True, tag="hook_failed"):
-    """A hook raised. ``is_closed``: what it had to decide was refused because of that."""
+    """A hook raised. ``is_closed``: the failure refused what the hook had to decide."""
 
     hook: str
     seam: str
@@ -117,13 +115,13 @@ class HookFailed(_Base, frozen=True, kw_only=True, tag="hook_failed"):
 
 
 class Resumed(_Base, frozen=True, kw_only=True, tag="resumed"):
-    """Another process took the session up in the middle of a turn."""
+    """Another process resumed the session in the middle of a turn."""
 
     at_ms: int = 0
 
 
 class Ended(_Base, frozen=True, kw_only=True, tag="ended"):
-    """The turn is over: ``text`` is the model's last word, ``note`` the closing note where it was parked."""
+    """The turn is over. ``text`` is the model's last answer, ``note`` the closing note of a parked turn."""
 
     reason: StopReason
     note: str = ""

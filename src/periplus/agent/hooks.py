@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Seam(NamedTuple):
-    """``is_policy``: fails closed. ``gives`` are the types of what a hook may give back; None always may be given."""
+    """A seam of the loop. ``is_policy``: fails closed. ``gives`` are the types that a hook may return; None is always allowed."""
 
     name: str
     is_policy: bool
@@ -57,10 +57,9 @@ WITHHELD: Final = "[the result is withheld: {hook} failed on it, and nothing is 
 
 
 class Hook:
-    """Every seam, doing nothing. A subclass may have other public methods if ``also`` names them.
-
-    ``restore`` is no seam: after a crash it is given the episodes of the turn that is gone on with, behind ``reset_for_turn``, so that
-    what a hook has counted counts on. Nothing is decided in it.
+    """All seams, doing nothing. A subclass may have other public methods if ``also`` names them.
+    ``restore`` is not a seam: after a crash it receives the episodes of the resumed turn, after ``reset_for_turn``, so that the hook's
+    counters continue. It decides nothing.
     """
 
     also: ClassVar[frozenset[str]] = frozenset()
@@ -89,7 +88,7 @@ class Hook:
 
 
 class Functions(Hook):
-    """A hook made of functions, by the names of their seams. Raises UsageError for a name that is none."""
+    """A hook made of functions, by the names of their seams. Raises UsageError for an unknown name."""
 
     def __init__(self, name: str, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._name = name
@@ -103,7 +102,7 @@ class Functions(Hook):
 
 
 class HookFailure(NamedTuple):
-    """``is_closed``: what the hook had to decide was refused because of it."""
+    """A hook that failed. ``is_closed``: the failure refused what the hook had to decide."""
 
     hook: str
     seam: str
@@ -117,7 +116,7 @@ class _Failed(NamedTuple):
 
 
 class Composite(Hook):
-    """Several hooks as one. Raises UsageError where one has a public method that is no seam."""
+    """Several hooks as one. Raises UsageError if one has a public method that is not a seam."""
 
     def __init__(self, hooks: Sequence[Hook] = (), report: Callable[[HookFailure], None] = lambda _: None) -> None:
         self.hooks = tuple(hooks)
@@ -138,7 +137,7 @@ class Composite(Hook):
         return None
 
     def prepare_messages(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Raises PeriplusError where a hook failed: nothing may be sent then."""
+        """Run the chain over the messages. Raises PeriplusError if a hook failed, since nothing may be sent then."""
         for hook in self._asked["prepare_messages"]:
             given = self._ask(hook, "prepare_messages", _copied(tuple(messages)))
             if isinstance(given, _Failed):
@@ -188,7 +187,7 @@ class Composite(Hook):
         return None
 
     def restore(self, episodes: Sequence[Episode]) -> None:
-        """A hook that cannot take up what it had counted begins anew, and that is told."""
+        """Restore all hooks. A hook that cannot restore its counters begins anew, and that is reported."""
         for hook in self.hooks:
             try:
                 getattr(hook, _RESTORE, _nothing)(tuple(episodes))
@@ -196,7 +195,7 @@ class Composite(Hook):
                 self.report(HookFailure(hook.name, _RESTORE, f"{type(error).__name__}: {error}", is_closed=False))
 
     def _ask(self, hook: Hook, name: str, *values: Any) -> Any:
-        """What the hook says; ``_Failed`` where a policy hook failed, None where an observing one did."""
+        """Call one hook; ``_Failed`` if a policy hook failed, None if an observing one did."""
         seam = SEAMS[name]
         try:
             given = getattr(hook, name)(*values)
@@ -218,7 +217,7 @@ def _check_given(seam: Seam, given: object) -> None:
 
 
 def _does(hook: Hook, name: str) -> bool:
-    """Whether the hook has this seam of its own: the others need not be asked."""
+    """Return whether the hook implements this seam; the others are not called."""
     if name in getattr(hook, "__dict__", ()):
         return True
     own = getattr(type(hook), name, None)

@@ -74,7 +74,7 @@ def _chance() -> float:
 
 
 class Limits(NamedTuple):
-    """What bounds a turn whatever the hooks say."""
+    """Limits of a turn, whatever the hooks decide."""
 
     steps: int = 200
     lengths: int = 3
@@ -84,7 +84,7 @@ class Limits(NamedTuple):
 
 
 class World(NamedTuple):
-    """Time and chance. ``wait`` waits so many seconds or until the token is set, and gives whether it is."""
+    """Time and randomness. ``wait`` waits for so many seconds or until the token is set, and returns whether it is set."""
 
     monotonic_s: Callable[[], float] = time.monotonic
     random: Callable[[], float] = _chance
@@ -92,7 +92,7 @@ class World(NamedTuple):
 
 
 class Run:
-    """What a turn runs with."""
+    """The parts and the state of one turn."""
 
     def __init__(
         self,
@@ -114,13 +114,13 @@ class Run:
         self.hooks, self.token = Composite(hooks, self._hook_failed), token
         self.turn, self.emit, self.approver = turn, emit, approver
         self.limits, self.world = limits or Limits(), world or World()
-        self.speaking = speaking or nullcontext()  # held while words of the person are noted
+        self.speaking = speaking or nullcontext()  # held while messages of the person are recorded
         self.raw: dict[str, ToolCall] = {}  # the calls of the last answer as they were before secrets were masked
 
     # -- what is written down ------------------------------------------------------------------------------------------
 
     def note(self, *episodes: Episode, durable: bool = True) -> Sequence[Episode]:
-        """Make the episodes durable, then known to all; as they are kept, without secrets. So they are given back, to be shown."""
+        """Append the episodes durably, then fold them into turn and context. Returns them as stored, without secrets."""
         kept = self.log.append(*episodes, durable=durable)
         for one in kept:
             self.turn.take(one)
@@ -131,14 +131,14 @@ class Run:
         self.emit(event(turn=self.turn.number, step=self.turn.step, **fields))
 
     def feed(self, source: str, text: str, quoted: str = "", said: int = 0) -> None:
-        """Say something to the model in the middle of the turn."""
+        """Send a message to the model in the middle of the turn."""
         at = {"turn": self.turn.number, "step": self.turn.step}
         for one in self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted), said=said)):
             if isinstance(one, Fed):
                 self.tell(FeedbackGiven, source=source, text=one.text, quoted=one.quoted)
 
     def steer(self) -> bool:
-        """Hand on what the person said meanwhile; whether there was anything."""
+        """Pass on what the person said meanwhile. Return whether there was anything."""
         waiting = self.turn.saying.waiting()
         for number, text in waiting:
             self.feed("person", text, said=number)
@@ -152,7 +152,7 @@ class Run:
 
 
 def run_turn(run: Run) -> Ended:
-    """Go on with the turn in progress, wherever it stands, until it ends."""
+    """Run the turn in progress from its present state to its end."""
     turn = run.turn
     while turn.ended is None:
         stop: Stop | None = None
@@ -167,9 +167,7 @@ def run_turn(run: Run) -> Ended:
         if run.token.is_cancelled and (stop is None or stop.reason != "done"):
             stop = Stop(reason="aborted")
         if stop is not None and not _goes_on(run, stop):
-            with (
-                run.speaking
-            ):  # whatever the person said until now is heard in this turn; what comes then is for another
+            with run.speaking:  # what the person said until now belongs to this turn, anything later to the next
                 if not _may_hear(run, stop) or not run.turn.saying.waiting():
                     end(run, stop)
                     continue
@@ -184,21 +182,21 @@ def _may_not_step(run: Run) -> Stop | None:
 
 
 def _after_step(run: Run, stop: Stop | None) -> Stop | None:
-    """What the hooks say of the step that is done. They may park what would go on, or would be done."""
+    """Ask the hooks about the finished step. They may stop a turn that would continue or be done."""
     with run.token.telling(getattr(run.host, "cancel", _nothing)):  # a hook may run a check
         verdict = run.hooks.after_step(run.turn.step, run.turn.usage, stop.reason if stop else None)
     return verdict or stop if stop is None or stop.reason == "done" else stop
 
 
 def _goes_on(run: Run, stop: Stop) -> bool:
-    """Whether somebody has more to say: the person first, then the hooks. They cannot talk away a limit or an error."""
+    """Return whether the turn continues: for words of the person first, then for a hook. No hook overrides a limit or an error."""
     if not _may_hear(run, stop):
         return False
     if run.steer():
         return True
     with run.token.telling(getattr(run.host, "cancel", _nothing)):
         go_on = run.hooks.should_continue_after_stop(stop)
-    if go_on is not None and run.token.wait(0):  # what was to be checked was stopped with the turn
+    if go_on is not None and run.token.wait(0):  # the check was stopped with the turn
         end(run, Stop(reason="aborted"))
     elif go_on is not None:
         run.feed(go_on.source, go_on.feedback, go_on.quoted)
@@ -210,7 +208,7 @@ def _may_hear(run: Run, stop: Stop) -> bool:
 
 
 def end(run: Run, stop: Stop) -> None:
-    """Close the turn: no call stays without an outcome, and the note says how it stands."""
+    """Close the turn: give every open call an outcome, and write the closing note."""
     turn = run.turn
     why = f"Not run: the turn ended first ({stop.reason})."
     left = [_resulted(run, call, ToolResult(outcome="cancelled", output=why)) for call in turn.open_calls]
@@ -225,7 +223,7 @@ def end(run: Run, stop: Stop) -> None:
 
 
 def ask(run: Run) -> Stop | None:
-    """One answer of the model, made durable. What it cost is weighed before its calls are run."""
+    """Get one answer of the model and make it durable. The hooks see its cost before its calls run."""
     for _ in range(run.limits.folds + 1):
         try:
             answered = _answer(run)
@@ -280,7 +278,7 @@ def _answer(run: Run) -> Answered | Gone:
 def _complete(
     run: Run, messages: Sequence[Message], tools: Sequence[ToolSchema], first_s: list[float]
 ) -> AssistantMessage:
-    """One try; ``first_s`` is left with the time of its first token, where it streams."""
+    """Try once. ``first_s`` receives the time of the first token if the client streams."""
     _refuse_stopped(run.token)
     first_s.clear()
     if not isinstance(run.client, StreamingClient):
@@ -317,7 +315,7 @@ def _report_retry(run: Run, attempt: int, wait_s: float, error: Exception) -> No
 
 
 def settle(run: Run) -> Stop | None:
-    """The model asks for nothing more. Is it done, or did something else stop it?"""
+    """Handle an answer without calls: the turn is done, or something else stopped it."""
     turn = run.turn
     assert turn.answered is not None
     stopped = _stopped(run, turn.answered.message)
@@ -333,7 +331,7 @@ def settle(run: Run) -> Stop | None:
 
 
 def _stopped(run: Run, message: AssistantMessage) -> Stop | None:
-    """What ends the turn at this answer, whether it asks for calls or not."""
+    """Return the reason why this answer ends the turn, with or without calls."""
     if message.finish_reason == "filter":
         return Stop(reason="filter", note="The provider's filter stopped the answer.")
     if message.finish_reason == "refusal":
@@ -351,7 +349,7 @@ def _stopped(run: Run, message: AssistantMessage) -> Stop | None:
 
 
 def act(run: Run) -> Stop | None:
-    """Run the calls of the last answer of which no outcome is known yet."""
+    """Run the calls of the last answer that have no outcome yet."""
     turn = run.turn
     assert turn.answered is not None
     stopped = _stopped(run, turn.answered.message)
@@ -380,7 +378,7 @@ def act(run: Run) -> Stop | None:
 
 
 def _refused(run: Run, call: ToolCall) -> Resulted | None:
-    """The outcome of a call that is not run: it cannot be read, is of no tool, lost its secret, or may not run."""
+    """Return the outcome of a call that cannot run: unreadable, of an unknown tool, with a lost secret, or not allowed."""
     if call.problem:
         return _resulted(run, call, ToolResult(outcome="failed", output=f"Not run: {call.problem}"))
     names = [schema.name for schema in run.host.schemas()]
@@ -400,7 +398,7 @@ def _refused(run: Run, call: ToolCall) -> Resulted | None:
 
 
 def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
-    """The decision of the person; a denial where there is nobody to ask."""
+    """Ask the person for the decision; deny it if there is nobody to ask."""
     if run.approver is None:
         return ToolDecision(allow=False, reason=f"{decision.reason or 'a person would have to allow it'}{NOBODY}")
     run.tell(PermissionAsked, call_id=call.id, name=call.name, args=call.args, reason=decision.reason)
@@ -414,7 +412,7 @@ def _asked(run: Run, call: ToolCall, decision: ToolDecision) -> ToolDecision:
 
 
 def _run_wave(run: Run, calls: Sequence[ToolCall], accesses: Sequence[Sequence[Access]]) -> None:
-    """Intents, then the calls, then their outcomes: each durable before the next. An intent to read may be lost."""
+    """Write the intents, run the calls, write the outcomes: each durable before the next. The intent of a read may be lost."""
     intents = [
         Intended(
             turn=run.turn.number, step=run.turn.step, call_id=call.id, name=call.name,
@@ -432,7 +430,7 @@ def _run_wave(run: Run, calls: Sequence[ToolCall], accesses: Sequence[Sequence[A
 
 
 def _finish(run: Run, outcomes: Sequence[Resulted], *, has_started: bool = True) -> None:
-    """Outcomes as the hooks leave them: durable, then shown."""
+    """Pass the outcomes through the hooks, make them durable, then show them."""
     calls = {call.id: call for call in run.turn.open_calls}
     shown = []
     for one in outcomes:
@@ -445,7 +443,7 @@ def _finish(run: Run, outcomes: Sequence[Resulted], *, has_started: bool = True)
 
 
 def show_result(run: Run, one: Resulted, args: Mapping[str, Any]) -> None:
-    """``args`` of a call that was not told of when it started, or never did."""
+    """Show a result. ``args`` belongs to a call whose start was not reported."""
     result = one.result
     run.tell(
         ToolEnded, call_id=one.call_id, name=one.name, outcome=result.outcome, output=result.output,
@@ -472,7 +470,7 @@ def _timed(run: Run, call: ToolCall) -> tuple[ToolResult, int]:
 
 
 def _accesses(run: Run, call: ToolCall) -> Sequence[Access]:
-    """What the call touches; nothing known of it where the host cannot tell, and then it runs alone."""
+    """Return the accesses of a call; an empty list if the host fails, so that the call runs alone."""
     try:
         return run.host.accesses(call.name, call.args)
     except Exception:  # noqa: BLE001 - bad arguments: the call itself says what is wrong with them

@@ -1,6 +1,5 @@
-"""Values that a model is sent and answers with: messages, tool calls and their results, token usage.
-
-``contracts`` and ``episodes`` are built of them.
+"""Messages to and from a model, tool calls and their results, and token usage.
+``contracts`` and ``episodes`` are built of these values.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ StopReason: TypeAlias = Literal["done", "aborted", "steps", "budget", "stuck", "
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the model asks for. ``problem`` says why ``args`` could not be read; ``raw`` is then what was sent."""
+    """A call that the model asks for. ``problem`` says why ``args`` could not be read; ``raw`` is then the original text."""
 
     id: str
     name: str
@@ -56,7 +55,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fresh(self) -> int:
-        """Tokens of the prompt that were paid in full."""
+        """Prompt tokens that were paid in full."""
         return max(0, self.prompt_tokens - self.cached)
 
     def __add__(self, other: Usage) -> Usage:
@@ -96,7 +95,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as the model is told of it; ``parameters`` is a JSON Schema object."""
+    """A tool as it is described to the model; ``parameters`` is a JSON Schema object."""
 
     name: str
     description: str
@@ -104,7 +103,7 @@ class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spawned(msgspec.Struct, frozen=True, kw_only=True):
-    """A subagent that a call ran: its session, the digest of its trail where that is sealed, what it spent with its own subagents."""
+    """A subagent that a call ran: its session, the digest of its trail if that is sealed, and its usage with that of its own subagents."""
 
     session: str
     trail: str = ""
@@ -113,7 +112,7 @@ class Spawned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a call. ``output`` is kept whatever the outcome; what was cut from it is behind ``handle``."""
+    """The result of a call. ``output`` is kept whatever the outcome; text that was cut from it is behind ``handle``."""
 
     outcome: Outcome
     output: str = ""

@@ -1,4 +1,4 @@
-"""The contracts with nothing behind them: for runs without tools, without a project to look into; see also ``memories.null``, ``policies.oracle``."""
+"""Null implementations of contracts, for runs without tools or a project; see also ``memories.null`` and ``policies.oracle``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NullRetriever:
 
 
 class NullToolHost:
-    """There are no tools and no files."""
+    """A host without tools and files."""
 
     def schemas(self) -> Sequence[ToolSchema]:
         return ()

@@ -1,17 +1,19 @@
-"""What a text looks like that gives orders to a model: one table, and three who look for it, each with an answer of its own.
-
+"""Patterns of prompt injection: one table, used by three screens that each react in their own way.
 Theory of operation
 -------------------
-Files by which a project speaks to agents, skills, and what a server says of its tools are read by a model before a person has seen them.
-Each is told otherwise when it gives orders: in instructions the phrase is replaced in the open (``perception.neutral``), a skill is held
-back whole (``skills.screening``), a tool's description loses it and an answer has it named (``mcpclient.screening``). What such a
-phrase looks like stands here alone. A row counts in all three, but for those that people write in earnest in one of them: a tool that
-"is called before any other" asks for too much, a file for agents that says so of a check does not.
-
-In a pattern a blank stands for whatever is between two words (blanks, marks of Markdown, ends of lines), however much of it. Repetitions
-over more than a character are bounded or possessive, so that the time grows with the text. Letters that only look like others are taken
-for those (``folded``, which keeps every character in its place). No table of such phrases is complete: what holds is that the text is
-fenced and that nothing in it loosens a rule.
+A model reads instruction files, skills and tool descriptions of servers before a person has seen them. Each is screened for phrases
+that
+give orders: in instructions the phrase is replaced visibly (``perception.text_sanitizer``), a skill is withheld
+(``skills.injection_screening``), a
+tool's description loses it and an answer has it named (``mcpclient.text_screening``). The patterns stand only here. A row counts in all
+three,
+except for phrases that people use honestly in one of them: a tool that has to be "called before any other" asks for too much, an
+instruction file that says so of a check does not.
+In a pattern a blank stands for anything between two words (blanks, Markdown marks, line ends), of any length. Repetitions over more
+than
+one character are bounded or possessive, so that the time is linear in the text. Lookalike letters are folded (``folded``, which keeps
+every character in its place). No such table is complete: the guarantee is that the text is fenced and that nothing in it loosens a
+rule.
 """
 
 from __future__ import annotations
@@ -54,11 +56,9 @@ JOINERS_ASTRAY: Final = rf"(?<![^\x00-\u052f{UNSEEN}{_JOINERS}])(?!{_KEYCAP}|{_S
 
 
 def strip_invisible(text: str) -> tuple[str, int]:
-    """The text without what is not seen, and how many characters that were. Ends of lines stay as they are, and a joiner where it stands
-    behind what may need it.
-    """
+    """Remove invisible characters and count them. Line ends stay, and joiners stay after characters that may need them."""
     gone, count = 1, 0
-    while gone:  # what stood before a joiner may be gone now
+    while gone:  # the character before a joiner may be gone now
         text, gone = _hidden().subn("", text)
         count += gone
     return text, count
@@ -98,7 +98,7 @@ _TABLE: Final[tuple[tuple[str, str, tuple[Place, ...]], ...]] = (
     (_FORGOTTEN, rf"\b{_FORGET} (?:everything|all|anything|what) (?:(?:that|which|has|was|were|came|you|been|is|said|told|written|stands) ){{0,5}}(?:above|before|previously|earlier|told|so far)\b", _ALL),
     (_FORGOTTEN, rf"\b{_FORGET} {_ANY}your (?:own )?(?:instructions?|prompts?|rules?|guidelines?|directives?|constraints?)\b", _ALL),
     (_FORGOTTEN, rf"\b{_FORGET} {_ANY}{_OLD}(?: \w{{1,20}}+){{0,2}} {_SAID}\b", ("skill", "tool")),
-    (_FORGOTTEN, rf"\b{_FORGET} (?:(?:{_OLD}|all|any|each|every|of|the|your|these|those|and) ){{1,8}}{_SAID}", ("skill",)),  # without a word of what was before
+    (_FORGOTTEN, rf"\b{_FORGET} (?:(?:{_OLD}|all|any|each|every|of|the|your|these|those|and) ){{1,8}}{_SAID}", ("skill",)),  # without a word for earlier text
     (_FORGOTTEN, rf"\b{_FORGET} (?:everything|all|anything) (?:above|before|previous|you|that)\b", ("tool",)),
     (_FORGOTTEN, r"\b(?:new|updated|real|actual|true|revised) (?:system (?:prompt|instructions?|message)|instructions? (?:from|by) (?:the )?(?:system|developer|user|admin(?:istrator)?|anthropic|openai|google))", _ALL),
     (_HIDING, rf"\b{_NOT} {_TELL} {_PERSON}\b", _ALL),
@@ -129,7 +129,7 @@ _LOOK: Final[Mapping[str, str]] = {
 
 
 class Order(NamedTuple):
-    """``text[start:end]`` gives an order of this kind."""
+    """An injection phrase of this kind at ``text[start:end]``."""
 
     kind: str
     start: int
@@ -137,18 +137,18 @@ class Order(NamedTuple):
 
 
 def find_injections(text: str, place: Place) -> list[Order]:
-    """The orders to a model in a text without what is not seen, by the rows of the table; those of different rows may overlap."""
+    """Find injection phrases in a text without invisible characters, by the rows of the table. Phrases of different rows may overlap."""
     seen = _folded(text)
     return [Order(kind, *one.span()) for kind, pattern in _patterns(place) for one in pattern.finditer(seen)]
 
 
 def is_frame(order: Order) -> bool:
-    """Whether it looks like the frame of a conversation: nobody writes that to forbid it."""
+    """Return whether the phrase imitates a conversation frame, which nobody writes in order to forbid it."""
     return order.kind == _FRAME
 
 
 def joined(orders: Iterable[Order]) -> list[Order]:
-    """Those that overlap as one, by their places in the text."""
+    """Merge overlapping phrases by their positions."""
     found: list[Order] = []
     for one in sorted(orders, key=lambda order: (order.start, -order.end)):
         if found and one.start < found[-1].end:
@@ -159,12 +159,12 @@ def joined(orders: Iterable[Order]) -> list[Order]:
 
 
 def fold_letters(text: str) -> str:
-    """The text in the letters that others are forms of: wide ones, those of mathematics, ligatures."""
+    """Replace compatibility forms of letters (wide, mathematical, ligatures) by plain letters."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 def _folded(text: str) -> str:
-    """The text in small letters, with one of ours in place of each that looks like it or is it with an accent: as long as it was."""
+    """Fold to small letters, with lookalikes and accented letters replaced; the length stays the same."""
     if not text.isascii():
         text = text.translate({ord(one): _letter(one) for one in set(text) if one > "\x7f"})
     return text.lower()
@@ -182,5 +182,5 @@ def _looks() -> Mapping[str, str]:
 
 @cache
 def _patterns(place: Place) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Made when the first text of its place is looked at: most sessions have no skills and no servers."""
+    """Compile the patterns of a place at first use: most sessions have no skills and no servers."""
     return tuple((kind, re.compile(pattern.replace(" ", _GAP))) for kind, pattern, places in _TABLE if place in places)

@@ -1,4 +1,4 @@
-"""A session: turns one after another over one log, and what a crash cut off taken up again."""
+"""A session: turns one after another over one log, and recovery of a turn that a crash interrupted."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _UNKNOWN: Final = (
 
 
 class Parts(NamedTuple):
-    """What a session is made of. ``context`` is new: the session gives it the episodes of the log.
-
-    A host may also have ``cancel()`` (see ``Cancellable``), ``begin_turn(turn)``, which is told the turn that changes belong to,
-    ``note_seen(path, digest)``, which is told what the model knew of files before the process began, and ``goes_on(name)``, which
-    says that a call of that tool, cut off and run again, goes on where it was.
-    A log may also have ``replay()``, which gives what ``read`` gives one by one, and ``read_turn(turn)``, the episodes of one turn.
+    """The parts of a session. ``context`` is new: the session gives it the episodes of the log.
+    A host may also have ``cancel()`` (see ``Cancellable``); ``begin_turn(turn)``, called with the turn that changes belong to;
+    ``note_seen(path, digest)``, called with what the model knew of files before the process began; and ``goes_on(name)``, which says
+    that an
+    interrupted call of that tool continues where it was when it is run again. A log may also have ``replay()``, which yields what
+    ``read``
+    returns, and ``read_turn(turn)``, which returns the episodes of one turn.
     """
 
     client: LLMClient
@@ -57,8 +58,7 @@ class Parts(NamedTuple):
 
 
 class Session:
-    """``turn`` runs a request to its end. Where ``is_interrupted``, a turn was cut off: ``resume`` goes on with it, ``drop`` ends it.
-
+    """A session. ``turn`` runs a request to its end. If ``is_interrupted``, a turn was cut off: ``resume`` continues it, ``drop`` ends it.
     ``steer`` and ``cancel`` may be called from any thread while a turn runs.
     """
 
@@ -68,12 +68,12 @@ class Session:
         self._lock = threading.Lock()
         self._speaking = (
             threading.RLock()
-        )  # while words are noted no turn begins or ends, so that turns only grow in the log
+        )  # no turn begins or ends while a message is recorded, so that turn numbers only grow in the log
         self._token: CancelToken | None = None
         note_seen = getattr(parts.host, "note_seen", None)
         read = getattr(
             parts.log, "replay", parts.log.read
-        )  # one by one, where it can: a long session has more than should be held
+        )  # one by one if possible: a long session is too large to hold
         for episode in read():
             self._turn.take(episode)
             parts.context.take(episode)
@@ -88,16 +88,16 @@ class Session:
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """What the person said and the model has not heard: it hears it before the next step of this turn or of the next one."""
+        """Messages of the person that the model gets before the next step of this turn or of the next one."""
         return tuple(one.text for one in self._turn.saying.waiting())
 
     @property
     def turns(self) -> int:
-        """How many turns were begun."""
+        """The number of turns that were begun."""
         return self._turn.number
 
     def turn(self, request: str, *, topic: str = "", token: CancelToken | None = None) -> Ended:
-        """Run a request of the person to its end. Raises RefusedError where a turn was cut off, and what the log raises."""
+        """Run a request of the person to its end. Raises RefusedError if a turn was interrupted, and what the log raises."""
         self._refuse_interrupted()
         run = self._run(self._turn.number + 1, token)
         parts = self._parts
@@ -110,7 +110,7 @@ class Session:
         return self._ended(run)
 
     def resume(self, *, token: CancelToken | None = None) -> Ended | None:
-        """Go on with the turn that was cut off; None where none was."""
+        """Continue the interrupted turn; None without one."""
         if not self.is_interrupted:
             return None
         run = self._run(self._turn.number, token)
@@ -131,7 +131,7 @@ class Session:
         return self._ended(run)
 
     def drop(self) -> Ended | None:
-        """End the turn that was cut off as it stands; None where none was."""
+        """End the interrupted turn as it stands; None without one."""
         if not self.is_interrupted:
             return None
         run = self._run(self._turn.number, None)
@@ -142,25 +142,24 @@ class Session:
         return self._turn.ended
 
     def note(self, *notes: Noted) -> None:
-        """Write down what the context made at somebody's command (a topic, a plan, a fold), then let it take effect.
-
-        In the thread of the turn, or between turns.
+        """Record notes of the context that somebody ordered (a topic, a plan, a fold), then apply them.
+        Call it in the thread of the turn, or between turns.
         """
         for kept in self._parts.log.append(*notes):
             self._turn.take(kept)
             self._parts.context.take(kept)
 
     def steer(self, text: str) -> None:
-        """Say something to the model in the middle of a turn; it hears it before its next step.
-
-        When this returns the words are durable: a process that is killed before that step does not lose them. Raises what the log
-        raises, and then they were not said.
+        """Send a message to the model in the middle of a turn; it gets it before its next step.
+        The message is durable when this returns: a process that is killed before that step does not lose it. Raises what the log
+        raises; then
+        the message was not accepted.
         """
         with self._speaking:
             self._say(text)
 
     def try_steer(self, text: str) -> bool:
-        """As ``steer``, where a turn is in progress; else nothing is said, and the answer is False."""
+        """Steer if a turn is in progress, else return False."""
         with self._speaking:
             if self.is_interrupted:
                 self._say(text)
@@ -168,14 +167,14 @@ class Session:
             return False
 
     def cancel(self, reason: str = "") -> None:
-        """Stop the turn that runs, and whatever it runs."""
+        """Stop the running turn with everything that it runs."""
         with self._lock:
             token = self._token
         if token is not None:
             token.cancel(reason)
 
     def close(self) -> None:
-        """End the run: its trail is sealed. The session can be taken up again later."""
+        """End the run and seal its trail. The session can be resumed later."""
         ended = self._turn.ended
         reason: StopReason | None = ended.reason if ended is not None else None
         self._parts.log.close(reason)
@@ -227,10 +226,10 @@ class Session:
 
 
 def _judged(run: Run, intent: Intended) -> Resulted | None:
-    """What became of a call whose process ended before its outcome was written; None where it has to be run (again).
-
-    A read changes nothing, and a call that is durable itself (a subagent's) goes on where it was. A file step is judged by the digests of its files: as they were to be, it was done; as they were before,
-    it was not. Whatever else is found, and of a command nothing can be, nobody knows.
+    """Infer the outcome of a call whose process ended before it was recorded; None if the call has to run (again).
+    A read changes nothing, and a durable call (a subagent's) continues where it was. A file step is judged by the digests of its files:
+    if
+    they are as planned, it was done; if they are as before, it was not. Any other state is indeterminate, and so is every command.
     """
     if intent.is_read or getattr(run.host, "goes_on", _never)(intent.name):
         return None
@@ -247,7 +246,7 @@ def _judged(run: Run, intent: Intended) -> Resulted | None:
         note_seen = getattr(run.host, "note_seen", None)
         for path, (now, _, _) in standing.items():
             if note_seen is not None and now is not None:
-                note_seen(path, now)  # a call that could be planned was made by who had seen the file
+                note_seen(path, now)  # whoever made a call that could be planned had seen the file
         return None
     said = [_UNKNOWN]
     for path, (now, is_before, is_after) in sorted(standing.items()):

@@ -1,8 +1,10 @@
-"""The agent's settings: each declared once, with its type, its default and what it means.
-
-They come from the user's file (``agent.toml`` in the user's configuration folder), from the project's (``periplus.toml`` at its root: only once
-the user trusts the folder, and only what a project may say), from the environment and from flags; what comes later counts. Providers are
-the user's alone: a project never says where a key goes. What nobody declared, or is of another type, is an error that says what was meant.
+"""Settings of the agent, each declared once with its type, its default and its meaning.
+They come from the user's file (``agent.toml`` in the user's configuration folder), from the project's file (``periplus.toml`` at its
+root:
+only in a trusted folder, and only settings that a project may change), from the environment and from flags; later sources win.
+Providers
+are the user's alone: a project never decides where a key is sent. An unknown setting or a wrong type is an error that names the valid
+ones.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _RULES_MAX: Final = 500
 
 
 class Setting(NamedTuple):
-    """``of_project``: a trusted project may say it. ``least`` and ``most`` bound a number."""
+    """A declared setting. ``of_project``: a trusted project may set it. ``least`` and ``most`` bound a number."""
 
     name: str
     default: str | int | bool | tuple[str, ...]
@@ -45,7 +47,7 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that says it."""
+        """The environment variable of this setting."""
         return f"PERIPLUS_{self.name.upper()}"
 
 
@@ -70,8 +72,9 @@ _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 @dataclass(frozen=True)
 class Settings:
-    """``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``. ``trusted``: the user lets the
-    project's own files say how the agent works there.
+    """The settings of a session: ``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``. ``trusted``:
+    the user
+    trusts the project's own files.
     """
 
     values: Mapping[str, Any]
@@ -104,9 +107,8 @@ class Settings:
 def load_settings(
     folder: str, root: str, *, trusted: bool, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Settings:
-    """The settings of an agent in the project ``root``; ``folder`` is the user's configuration folder.
-
-    Raises UsageError for what is not known or of another type, RefusedError where others could have written the user's file.
+    """Load the settings for the project ``root``; ``folder`` is the user's configuration folder.
+    Raises UsageError for unknown settings and wrong types, RefusedError if others can write the user's file.
     """
     values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}
     sources = dict.fromkeys(values, "default")
@@ -146,7 +148,7 @@ def load_settings(
 
 
 def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
-    """What a file of settings says; nothing where there is none. Raises UsageError, RefusedError, EnvironmentFailure."""
+    """Read a settings file; empty without a file. Raises UsageError, RefusedError, EnvironmentFailure."""
     import tomllib
 
     try:

@@ -1,8 +1,7 @@
-"""What the tape notes in the log: the episodes of its own, as values with a type.
-
-All that the tape shows is a function of the session's episodes. What the world has to be asked for (clock, files, memory), and what
-was decided by a measure that another version may take otherwise (where a fold cuts), is asked or decided once, noted, and read
-back from then on. In the log such a note is a ``Noted`` episode: ``topic`` says which of these values its ``data`` is.
+"""Notes of the tape in the log: typed contents of ``Noted`` episodes.
+Everything that the tape shows is a function of the session's episodes. Answers of the world (clock, files, memory), and decisions that
+another version may take differently (where a fold cuts), are asked for or decided once, noted, and read back from then on. In the log
+such a note is a ``Noted`` episode: ``topic`` says which of these types its ``data`` has.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fact(_Value, frozen=True):
-    """A line of the tail that is not the person's: the clock, the folder, how git stands, what is left of the budget."""
+    """A line of the tail that is not from the person: time, folder, git status, remaining budget."""
 
     name: str
     text: str
@@ -59,7 +58,7 @@ class Fact(_Value, frozen=True):
 
 
 class Known(_Value, frozen=True):
-    """A piece of knowledge that was put before the model; ``score`` in thousandths. See ``contracts.PageRef``."""
+    """A piece of knowledge that was shown to the model; ``score`` in thousandths. See ``contracts.PageRef``."""
 
     handle: str
     kind: str
@@ -69,9 +68,8 @@ class Known(_Value, frozen=True):
 
 
 class FilePatch(_Value, frozen=True):
-    """What became of one file: from the bytes ``before`` to the bytes ``after`` (SHA-256 in hexadecimal, empty: no file).
-
-    ``diff`` is a unified diff between the two, made from the bytes themselves; where there is none ``note`` says why.
+    """The change of one file, from the bytes ``before`` to the bytes ``after`` (SHA-256 in hexadecimal, empty: no file).
+    ``diff`` is a unified diff between the two, made from the bytes themselves; without one ``note`` says why.
     """
 
     path: str
@@ -84,8 +82,8 @@ class FilePatch(_Value, frozen=True):
 
 
 class Anchor(_Value, frozen=True):
-    """A file that the tape shows: its bytes by their SHA-256, how many ``lines`` it has, and of these the runs that are shown, as
-    ``(number of the first line, text)``. ``is_whole``: they are all of it, to the byte.
+    """A file that the tape shows: the SHA-256 of its bytes, the number of ``lines``, and the shown parts as ``(number of the first line,
+    text)``. ``is_whole``: they are the whole file, to the byte.
     """
 
     path: str
@@ -97,7 +95,7 @@ class Anchor(_Value, frozen=True):
 
 
 class OpenNote(_Value, frozen=True, tag_field="note", tag="open"):
-    """A session begins: what shapes its tape for good. ``budget`` and ``fold_to`` in tokens."""
+    """A session begins: the fixed parameters of its tape. ``budget`` and ``fold_to`` in tokens."""
 
     session: str = ""
     budget: Count = 0
@@ -107,14 +105,14 @@ class OpenNote(_Value, frozen=True, tag_field="note", tag="open"):
 
 
 class ToolsNote(_Value, frozen=True, tag_field="note", tag="tools"):
-    """The tools that the model is told of from here on, as ``contracts.ToolSchema``; ``digest`` is the SHA-256 of them as they are sent."""
+    """The tools from here on, as ``contracts.ToolSchema``; ``digest`` is the SHA-256 of their sent form."""
 
     digest: str
     tools: tuple[dict[str, Any], ...] = ()
 
 
 class TailNote(_Value, frozen=True, tag_field="note", tag="tail"):
-    """What a turn's tail says beside the request. ``outside`` are files that were changed since, and not by us."""
+    """Contents of a turn's tail beside the request. ``outside`` are files that were changed since, and not by us."""
 
     facts: tuple[Fact, ...] = ()
     knowledge: tuple[Known, ...] = ()
@@ -122,8 +120,9 @@ class TailNote(_Value, frozen=True, tag_field="note", tag="tail"):
 
 
 class InstructionFile(_Value, frozen=True):
-    """A file by which a project speaks to agents, as the model is shown it. ``sha256`` stands for what was read: for another content it
-    is another; empty where the file is gone. ``remark`` is ours: what was left out or made harmless, or why nothing is shown.
+    """An instruction file as shown to the model. ``sha256`` identifies the content that was read; empty if the file is gone. ``remark`` is
+    ours:
+    what was left out or sanitized, or why nothing is shown.
     """
 
     path: str
@@ -134,15 +133,16 @@ class InstructionFile(_Value, frozen=True):
 
 
 class InstructionsNote(_Value, frozen=True, tag_field="note", tag="instructions"):
-    """What the project says to agents, where work comes to it first or it was changed. ``is_trusted``: the user trusts the folder."""
+    """Instruction files of the project that are new or changed. ``is_trusted``: the user trusts the folder."""
 
     files: tuple[InstructionFile, ...] = ()
     is_trusted: bool = False
 
 
 class SealNote(_Value, frozen=True, tag_field="note", tag="seal"):
-    """A turn is over. ``patches`` are net over the turn, ``outside`` what lay on the disk otherwise than our last call left it;
-    ``used`` are the memories that the turn went by.
+    """A turn is over. ``patches`` are its net changes, ``outside`` files on the disk that differ from the result of our last call;
+    ``used`` are
+    the memories that the turn used.
     """
 
     patches: tuple[FilePatch, ...] = ()
@@ -151,8 +151,9 @@ class SealNote(_Value, frozen=True, tag_field="note", tag="seal"):
 
 
 class FoldNote(_Value, frozen=True, tag_field="note", tag="fold"):
-    """The tape is rewritten. ``turns`` and those before it become entries; with ``whole`` the entries are condensed too, ``digests`` of
-    them being kept. With ``step`` it is a fold within a turn: what the calls before that step gave goes behind handles.
+    """The tape is rewritten. ``turns`` and those before become entries; with ``whole`` the entries are condensed too, keeping ``digests``
+    of
+    them. With ``step`` it is a fold within a turn: outputs of calls before that step go behind handles.
     """
 
     fold: Count
@@ -167,13 +168,13 @@ class FoldNote(_Value, frozen=True, tag_field="note", tag="fold"):
 
 
 class UnfoldNote(_Value, frozen=True, tag_field="note", tag="unfold"):
-    """The fold is taken back."""
+    """The last fold is taken back."""
 
     fold: Count
 
 
 class SliceNote(_Value, frozen=True, tag_field="note", tag="slice"):
-    """The working state changes: ``field`` of the slice, see ``lifetimes``. ``name`` is the key where the field has keys."""
+    """The working state changes: ``field`` of the slice, see ``lifetimes``. ``name`` is the key in fields with keys."""
 
     field: str
     op: NoteOp
@@ -183,7 +184,7 @@ class SliceNote(_Value, frozen=True, tag_field="note", tag="slice"):
 
 
 class TopicNote(_Value, frozen=True, tag_field="note", tag="topic"):
-    """Another topic of the session, by explicit command and never guessed from what somebody says."""
+    """Another topic of the session, by explicit command; topics are never guessed."""
 
     action: SwitchKind
     topic: str
@@ -197,14 +198,14 @@ _TOPICS: Final = frozenset({"open", "tools", "tail", "instructions", "seal", "fo
 
 
 def noted(turn: int, note: Note, step: int = 0) -> Noted:
-    """The note as an episode."""
+    """Wrap the note in an episode."""
     data = cast("dict[str, Any]", msgspec.to_builtins(note))
     topic = str(data.pop("note"))
     return Noted(turn=turn, step=step, topic=topic, data={"v": NOTE_VERSION, **data})
 
 
 def note_in(episode: Noted) -> Note | None:
-    """The note in an episode; None where it is somebody else's. Raises FormatError for one that cannot be read."""
+    """The note in an episode; None if it belongs to somebody else. Raises FormatError for one that cannot be read."""
     if episode.topic not in _TOPICS:
         return None
     data = dict(episode.data)

@@ -1,7 +1,7 @@
-"""The plainest context there is: everything that was said, in order. For evaluations, for tests, and to measure the tape against.
-
-It grows without bound. When the model says that a request is too long, what the oldest calls gave is left out, half of it at a time, and
-the place says so.
+"""The simplest context: the whole conversation in order. For evaluations, for tests, and for comparison with the tape.
+It grows without bound. When the model says that a request is too long, outputs of the oldest calls are left out, half of them at a
+time,
+with a note in their place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TranscriptContext:
         self._system = Message(role="system", content=system, breakpoint=True)
         self._tools = tuple(tools)
         self._messages: list[Message] = []
-        self._places: dict[str, int] = {}  # of the outcome of each call of the last answer
+        self._places: dict[str, int] = {}  # places of the outcomes of the last answer's calls
         self._turn = 0
         self._left_out = 0  # outcomes before this place are cut
 

@@ -1,7 +1,7 @@
-"""Trust of folders: what a project says of the agent counts for nothing before its user has said that it may.
-
-A folder is trusted with what it said when it was trusted: a digest over the files by which a project speaks to an agent is kept
-beside its path, in the user's own folder. When one of them changes, the user is asked again.
+"""Trust in folders: a project's files for agents have no effect before the user trusts the folder.
+A folder is trusted with its present files: a digest over the files with which a project addresses an agent is stored beside its path,
+in
+the user's settings folder. When one of them changes, the user is asked again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _FILES_MAX: Final = 2_000
 
 
 def digest_of(root: str) -> str:
-    """SHA-256 over what the project says to an agent. Links are taken by where they lead and not followed. Raises UsageError
-    where there is more of it than a person could look at.
+    """SHA-256 over the files with which the project addresses an agent. Links are hashed by their targets and not followed. Raises
+    UsageError if
+    there is more than a person could review.
     """
     import hashlib
 
@@ -81,14 +82,14 @@ class Trust:
         self._file = UserFile(folder, "trusted.json", _folders, dict, _WORDS, bytes_max=_BYTES_MAX, files=files)
 
     def state(self, root: str) -> TrustState:
-        """Raises RefusedError where others could have written the list, UsageError where it is none."""
+        """The trust state of a folder. Raises RefusedError if others can write the list, UsageError if it is not valid."""
         held = self._file.read().get(os.path.realpath(root))
         if held is None:
             return "unknown"
         return "trusted" if held == digest_of(root) else "changed"
 
     def give(self, root: str) -> None:
-        """Trust the folder with what it says now."""
+        """Trust the folder with its present files."""
         given = {os.path.realpath(root): digest_of(root)}
 
         def edit(held: dict[str, str]) -> dict[str, str]:
@@ -99,7 +100,7 @@ class Trust:
         self._file.change(edit)
 
     def take(self, root: str) -> bool:
-        """Trust it no more; whether it was trusted."""
+        """Revoke trust. Return whether it was trusted."""
         path = os.path.realpath(root)
         if path not in self._file.read():
             return False

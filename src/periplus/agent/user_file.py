@@ -1,8 +1,8 @@
-"""Small JSON files in the user's own folder: trust, what was agreed to, keys. Read, and changed, by several processes at once.
-
-A file is replaced whole (mode 0600) and read without a lock. Who changes it holds the folder's lock from reading to replacing, so of two
-that change it at once neither loses what the other wrote. A file that others may write, or that is no such file, is never believed and
-never written over: the error names it, and what mends it.
+"""Small JSON files in the user's settings folder (trust, pins, keys), shared by several processes.
+A file is replaced whole (mode 0600) and read without a lock. A writer holds the folder's lock from reading to replacing, so of two
+concurrent changes neither is lost. A file that others can write, or that is invalid, is never used and never overwritten: the error
+names
+it, and how to fix it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _Held = TypeVar("_Held")
 
 
 class Words(NamedTuple):
-    """What a person is told: what the file is ("not a list of trusted folders"), what others writing it means, what is safe, what mends it."""
+    """Messages for a person: what the file is ("not a list of trusted folders"), what it means that others can write it, what is safe, how
+    to fix
+    it.
+    """
 
     isnt: str
     unbelieved: str
@@ -34,8 +37,8 @@ class Words(NamedTuple):
 
 
 class UserFile(Generic[_Held]):
-    """``folder/name``. ``decode`` takes the JSON value and raises ValueError where it is not the right one; of a file that is not there it
-    gets None. ``is_secret``: nobody else may read it either.
+    """The file ``folder/name``. ``decode`` takes the JSON value and raises ValueError if it is invalid; without a file it gets None.
+    ``is_secret``: nobody else may read it either.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class UserFile(Generic[_Held]):
         self._bytes_max, self._is_secret, self._files = bytes_max, is_secret, files or Files()
 
     def read(self) -> _Held:
-        """Raises RefusedError where others could have written the file (or read a secret one), UsageError where it is none."""
+        """Read the file. Raises RefusedError if others can write the file (or read a secret one), UsageError if it is invalid."""
         words = self._words
         try:
             status = os.lstat(self.path)
@@ -70,10 +73,9 @@ class UserFile(Generic[_Held]):
             raise self._odd("" if isinstance(error, RecursionError) else str(error)) from error
 
     def change(self, edit: Callable[[_Held], _Held | None]) -> _Held:
-        """Read, edit, replace; nobody else changes it meanwhile. ``edit`` gives None where it stays as it is. Gives what is held then.
-
-        Raises what ``read`` and ``edit`` raise, LockTimeoutError, UsageError for more than such a file holds, EnvironmentFailure;
-        the file is as it was then.
+        """Read, edit and replace the file under the lock. ``edit`` returns None to leave it unchanged. Returns the new content.
+        Raises what ``read`` and ``edit`` raise, LockTimeoutError, UsageError if it grows too large, EnvironmentFailure; the file is
+        unchanged then.
         """
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)

@@ -1,6 +1,5 @@
-"""What a model asks for, made safe to go on with: ids that are one each, arguments of a bearable size, text that can be written.
-
-A call that cannot be read is not dropped, and ends nothing: it gets ``problem``, and the loop answers it with that.
+"""Checks of a model's calls: unique ids, arguments of bounded size, text that can be encoded.
+A call that cannot be read is kept and marked with ``problem``; the loop answers it with that text.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _RAW_CHARACTERS_MAX: Final = 1000
 
 
 class Calling(NamedTuple):
-    """The call that runs now: its place in the session, and the token that stops it. ``place`` counts the calls of its answer from 1."""
+    """The call that runs now: its place in the session, and the token that stops it. ``place`` counts the calls of one answer from 1."""
 
     name: str
     turn: int
@@ -52,7 +51,7 @@ CALLING: Final[ContextVar[Calling | None]] = ContextVar("CALLING", default=None)
 
 
 def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:
-    """``message`` with calls that have ids of their own, and a problem where they cannot be run."""
+    """Return ``message`` with a unique id for each call, and a ``problem`` for each call that cannot be run."""
     asked = message.tool_calls[: 2 * CALLS_MAX]
     given = {whole(call.id)[:_NAME_CHARACTERS_MAX] for call in asked}
     seen: set[str] = set()
@@ -81,7 +80,7 @@ def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:
 
 
 def bounded(result: ToolResult) -> ToolResult:
-    """``result`` with an output that can be written and held; tools page what is large long before this."""
+    """Return ``result`` with an output that can be encoded and is bounded. Tools page large outputs long before this limit."""
     output = whole(result.output)
     if len(output) > OUTPUT_CHARACTERS_MAX:
         left_out = len(output) - OUTPUT_CHARACTERS_MAX
@@ -90,7 +89,7 @@ def bounded(result: ToolResult) -> ToolResult:
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:
-    """What the model is told of a tool that is none."""
+    """Tell the model that there is no such tool, with similar names."""
     import difflib
 
     names = sorted(known)
@@ -117,7 +116,7 @@ def _problem(call: ToolCall, place: int) -> str:
 
 
 def _size(value: Any) -> int:
-    """About the bytes of the value as JSON; counted without writing it."""
+    """Estimate the bytes of the value as JSON without encoding it."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
     if isinstance(value, dict):
@@ -128,7 +127,7 @@ def _size(value: Any) -> int:
 
 
 def _depth(value: Any) -> int:
-    """How deep the value is nested, as far as it matters; without recursion, for a hostile one is deep."""
+    """Nesting depth of the value, up to a limit. Not recursive, since a hostile value is deep."""
     level: Sequence[Any] = [value]
     for depth in range(DEPTH_MAX + 2):
         level = [
@@ -147,14 +146,14 @@ def _clean(value: Any) -> Any:
         return whole(value)
     if isinstance(value, dict):
         cleaned = {whole(str(key)): _clean(one) for key, one in value.items()}
-        return {key: cleaned[key] for key in sorted(cleaned)}  # as a record gives it back
+        return {key: cleaned[key] for key in sorted(cleaned)}  # the order in which a record gives it back
     if isinstance(value, list | tuple):
         return [_clean(one) for one in value]
     return value
 
 
 def whole(text: str) -> str:
-    """``text`` with U+FFFD for half characters, which no file and no request can carry."""
+    """Replace unpaired surrogates by U+FFFD, since neither files nor requests can carry them."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Cancelling: a token that is set by whoever, never unset, and tells all who asked to be told, children's tokens too."""
+"""Cancellation tokens: set once, never unset, with callbacks and child tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class CancelToken:
-    """Set with ``cancel``, never unset. All methods may be called from any thread."""
+    """A cancellation token, set with ``cancel``. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -23,9 +23,8 @@ class CancelToken:
         return self._event.is_set()
 
     def cancel(self, reason: str = "") -> None:
-        """Set the token and tell everybody, in the order in which they asked. Every one is told, whatever another raises.
-
-        Set once more it tells again: who asked may not have been at what there is to stop.
+        """Set the token and call all callbacks in order, whatever any of them raises.
+        Called again, it repeats the callbacks: the first time, some work may not have begun yet.
         """
         with self._lock:
             if not self._event.is_set():
@@ -42,12 +41,12 @@ class CancelToken:
             raise failed[0]
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the token is set, at most ``seconds``; gives whether it is."""
+        """Wait until the token is set, for at most ``seconds``. Return whether it is set."""
         return self._event.wait(seconds)
 
     @contextmanager
     def telling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Within the block ``callback`` is called when the token is set; at once where it is set already."""
+        """Call ``callback`` when the token is set during the block, at once where it is set already."""
         with self._lock:
             is_set = self._event.is_set()
             self._callbacks.append(callback)
@@ -61,7 +60,7 @@ class CancelToken:
 
     @contextmanager
     def child(self) -> Iterator[CancelToken]:
-        """A token that is set with this one, and can be set without it: for a subagent."""
+        """A token that is set with this one and can be set alone, for a subagent."""
         token = CancelToken()
         with self.telling(lambda: token.cancel(self.reason)):
             yield token

@@ -1,4 +1,4 @@
-"""What the loop says in words of its own: to the model, and to the person when a turn is parked."""
+"""Texts of the loop itself: to the model, and to the person when a turn is parked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLOSING: Final[Mapping[StopReason, str]] = {
 
 
 def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
-    """The one sentence or two that say how a parked turn stands; empty for one that is done."""
+    """One or two sentences on the state of a parked turn; empty for a turn that is done."""
     if stop.reason == "done":
         return stop.note
     own = stop.note or (cancelled_because if stop.reason == "aborted" else "")
@@ -49,14 +49,14 @@ def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
 
 
 def in_minutes(seconds: float) -> str:
-    """A time to wait as people say it, never less than it is."""
+    """Format a waiting time for people, rounded up."""
     if seconds <= 90:
         return f"{math.ceil(seconds)} s"
     return f"{math.ceil(seconds / 60):,} min" if seconds <= 5_400 else f"{math.ceil(seconds / 360) / 10:,.1f} h"
 
 
 def told(error: BaseException) -> str:
-    """An error in words: what is wrong, what is still safe, what to do."""
+    """Describe an error: what is wrong, what is safe, what to do."""
     if isinstance(error, PeriplusError):
         parts = [part for part in (str(error), error.safe, error.mend) if part]
         return " ".join(part if part[-1] in ".!?:" or part is parts[-1] else f"{part}." for part in parts)

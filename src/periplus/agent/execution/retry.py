@@ -1,9 +1,8 @@
-"""Retries: the one layer of them. Adapters and SDKs below do not retry by themselves.
-
-The wait doubles from ``BASE_S`` to ``CAP_S``, and a random part of up to a half is taken off, so that many who were turned away at once do not
-come back at once. What the provider asks for (Retry-After) is the least that is waited; where it asks for more than
-``RETRY_AFTER_S_MAX``, all waits together pass ``TOTAL_S_MAX``, or ``ATTEMPTS_MAX`` came to nothing, ``RetriesExhaustedError`` says which: a person
-can decide better.
+"""Retries of model requests. This is the only layer of them: adapters and SDKs do not retry.
+The wait doubles from ``BASE_S`` to ``CAP_S``, less a random part of up to a half, so that many clients do not come back at once. A
+Retry-After of the provider is a lower bound. ``RetriesExhaustedError`` is raised if the provider asks for more than
+``RETRY_AFTER_S_MAX``, if
+all waits together pass ``TOTAL_S_MAX``, or after ``ATTEMPTS_MAX`` attempts; a person can then decide better.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ TOTAL_S_MAX: Final = 900.0
 
 
 class Retrying(NamedTuple):
-    """What a retry needs of the world: ``random`` gives 0 to 1; ``wait`` waits and gives whether it was cut short by a
-    cancellation; ``report`` is told the number of the attempt that failed, the wait and the error.
+    """The surroundings of a retry: ``random`` returns 0 to 1; ``wait`` waits and returns whether it was cancelled; ``report`` gets the
+    number
+    of the failed attempt, the wait and the error.
     """
 
     random: Callable[[], float]
@@ -35,13 +35,13 @@ class Retrying(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """Waiting for the next attempt was cut short."""
+    """The wait for the next attempt was cancelled."""
 
     error: Exception
 
 
 class RetriesExhaustedError(ModelError):
-    """An error that waiting may mend, after as much waiting as nobody need be asked for: what it was, and what goes on."""
+    """A retryable error after the longest acceptable wait: what it was, and how to continue."""
 
     def __init__(self, error: Exception, why: str) -> None:
         what = told(error)
@@ -50,7 +50,7 @@ class RetriesExhaustedError(ModelError):
 
 
 def retry_wait_s(attempt: int, retry_after_s: float | None, random: float) -> float:
-    """How long to wait after attempt number ``attempt`` (from 1) failed."""
+    """Seconds to wait after attempt number ``attempt`` (from 1) failed."""
     wait_s = min(CAP_S, BASE_S * 2.0 ** (attempt - 1)) * (1 - random / 2)
     if retry_after_s is None:
         return wait_s
@@ -58,12 +58,14 @@ def retry_wait_s(attempt: int, retry_after_s: float | None, random: float) -> fl
 
 
 def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Retrying) -> tuple[T, int] | Gone:
-    """What ``attempt_once`` gives, and how many attempts failed before. Raises what cannot be mended by waiting, and RetriesExhaustedError."""
+    """Return the result of ``attempt_once`` and the number of failed attempts. Raises RetriesExhaustedError and errors that waiting does
+    not mend.
+    """
     waited_s = 0.0
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             return attempt_once(), attempt - 1
-        except Exception as error:  # of any client; what is not worth another try goes on as it is
+        except Exception as error:  # from any client; errors that cannot be retried are raised again
             if not _is_retryable(client, error):
                 raise
             asked_s = _retry_after_s(client, error)
@@ -93,7 +95,7 @@ def _is_retryable(client: LLMClient, error: Exception) -> bool:
 
 
 def _retry_after_s(client: LLMClient, error: Exception) -> float | None:
-    """What the provider asked for, as far as it is a time to wait."""
+    """Seconds that the provider asked for, if they are a valid time."""
     asked = getattr(client, "retry_after", None)
     found = error.retry_after_s if isinstance(error, ModelError) else asked(error) if asked is not None else None
     return float(found) if found is not None and 0 <= found < float("inf") else None

@@ -1,8 +1,9 @@
-"""Which calls of one answer may run beside each other: reads in parallel, writes one after another, in order.
-
-A call that only reads may run beside others that only read. A call that writes runs alone, but for one that runs a subagent, which
-may run beside reads and other subagents. Two calls whose accesses meet, one of them a write, keep the order in which they were asked
-for; a read that meets no write need not wait for it. A call whose accesses are not known meets everything.
+"""Schedule of the calls in one answer: reads in parallel, writes one after another, in order.
+A call that only reads may run beside other reads. A call that writes runs alone; one that runs a subagent may run beside reads and
+other
+subagents. Two calls whose accesses overlap, one of them a write, keep their order; a read that overlaps no write need not wait for it.
+A
+call whose accesses are not known overlaps with everything.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ T = TypeVar("T")
 
 
 class Wave(NamedTuple):
-    """The places of calls that may run at once: one that writes, or as many as there are that read or run subagents.
-
+    """Positions of calls that may run at once: one write, or any number of reads and subagents.
     ``is_read``: all of them only read.
     """
 
@@ -30,12 +30,12 @@ class Wave(NamedTuple):
 
 
 def is_read(accesses: Sequence[Access]) -> bool:
-    """Whether a call with these accesses changes nothing. One that declares none says nothing of itself."""
+    """Return whether a call with these accesses changes nothing. A call that declares none counts as a write."""
     return bool(accesses) and all(access.mode == "read" for access in accesses)
 
 
 def meet(one: Access, other: Access) -> bool:
-    """Whether the order of the two may be seen: they touch the same thing, and one of them writes."""
+    """Return whether the order of two accesses matters: they touch the same thing, and one of them writes."""
     if one.mode == other.mode == "read":
         return False
     if "*" in (one.resource, other.resource):
@@ -48,7 +48,7 @@ def meet(one: Access, other: Access) -> bool:
 
 
 def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
-    """The calls, each a list of its accesses, as waves to be run one after another; every place stands in one of them."""
+    """Group the calls, each a list of its accesses, into waves to run one after another. Every position is in one of them."""
     made: list[tuple[list[int], bool]] = []
     wave_of: list[int] = []
     for place, accesses in enumerate(calls):
@@ -58,7 +58,7 @@ def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
             if _meet_anywhere(calls[before], accesses) or not (_may_share(accesses) or _may_share(calls[before])):
                 earliest = max(earliest, wave_of[before] + 1)
         beside = [wave for wave in range(earliest, len(made)) if made[wave][1]] if shares else []
-        found = beside[0] if beside else len(made)  # a write goes behind all that was asked for before it
+        found = beside[0] if beside else len(made)  # a write comes after all earlier calls
         if found == len(made):
             made.append(([], shares))
         made[found][0].append(place)
@@ -67,12 +67,12 @@ def waves(calls: Sequence[Sequence[Access]]) -> list[Wave]:
 
 
 def is_bound(accesses: Sequence[Access]) -> bool:
-    """Whether a call with these accesses has to run in the thread of the turn."""
+    """Return whether a call with these accesses has to run in the thread of the turn."""
     return any(access.resource.partition(":")[0] in _BOUND for access in accesses)
 
 
 def run_wave(jobs: Sequence[Callable[[], T]], bound: Sequence[bool] = ()) -> list[T]:
-    """What the jobs give, in their order. One alone, and those that are ``bound``, run in the thread of the caller."""
+    """Run the jobs and return their results in order. A single job, and those that are ``bound``, run in the caller's thread."""
     free = [place for place in range(len(jobs)) if place >= len(bound) or not bound[place]]
     if len(jobs) == 1 or not free:
         return [job() for job in jobs]

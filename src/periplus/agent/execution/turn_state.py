@@ -1,9 +1,8 @@
-"""The turn in progress: a fold over its episodes, from which the loop sees what comes next.
-
-So a turn that a crash cut off needs nothing of its own: its episodes are read, and the loop goes on where they end.
-
-What the person says meanwhile is *noted* under a number of its own when it is accepted (``said``), whatever the turn is at; when the model
-is told, the ``Fed`` episode bears that number. What was noted and not fed still waits, in this turn or in the next one: it is heard once.
+"""State of the turn in progress: a fold over its episodes, which tells the loop what comes next.
+So an interrupted turn needs no state of its own: its episodes are read, and the loop continues where they end.
+A message of the person is *noted* with its own number when it is accepted (``said``), at any point of the turn; when the model gets it,
+the
+``Fed`` episode has that number. A message that was noted and not fed waits, in this turn or for the next one. It is delivered once.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ Phase: TypeAlias = Literal["idle", "ask", "act", "settle"]
 
 
 class Waiting(NamedTuple):
-    """Words that the model has not heard; ``number`` counts from 1 in the session."""
+    """A message that the model has not been given; ``number`` counts from 1 in the session."""
 
     number: int
     text: str
 
 
 def said(turn: int, number: int, text: str) -> Noted:
-    """Words of the person as they are noted."""
+    """The note of a message of the person."""
     return Noted(turn=turn, topic=SAID_TOPIC, data={"number": number, "text": text})
 
 
 class _Saying:
-    """The words that wait; for any thread."""
+    """The waiting messages, for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +40,7 @@ class _Saying:
         self._last = 0
 
     def next_number(self) -> int:
-        """A number that no words have. One is given once, also where nothing came of the words that it was for."""
+        """A new message number. Each is given once, even if its message is never recorded."""
         with self._lock:
             self._last += 1
             return self._last
@@ -56,16 +55,16 @@ class _Saying:
                 with self._lock:
                     self._waiting.pop(episode.said, None)
             case _:
-                pass  # says nothing of words that wait
+                pass  # has no effect on waiting messages
 
     def waiting(self) -> Sequence[Waiting]:
-        """What the model is to hear next, in the order in which it was said."""
+        """The messages that the model gets next, in order."""
         with self._lock:
             return [Waiting(*one) for one in self._waiting.items()]
 
 
 class Turn:
-    """Give it every episode of the session with ``take``, in order; what the person says is taken from any thread."""
+    """State of the turn; feed it every episode of the session with ``take``, in order. Messages of the person are taken from any thread."""
 
     def __init__(self) -> None:
         self.saying = _Saying()
@@ -89,7 +88,7 @@ class Turn:
 
     @property
     def phase(self) -> Phase:
-        """What comes next: the model is asked, its calls are run, or its last word is weighed."""
+        """What comes next: ask the model, run its calls, or check its last answer."""
         if self.number == 0 or self.ended is not None:
             return "idle"
         if self.answered is None or self._is_fed:
@@ -100,7 +99,7 @@ class Turn:
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of the last answer of which no outcome is known, as they were asked for."""
+        """The calls of the last answer without an outcome, in order."""
         calls = self.answered.message.tool_calls if self.answered is not None else ()
         return tuple(call for call in calls if call.id not in self.results)
 
@@ -126,7 +125,7 @@ class Turn:
             case Ended():
                 self.ended = episode
             case _:
-                pass  # the others say nothing of what comes next
+                pass  # other episodes do not affect what comes next
 
     def _answer(self, episode: Answered) -> None:
         message = episode.message

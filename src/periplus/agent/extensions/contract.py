@@ -1,7 +1,7 @@
-"""What a part beside the core brings to a session: tools, hooks, lines of the tail, pages, a piece of the prompt.
-
-The core of a session (``assembly``) knows none of these parts. Each is a row of ``standard.STANDARD``: a function that is given the
-room it works in and returns an ``Extension``. What it opens it closes with ``close``, in the reverse order of opening.
+"""Contract of extensions: the tools, hooks, tail lines, pages and prompt text that a part beside the core brings to a session.
+The core of a session (``assembly``) knows none of these parts. Each is a row of ``extensions.standard.STANDARD``: a function that takes
+an
+``ExtensionContext`` and returns an ``Extension``. An extension is closed with ``close``, in the reverse order of opening.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 
 
 class SessionOptions(NamedTuple):
-    """What a session begins with. ``name`` is that of the session: an old one is gone on with.
-
-    ``environment`` and ``home`` are the face's; without ``approver`` what would be asked for is denied. ``verifies``: a run without a
-    person, which is asked what it has checked before it may be done. ``hidden`` are folders of the user's that no command sees, where
-    they lie outside of ``home``; ``config`` is the user's own folder of settings, empty where there is none. ``another`` opens one more
-    client, of the session's model or of one that is named; ``under`` is of a subagent. ``extensions`` are the standard ones by default.
+    """The options of a session. ``name`` names the session; an existing one is continued.
+    ``environment`` and ``home`` are the face's. Without ``approver``, calls that need consent are denied. ``verifies``: a run without a
+    person, which has to verify its work before it is done. ``hidden`` are folders of the user that no command sees, outside of
+    ``home``;
+    ``config`` is the user's settings folder, empty without one. ``another`` opens one more client, for the session's model or a named
+    one;
+    ``under`` is set for a subagent. ``extensions`` are the standard ones by default.
     """
 
     settings: Settings
@@ -101,8 +102,9 @@ class RunningSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ParentSession:
-    """What a subagent has of the session that it works for: the front of its requests, to the byte; policy, which is the same and not
-    a copy; the budget, of which its own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for one of it.
+    """The parts of its parent that a subagent uses: the front of its requests, byte for byte; the same policy object; the budget, of which
+    its
+    own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for a subagent of a subagent.
     """
 
     session: RunningSession
@@ -117,10 +119,10 @@ class ParentSession:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionContext:
-    """Where an extension works. ``session`` is whole only once it has been opened: use its host and tape in calls, not while opening.
-
-    For a subagent ``begun.under`` is what it works under; it opens every extension anew, in a thread and over a store of its own.
-    ``root`` is the folder that is worked in, ``state`` a folder of the session's own below the store (made by who writes there).
+    """The surroundings of an extension. ``session`` is complete only after opening: use its host and tape in calls, not while opening.
+    For a subagent ``begun.under`` is its parent; it opens every extension again, in its own thread and over its own store. ``root`` is
+    the
+    working folder, ``state`` a folder of the session below the store, created by the first writer.
     """
 
     project: Project
@@ -137,11 +139,11 @@ class ExtensionContext:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What is brought. ``prompt`` joins the system prompt, which is frozen with the session: say nothing there that changes.
-
-    ``facts`` is asked once a turn, for lines of its tail. ``pages`` are sources by the name behind ``@periplus/``. ``servers`` are for the
-    MCP client, which is opened behind who brings them. ``cancel`` is called from another thread when the turn is cancelled. ``said`` are
-    lines for the person, once, when the session begins: what does not count, and why.
+    """The contributions of one extension. ``prompt`` joins the system prompt, which is frozen with the session, so it must not change.
+    ``facts`` is called once a turn for lines of its tail. ``pages`` are page sources by their name below ``@periplus/``. ``servers``
+    are for
+    the MCP client, which is opened after the extensions that bring them. ``cancel`` is called from another thread when the turn is
+    cancelled. ``said`` are lines for the person when the session begins: what is ignored, and why.
     """
 
     tools: Sequence[Tool] = ()

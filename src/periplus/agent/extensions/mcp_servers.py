@@ -1,7 +1,6 @@
-"""The servers of a session as an extension: one small tool, a page for each server, a line of the tail.
-
-The tools of servers never enter the front of the context one by one: they are looked up and called through ``mcp``, whose schema is the
-same whatever the servers offer.
+"""MCP servers as an extension of a session: one small tool, a page for each server, a line of the tail.
+The tools of servers never enter the front of the context one by one. They are looked up and called through ``mcp``, whose schema does
+not depend on the servers.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _UNKNOWN: Final = (
 def gather(
     settings: Settings, root: str, environment: Mapping[str, str], config: str, plugins: Iterable[ServerRow] = ()
 ) -> Configured:
-    """All servers that are to be used in ``root``, and what is wrong with others. ``config`` is the user's own folder of settings."""
+    """All servers to use in ``root``, and the problems of others. ``config`` is the user's settings folder."""
     from periplus.agent.models.api_keys import Keys
 
     keys = Keys(config, environment) if config else None
@@ -108,7 +107,9 @@ def _facts(servers: Servers, problems: Sequence[Problem]) -> list[Fact]:
 
 
 def mcp_tool(servers: Servers, problems: Sequence[Problem], keep: Keep, keep_text: _KeepText) -> Tool:
-    """``keep`` keeps bytes as an object, ``keep_text`` a long text; they give its digest and its handle."""
+    """Build the tool ``mcp``. ``keep`` stores bytes as an object and returns the digest; ``keep_text`` stores a long text and returns its
+    handle.
+    """
     return Tool(
         "mcp", _ABOUT, _PARAMETERS, lambda args: _run(servers, problems, keep, keep_text, args),
         lambda args: _accesses(servers, args),
@@ -250,7 +251,7 @@ def _description(row: ToolRow) -> list[str]:
 
 
 class ServerPages:
-    """A page for each server, with its tools and their schemas. Reading one starts the server; searching does not."""
+    """One page for each server, with its tools and their schemas. Reading a page starts the server; searching does not."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -270,7 +271,7 @@ class ServerPages:
 
 
 class _Seen:
-    """The pages as they are known now."""
+    """The pages as they are known now, without starting a server."""
 
     def __init__(self, servers: Servers, pages: ServerPages) -> None:
         self._servers, self._pages = servers, pages

@@ -1,4 +1,4 @@
-"""Perception as an extension of a session: facts of the tail, a hook that tells instructions, pages of map and symbols."""
+"""Perception as an extension of a session: facts of the tail, a hook that shows instruction files, pages of map and symbols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from periplus.agent.tape.state import TapeState
     from periplus.agent.tools.text_pages.page_source import PageSource
 
-_SHARE: Final = 8  # of the tape's budget, at most one part in so many is instructions
+_SHARE: Final = 8  # instructions take at most this fraction (1/n) of the tape's budget
 _TOKEN_CHARACTERS: Final = 4
 _RULES_TOKENS: Final = 50_000
 _OVERVIEW_CONTEXT: Final = 16_000
@@ -39,7 +39,7 @@ _PROMPT: Final = """
 
 
 def open_perception(room: ExtensionContext) -> Extension:
-    """All of it; in the home folder, which is no project, how git stands and nothing else."""
+    """Open perception; in the home folder, which is no project, only the git status."""
     if is_home(room.root, room.begun.home):
         git = GitView(room.root)
         return Extension(facts=lambda: [fact for fact in [git.fact()] if fact is not None])
@@ -63,7 +63,7 @@ class _Perception:
         self.hook = _Telling(room, reader)
 
     def facts(self) -> list[Fact]:
-        """Asked when a turn begins. What the turns in place say already is not said again."""
+        """Facts for the tail of a new turn, without those that turns in place already say."""
         state = self._room.session.tape.state
         git = self._git.fact()
         found = [git] if git is not None and not (is_without(git) and _said(state, "git") == git.text) else []
@@ -77,20 +77,20 @@ class _Perception:
         return found
 
     def task(self) -> Task:
-        """What is being worked on, as files are ranked by it."""
+        """The current task, by which files are ranked."""
         state = self._room.session.tape.state
         text = state.turns[-1].request.text[:_TASK_CHARACTERS] if state.turns else ""
         active = tuple(path for path in state.topics.current.active_files if not path.startswith("@"))
         return Task(text, active, self._votes(text, active[-_VOTING:]))
 
     def _votes(self, text: str, active: Sequence[str]) -> dict[str, tuple[float, str]]:
-        """What commits and earlier sessions say of it: files that were changed for the like, or together with these."""
+        """Votes of commits and earlier sessions: files that were changed for similar tasks, or together with the active ones."""
         if not text.strip() and not active:
             return {}
         try:
             files = self._room.project.related(active, text, limit=_VOTES).files
         except PeriplusError:
-            return {}  # a path that memory has no name for, a store that is busy: the names of files have to do
+            return {}  # a path unknown to memory, or a busy store: file names have to do
         best = max((one.score for one in files), default=0)
         return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
 
@@ -107,11 +107,11 @@ class _Perception:
         try:
             return memory_lines(rules_text(project.journal, project.ground(), budget_tokens=_RULES_TOKENS))
         except PeriplusError:
-            return frozenset()  # what cannot be compared is shown
+            return frozenset()  # without a comparison, show everything
 
 
 class _Telling(Hook):
-    """Before the model is asked: is there something that the project says, and that it was not told?"""
+    """Hook that shows new or changed instruction files before the model is asked."""
 
     def __init__(self, room: ExtensionContext, reader: InstructionReader) -> None:
         self._room, self._reader = room, reader
@@ -133,7 +133,7 @@ class _Telling(Hook):
 
 
 def _said(state: TapeState, name: str) -> str:
-    """What the last turn in place that has such a fact says of it."""
+    """The fact's text in the last turn in place that has it."""
     for turn in reversed(state.turns):
         for fact in turn.note.facts:
             if fact.name == name:

@@ -1,4 +1,4 @@
-"""What trusted plugins bring to a session. One that is not trusted, or was changed since, brings nothing, and that is said."""
+"""Plugins as an extension of a session. An untrusted or changed plugin brings nothing, and that is reported."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ _ANSWER: Final = ("outcome", "output")
 
 @dataclass(frozen=True, slots=True)
 class PluginExtension(Extension):
-    """``skills`` are where those of plugins lie, for who opens skills. ``plugins`` are those that are on, as they were found."""
+    """The extension of plugins. ``skills`` are the skill folders of plugins, for the skills extension. ``plugins`` are the active ones, as
+    found.
+    """
 
     skills: Sequence[SkillPlace] = ()
     plugins: Sequence[FoundPlugin] = ()
 
 
 def open_plugins(room: ExtensionContext) -> Extension | None:
-    """An opener of the agent's, before those that take skills and servers from it; None where there is no plugin."""
+    """Open the plugins, before the extensions that use their skills and servers; None without plugins."""
     found = _found(room)
     if not found:
         return None
@@ -74,8 +76,9 @@ def open_plugins(room: ExtensionContext) -> Extension | None:
 
 
 def _found(room: ExtensionContext) -> list[FoundPlugin]:
-    """A subagent has the plugins of its session, as they were when that began: else whoever changes a plugin's file would be rid of its
-    rules.
+    """The plugins of this session. A subagent has its session's plugins as they were at its start; otherwise a changed plugin file would
+    lift
+    its rules.
     """
     if room.begun.under is None:
         return find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
@@ -107,7 +110,7 @@ def _tools(opened: Sequence[_Opened], said: list[str]) -> list[Tool]:
 def plugin_servers(
     config: str, root: str, state: str, *, is_trusted: bool, has_sandbox: Callable[[], bool]
 ) -> list[ServerRow]:
-    """The servers of the plugins that are on, from their copies in ``state``, the folder of the agent in the store."""
+    """The servers of active plugins, from their copies in ``state``, the agent's folder in the store."""
     files = Files()
     rows: list[ServerRow] = []
     for one in find_plugins(config, root, is_trusted=is_trusted):
@@ -118,7 +121,7 @@ def plugin_servers(
 
 
 def _copied(found: FoundPlugin, state: str, files: Files) -> tuple[str, str]:
-    """Where copies are, and that of the plugin."""
+    """The folder of copies, and the plugin's own copy."""
     assert found.held is not None
     copies = os.path.join(state, _COPIES)
     for folder in (state, copies):
@@ -127,7 +130,7 @@ def _copied(found: FoundPlugin, state: str, files: Files) -> tuple[str, str]:
 
 
 def _servers(manifest: Manifest, copy: str, names: Collection[str]) -> list[ServerRow]:
-    """Those of the plugin, their commands with its own folder written out."""
+    """The plugin's servers, with its folder written out in their commands."""
 
     def words(command: Sequence[str]) -> tuple[str, ...]:
         found = [word.replace("{plugin}", copy) for word in command]
@@ -139,7 +142,7 @@ def _servers(manifest: Manifest, copy: str, names: Collection[str]) -> list[Serv
 
 
 class _Opened:
-    """A plugin that is on, in its copy."""
+    """An active plugin, running from its copy."""
 
     def __init__(self, room: ExtensionContext, found: FoundPlugin, programs: Programs, files: Files) -> None:
         assert found.manifest is not None
@@ -215,7 +218,7 @@ class _Opened:
         return self._watch
 
     def _changed(self, result: ToolResult) -> ToolResult:
-        """With the files that the program changed: of the turn they are, and undone with it."""
+        """Add the files that the program changed. They belong to the turn and are undone with it."""
         import msgspec
 
         effects = self._watched().after()

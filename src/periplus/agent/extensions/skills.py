@@ -1,7 +1,6 @@
-"""What skills bring to a session: their names in the prompt, the tool that gives one in full, their pages.
-
-The names stand in the prompt, which is frozen with the session; what one says comes when it is asked for. That it is in use is a note of
-the session, so that a fold and a resume keep it, and a record of the journal.
+"""Skills as an extension of a session: names in the prompt, a tool that returns one in full, and pages.
+The names stand in the prompt, which is frozen with the session; a skill's text comes when it is asked for. Its use is a note of the
+session, so that a fold and a resumption keep it, and a record of the journal.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Ways of working that are written down. When one is for what you are about to do,
 
 
 def open_skills(room: ExtensionContext) -> Extension | None:
-    """An opener of the agent's; None where there is no skill to offer or to tell of."""
+    """Open the skills; None if there is no skill and nothing to report."""
     places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
     places += [
         place for one in room.brought for place in getattr(one, "skills", ())
@@ -71,7 +70,7 @@ def open_skills(room: ExtensionContext) -> Extension | None:
 
 
 def prompt_of(found: FoundSkills) -> str:
-    """The names with what each is for, in at most ``LISTED_CHARACTERS_MAX``; the same skills give the same bytes."""
+    """The prompt: names with their purpose, in at most ``LISTED_CHARACTERS_MAX``. Equal skills give equal bytes."""
     offered = [one for one in found.skills if one.is_offered and not one.is_held]
     if not offered:
         return ""
@@ -94,7 +93,7 @@ def prompt_of(found: FoundSkills) -> str:
 
 
 def skill_tool(found: FoundSkills, pages: SkillPages, use: Callable[[Skill], None]) -> Tool:
-    """The one tool of all skills. ``use`` is told of each that is given."""
+    """Build the tool ``skill``. ``use`` is called with each skill that it returns."""
 
     def run(args: Arguments) -> ToolResult:
         name = args.text("name").strip()

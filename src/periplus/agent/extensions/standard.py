@@ -1,4 +1,4 @@
-"""The extensions that every session of a face has, in the order in which they are opened. A row imports its part when it is asked."""
+"""The standard extensions of a session, in the order in which they are opened. Each row imports its part on demand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _plugins(room: ExtensionContext) -> Extension | None:
     folders = [os.path.join(begun.config, "plugins")] if begun.config else []
     folders += [os.path.join(room.root, ".periplus-plugins")] if begun.settings.trusted else []
     if begun.under is None and not any(map(os.path.lexists, folders)):
-        return None  # as in most sessions, which then load nothing of it
+        return None  # as in most sessions, which then load nothing of plugins
     from periplus.agent.extensions.plugins import open_plugins
 
     return open_plugins(room)
@@ -64,5 +64,5 @@ STANDARD: Final[tuple[Opener, ...]] = (
     _plugins,
     _skills,
     _subagents,
-    _servers,  # last: others hand it servers
+    _servers,  # last, since others bring servers
 )

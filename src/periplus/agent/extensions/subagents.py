@@ -1,13 +1,12 @@
 """The tool ``spawn_agent``: a child session for a task, run to its end in the thread of the call, over a store of its own.
-
 Theory of operation
 -------------------
-A subagent is a session like any other: its episodes are durable, it has a trail, and it is gone on with after a crash. Its name follows from the
-place of the call that began it. So a call that was cut off and is run again finds its session: where that has ended, its report is made
-from what it wrote; where it was cut off, it goes on; where it never began, it begins. Nothing is done twice by any of these.
-
-A store's handles belong to a thread, and calls that run beside each other have threads of their own; so a subagent opens the project for
-itself, and shares with its parent only what may be shared: the folder's changes, policy, budget, the person, and the front of its requests.
+A subagent is a session like any other: its episodes are durable, it has a trail, and it continues after a crash. Its name follows from
+the place of its call. So an interrupted call that is run again finds its session: if that has ended, the report is made from its
+episodes; if it was interrupted, it continues; if it never began, it begins. Nothing is done twice in any of these cases.
+A store's handles belong to a thread, and parallel calls have threads of their own. So a subagent opens the project for itself and
+shares
+with its parent only what can be shared: the folder's changes, policy, budget, the person, and the front of its requests.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class _Task(NamedTuple):
 
 
 def open_subagents(room: ExtensionContext) -> Extension | None:
-    """The opener; nothing where the user's settings want no subagents."""
+    """Open the subagents; None if the settings turn them off."""
     settings = room.begun.settings
     if not settings.number("subagent_depth"):
         return None
@@ -190,7 +189,7 @@ class _Crew:
         return self._result(task, episodes, outcome, spawned)
 
     def _kept_out(self, project: Project, task: _Task, error: ClaimedError) -> ToolResult:
-        """Somebody else has what it is to change. One that had begun before a crash is reported on all the same. Raises ``error``."""
+        """Handle a claim of somebody else. A subagent that had begun before a crash is reported all the same; otherwise raise ``error``."""
         from periplus.agent.persistence.run_log import StoreLog
 
         episodes = StoreLog(project, task.session).read()
@@ -205,13 +204,13 @@ class _Crew:
     def _session(
         self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken
     ) -> Sequence[Episode]:
-        """Run it, or go on with it, and give what it wrote; its trail is sealed then."""
+        """Run or continue the child session and return its episodes; its trail is sealed then."""
         with self._room.begin(project, client, self._begun(task, claims, watch)) as session:
             if session.is_interrupted:
                 session.resume(token=token)
             elif not session.turns:
                 session.turn(task.request, token=token)
-            else:  # it had ended before its report could be written down
+            else:  # it had ended before its report was recorded
                 self._room.session.budget.add(usage_of(session.log.read()))
             return session.log.read()
 
@@ -233,7 +232,7 @@ class _Crew:
         )  # fmt: skip
 
     def _heard(self, name: str, watch: Watch) -> Callable[[Event], None]:
-        """The subagent's events, its name on them, to whoever hears ours."""
+        """An event sink that forwards the subagent's events with its name on them."""
 
         def emit(event: Event) -> None:
             watch.heard()
@@ -248,7 +247,7 @@ class _Crew:
 
     @contextmanager
     def _another(self) -> Iterator[LLMClient]:
-        """A client of its own, so that several answer at once; the session's, one at a time, where no other can be opened."""
+        """A client of its own, so that several can answer at once; the shared one if no other can be opened."""
         room = self._room
         if room.begun.another is None:
             yield shared_client(room.client, self._client)
@@ -276,7 +275,7 @@ class _Crew:
 
 
 def _plain(text: str) -> str:
-    """A name as a terminal may show it."""
+    """A name that is safe to print on a terminal."""
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 

@@ -1,4 +1,4 @@
-"""Servers of the Model Context Protocol, whose tools the agent may call: started when they are needed, and never believed."""
+"""Client of the Model Context Protocol. Servers are started when their tools are needed, and nothing they say is trusted."""
 
 from periplus.agent.mcpclient.server_entry import Problem, ServerRow
 

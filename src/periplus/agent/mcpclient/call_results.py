@@ -1,4 +1,4 @@
-"""An answer of a server as the model is given it: text, cleaned; pictures and files kept and named; links named and not followed."""
+"""Results of MCP calls as the model sees them: cleaned text; pictures and files stored and named; links named, not followed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Keep: TypeAlias = Callable[[bytes], str]
 
 
 class Rendered(NamedTuple):
-    """``notes`` are ours: what was taken out of the text, and what in it is not to be obeyed."""
+    """A result for the model. ``notes`` are ours: what was removed from the text, and which phrases not to follow."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -58,11 +58,11 @@ def rendered(answer: Answer, keep: Keep) -> Rendered:
 
 
 def _structured(answer: Answer, parts: list[str]) -> str:
-    """The structured content, where the text does not say the same."""
+    """The structured content, if the text does not repeat it."""
     if answer.structured is None:
         return ""
     if isinstance(answer.structured, dict) and [str(one) for one in answer.structured.values()] == ["\n".join(parts)]:
-        return ""  # as SDKs wrap what is one text
+        return ""  # the form in which SDKs wrap a single text
     for part in parts:
         try:
             if json.loads(part) == answer.structured:

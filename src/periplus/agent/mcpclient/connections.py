@@ -1,4 +1,4 @@
-"""Connections to servers, kept by a thread of their own in which alone asyncio runs; the agent's threads ask it and wait."""
+"""Connections to MCP servers. One thread runs asyncio for all of them; the agent's threads submit work to it and wait."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 class LinkError(EnvironmentFailure):
-    """A server that does not start, does not answer, or said that something is wrong."""
+    """A server that does not start, does not answer, or reported an error."""
 
     code = "server"
 
 
 class AnswerLostError(LinkError):
-    """A call was sent and its answer did not come, or could not be read: nobody knows whether it did its work."""
+    """A call was sent and its answer was lost or unreadable, so it is not known whether the call took effect."""
 
 
 class Answer(NamedTuple):
-    """What a call gave, as documents of the protocol."""
+    """The answer of a call, as documents of the protocol."""
 
     content: list[dict[str, Any]]
     structured: Any
@@ -45,14 +45,14 @@ class Answer(NamedTuple):
 
 
 class ToolListing(NamedTuple):
-    """The tools as the server says them; ``left_out`` says why not all of them."""
+    """The tools as the server lists them; ``left_out`` says why the list is incomplete."""
 
     tools: list[dict[str, Any]]
     left_out: str = ""
 
 
 class Asked(NamedTuple):
-    """What is asked of a server: where it starts, what it gets, how long a start may take."""
+    """Start parameters of a server: command or address, environment, and time limit."""
 
     row: ServerRow
     words: tuple[str, ...]
@@ -63,7 +63,7 @@ class Asked(NamedTuple):
 
 
 class LinkThread:
-    """The thread and its loop. ``ask`` may be called from any other thread; ``cancel`` ends all that is asked now."""
+    """The asyncio thread. ``ask`` may be called from any other thread; ``cancel`` ends all current requests."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class LinkThread:
         self._is_closed = False
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """What ``work`` gives, or raises. Raises concurrent.futures.CancelledError where it was cancelled."""
+        """Run ``work`` in the thread and return its result. Raises concurrent.futures.CancelledError if it was cancelled."""
         with self._lock:
             if self._is_closed:
                 work.close()
@@ -93,7 +93,7 @@ class LinkThread:
             future.cancel()
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Have ``work`` done by the thread; nobody waits for it."""
+        """Run ``work`` in the thread without waiting."""
         with self._lock:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(work)
@@ -124,7 +124,7 @@ class LinkThread:
 
 
 async def _settled() -> None:
-    """Let what was cancelled come to its end: processes are ended there."""
+    """Wait until cancelled tasks have ended, which ends their processes."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         await asyncio.wait(others, timeout=2 * _END_SECONDS)
@@ -146,7 +146,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Link:
-    """One connection, from its start to its end; of the thread of links. Its task holds the wire and the session."""
+    """One connection, from start to end. It belongs to the asyncio thread; its task holds the transport and the session."""
 
     def __init__(self, asked: Asked) -> None:
         from periplus.agent.mcpclient.transports import Watch
@@ -165,10 +165,10 @@ class Link:
         return self.watch.is_over or self._task is None or self._task.done()
 
     async def start(self) -> None:
-        """Raises LinkError."""
+        """Connect. Raises LinkError."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(ready))
-        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is told by the watch
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the watch reports it
         try:
             async with asyncio.timeout(self._asked.start_s):
                 await asyncio.wait([self._task, ready], return_when=asyncio.FIRST_COMPLETED)
@@ -180,7 +180,7 @@ class Link:
         except asyncio.CancelledError:
             await self.close()
             raise
-        except BaseException as error:  # the task's own; whatever it is, it is told in words
+        except BaseException as error:  # of the task itself: any error is reported in words
             self.watch.over("it did not start")
             raise self._failed(_told(error)) from error
         ready.cancel()
@@ -188,13 +188,13 @@ class Link:
             raise self._failed("it did not start")
 
     async def close(self) -> None:
-        """End it, in bounded time."""
+        """Close the connection in bounded time."""
         self._closing.set()
         self.watch.over("it was closed")
         if self._task is None:
             return
         if self._session is None and not self._is_cancelled:
-            self._is_cancelled = True  # once: a second time would cut off what ends the process
+            self._is_cancelled = True  # once: a second time would interrupt the end of the process
             self._task.cancel()
         done, _ = await asyncio.wait([self._task], timeout=_END_SECONDS)
         if not done:
@@ -202,7 +202,7 @@ class Link:
             await asyncio.wait([self._task], timeout=_END_SECONDS)
 
     def kill(self) -> None:
-        """Its process is gone when this returns; from any thread."""
+        """Kill the server's process before this returns. May be called from any thread."""
         import os
         import signal
         from contextlib import suppress
@@ -213,11 +213,11 @@ class Link:
         self.watch.over("it was ended")
 
     def finish(self) -> None:
-        """Let its task come to its end; in the thread of links."""
+        """Wait for the task to end, in the asyncio thread."""
         self._closing.set()
 
     async def tools(self) -> ToolListing:
-        """All tools, page by page. Raises LinkError."""
+        """List all tools, page by page. Raises LinkError."""
         from mcp_types import PaginatedRequestParams
 
         found: list[dict[str, Any]] = []
@@ -239,7 +239,7 @@ class Link:
         return ToolListing(found, f"its list goes on behind page {_PAGES_MAX}; the rest is left out")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
-        """Raises LinkError; AnswerLostError where the call was sent and nobody knows what became of it."""
+        """Call a tool. Raises LinkError; AnswerLostError if the call was sent and its result is not known."""
         from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult
         from pydantic import TypeAdapter
 
@@ -287,7 +287,7 @@ class Link:
             if error.code in (ANSWER_LOST, -32700):
                 raise AnswerLostError(str(error.message)[:500]) from error
             if error.message == "Session terminated":
-                self.watch.over("it no longer knows the session")  # begun anew at the next use
+                self.watch.over("it no longer knows the session")  # started again at the next use
             raise LinkError(f"it says: {str(error.message)[:2_000]}") from error
         except PeriplusError:
             raise
@@ -305,7 +305,7 @@ class Link:
                 codes = {error.code for error in _leaves(group) if isinstance(error, MCPError)}
                 if ready.done() or not codes & {METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION}:
                     raise
-                await self._hold("auto", ready)  # of the generation that shakes no hands
+                await self._hold("auto", ready)  # of the protocol version without a handshake
         finally:
             self._session = None
             self.watch.over("it closed the connection")
@@ -349,7 +349,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 def _told(error: BaseException) -> str:
-    """What went wrong, in a line without addresses of objects."""
+    """Describe an error in one line without object addresses."""
     for leaf in _leaves(error):
         if isinstance(leaf, asyncio.CancelledError | CancelledError):
             continue

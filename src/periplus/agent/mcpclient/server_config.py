@@ -1,10 +1,10 @@
-"""Which servers there are: those of the user's own settings, those of a project that the user trusts, those of plugins.
-
-The user's are tables ``[servers.NAME]`` of ``agent.toml``. They may say ``${VARIABLE}`` in values of ``environment`` and ``headers``, and
-``${key:NAME}`` for a key that ``periplus models key NAME`` keeps. A project's are those of ``.mcp.json``, in the form that other agents
-read as well. A project never gets at what is the user's: its ``${VARIABLE}`` stands only for variables that the user lists in
-``server_variables``, a key never. What is wrong in the user's file is an error; a server of somebody else's that is wrong is left out,
-and said to be.
+"""Configuration of MCP servers: from the user's settings, from a trusted project, and from plugins.
+The user's servers are tables ``[servers.NAME]`` of ``agent.toml``. Values of ``environment`` and ``headers`` may contain
+``${VARIABLE}``,
+and ``${key:NAME}`` for a key that ``periplus models key NAME`` stored. A project's servers are those of ``.mcp.json``, in the form that
+other agents read as well. A project has no access to the user's secrets: its ``${VARIABLE}`` works only for variables that the user
+lists in ``server_variables``, and ``${key:NAME}`` never does. An error in the user's file is raised; a wrong entry of a project or
+plugin is left out and reported.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Configured(NamedTuple):
 
 
 def user_servers(value: Any, where: str) -> tuple[ServerRow, ...]:
-    """The tables of the user's settings, values as they are written there. Raises UsageError."""
+    """Read the server tables of the user's settings, with values as written. Raises UsageError."""
     if not isinstance(value, dict):
         raise UsageError(f"{where}: servers is a table of tables", safe="Nothing was run.")
     if len(value) > SERVERS_MAX:
@@ -77,7 +77,7 @@ def user_servers(value: Any, where: str) -> tuple[ServerRow, ...]:
 
 
 def variables_lent(value: Any, where: str) -> tuple[str, ...]:
-    """The names of variables that servers of others may be given. Raises UsageError."""
+    """Read the names of variables that servers of projects and plugins may use. Raises UsageError."""
     if (
         not isinstance(value, list)
         or len(value) > _ITEMS_MAX
@@ -108,7 +108,7 @@ def _user_row(name: str, table: Any, where: str) -> ServerRow:
 
 
 def project_servers(root: str) -> Configured:
-    """What the file of the project says. It is to be asked only where the user trusts the folder."""
+    """Read the servers of the project's file. Call it only for a folder that the user trusts."""
     path = os.path.join(root, PROJECT_SERVERS)
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -168,8 +168,9 @@ def configured(
     own_lookup: Lookup,
     lent: Lookup,
 ) -> Configured:
-    """All servers with their values filled in: the user's first, then the project's, then those of plugins. A name that is taken, or
-    looks like one that is, is not given twice.
+    """All servers with their values filled in: the user's first, then the project's, then those of plugins. A name that is taken, or that
+    could
+    be confused with a taken one, is left out.
     """
     rows: list[ServerRow] = []
     problems = list(project.problems)
@@ -193,7 +194,7 @@ def configured(
 
 
 def with_values(row: ServerRow, lookup: Lookup) -> ServerRow:
-    """The row with ``${…}`` replaced, and its values fit to be sent. Raises UsageError."""
+    """Return the row with ``${…}`` replaced and its values checked. Raises UsageError."""
 
     def filled(text: str, what: str) -> str:
         def value(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""A server of tools, as somebody configured it."""
+"""Configuration entry of an MCP server."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CALL_SECONDS_MAX: Final = 3_600
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """A server that is started (``command``) or one that is asked (``url``); ``source`` says who named it.
-
-    ``environment`` and ``headers`` may hold secrets: they are given to the server, and are neither shown nor written anywhere. Of its
-    tools those that a glob of ``allow`` fits may be used (all, where it is empty), and none that one of ``deny`` fits.
+    """A server that is started (``command``) or reached by ``url``. ``source`` says who configured it.
+    ``environment`` and ``headers`` may hold secrets: they are given to the server and are neither shown nor written anywhere. Tools
+    that
+    match a glob of ``allow`` may be used (all, if it is empty), except those that match one of ``deny``.
     """
 
     name: str
@@ -32,7 +32,7 @@ class ServerRow:
 
 
 class Problem(NamedTuple):
-    """A server that somebody named and that is not used, and why; ``mend`` is what to do about it."""
+    """A configured server that is not used, and why; ``mend`` says how to fix it."""
 
     name: str
     source: str

@@ -1,10 +1,9 @@
-"""The servers of a session: started when they are needed, their tools screened and remembered, their calls answered.
-
+"""MCP servers of a session: started on demand, their tools screened and pinned, their calls answered.
 Theory of operation
 -------------------
-All state belongs to the thread of links; the tools ask it and wait. A server that does not start is not tried again before a pause that
-doubles. One whose connection ended is started anew at its next use. Each start lists the tools anew, and so does a notification that they
-changed: a tool that is not what the person agreed to is kept from the model, description and all, until the person agrees.
+All state belongs to the asyncio thread; the tools submit work and wait. A server that fails to start is not tried again before a pause
+that doubles. One whose connection ended is restarted at its next use. Each start lists the tools again, and so does a notification that
+they changed. A tool that differs from its pin is hidden from the model, description and all, until the person agrees.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _GIVEN: Final = ("PATH", "HOME", "LANG")
 
 
 class ToolRow(NamedTuple):
-    """A tool as it may be shown. ``is_read`` is what the server says: enough to run it beside others, never to allow it."""
+    """A tool that may be shown. ``is_read`` is the server's claim: enough to run the tool beside others, never to allow it."""
 
     name: str
     about: str
@@ -50,7 +49,7 @@ class ToolRow(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """How it stands with a server. ``withheld`` are tools that are not to be used, and why; ``changed`` those that are not what they were."""
+    """Status of a server. ``withheld`` are tools that cannot be used, and why; ``changed`` those that differ from their pin."""
 
     row: ServerRow
     state: str = "not started"
@@ -68,7 +67,7 @@ class Standing:
 
 
 class _Held:
-    """A server and what is known of it; of the thread of links."""
+    """A server with its state; belongs to the asyncio thread."""
 
     def __init__(self, row: ServerRow) -> None:
         self.standing = Standing(row)
@@ -80,7 +79,7 @@ class _Held:
 
 
 def server_environment(host: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """What a server finds in its environment: how to find programs, its user's home and language, and what it was given by name."""
+    """Build the environment of a server: search path, home and language of the user, and the configured variables."""
     given = {name: host[name] for name in _GIVEN if host.get(name)}
     given |= {name: value for name, value in host.items() if name.startswith("LC_")}
     folders = [one for one in given.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
@@ -89,7 +88,10 @@ def server_environment(host: Mapping[str, str], more: Mapping[str, str]) -> dict
 
 
 class Servers:
-    """``environment`` is the host's, of which little is given on; ``folder`` is where servers are started; ``pins`` says what was agreed to."""
+    """The servers of a session. ``environment`` is the host's, of which little is passed on; ``folder`` is where servers are started;
+    ``pins``
+    holds what the user agreed to.
+    """
 
     def __init__(
         self, rows: Sequence[ServerRow], *, environment: Mapping[str, str], folder: str, pins: Pins, start_s: float = START_SECONDS,
@@ -104,11 +106,11 @@ class Servers:
         return list(self._all)
 
     def seen(self, name: str) -> Standing:
-        """How it stood when it was asked last; nothing is started. Raises NotFoundError."""
+        """Return the last known status; starts nothing. Raises NotFoundError."""
         return self._held(name).standing
 
     def standing(self, name: str) -> Standing:
-        """How it stands, started where it is not. Raises NotFoundError; what is wrong with the server is in ``error``."""
+        """Start the server if needed and return its status; ``error`` says what is wrong with it. Raises NotFoundError."""
         held = self._held(name)
         return self._thread.ask(self._look(held))
 
@@ -116,19 +118,19 @@ class Servers:
         return self._thread.ask(self._look_at_all())
 
     def call(self, name: str, tool: str, arguments: Mapping[str, Any]) -> Answer:
-        """Raises NotFoundError, RefusedError for a tool that is withheld, LinkError, AnswerLostError."""
+        """Call a tool. Raises NotFoundError, RefusedError for a withheld tool, LinkError, AnswerLostError."""
         held = self._held(name)
         return self._thread.ask(self._call(held, tool, arguments))
 
     def agree(self, name: str, tools: Sequence[str] = ()) -> Standing:
-        """The person agrees to the changed tools as they are now (all of them, or those named). Raises NotFoundError, LinkError."""
+        """Pin the changed tools as they are now, all or those named, with the person's consent. Raises NotFoundError, LinkError."""
         held = self._held(name)
         return self._thread.ask(self._agree(held, tools))
 
     def cancel(self) -> None:
-        """End what is asked now, from any thread; a process in the middle of a call is killed."""
+        """End all current requests, from any thread. The process of a server in the middle of a call is killed."""
         asked = [held.link for held in self._all.values() if held.link is not None and held.link.in_flight]
-        self._thread.cancel()  # before the process ends, which would look like an answer that was lost
+        self._thread.cancel()  # before the process ends: its end would look like a lost answer
         for link in asked:
             link.kill()
             self._thread.soon(link.finish)
@@ -158,7 +160,7 @@ class Servers:
         try:
             await self._ready(held)
         except LinkError:
-            pass  # it stands in the standing
+            pass  # ``Standing.error`` has it
         return held.standing
 
     async def _ready(self, held: _Held) -> Link:
@@ -273,7 +275,7 @@ class Servers:
             held.link = held.lock = None
 
     def _take(self, held: _Held, listing: ToolListing) -> None:
-        """The tools as they are now: screened, and compared with what the person agreed to."""
+        """Screen the listed tools and compare them with their pins."""
         row = held.standing.row
         documents = {str(one["name"]): one for one in listing.tools}
         names = [str(one["name"]) for one in listing.tools]
@@ -283,7 +285,7 @@ class Servers:
         fresh = {name: digest for name, digest in held.digests.items() if name not in known and name not in withheld}
         noted = (
             self._pins.note(row, fresh) if fresh else known
-        )  # another process may have seen them first, and otherwise
+        )  # another process may have pinned them first, with other digests
         changed = tuple(name for name in documents if name in noted and noted[name] != held.digests[name])
         for name in changed:
             withheld.setdefault(
@@ -313,7 +315,7 @@ class Servers:
 
 
 def _unfit(names: Sequence[str]) -> dict[str, str]:
-    """The names that no tool can be called by, and those that would be taken for one another."""
+    """The names that cannot be called, and those that can be confused with each other, with reasons."""
     seen: dict[str, str] = {}
     found: dict[str, str] = {}
     for name in names:

@@ -1,13 +1,12 @@
-"""What a server says, made fit to be looked at: its texts are of a stranger who may want to be taken for somebody else.
-
+"""Screening of text from MCP servers, which are not trusted and may pose as somebody else.
 Theory of operation
 -------------------
-A description is read by the model before anybody has asked for anything, so it is the place of choice for orders to the model. There
-a phrase that gives orders (``agent.orders``) is taken out, and said to be. An answer is data that was asked for, perhaps a page *about* such phrases: it
-stays as it is, and the phrases are named in front of it. From both goes what no eye sees (control characters, marks of writing
-direction, tags, zero width), with a mark where it stood; what models take for the frame of a conversation is broken up.
-
-A tool is known by a digest over what of it the model is shown, and what its calls are scheduled by.
+The model reads a description before anybody has asked for anything, so descriptions are the best place for a prompt injection. There,
+phrases that give orders (``agent.prompt_injection``) are removed, and that is reported. An answer is requested data, perhaps a page
+*about* such
+phrases: it stays as it is, and the phrases are named in front of it. Invisible characters (control characters, writing direction marks,
+tags, zero width) are removed from both, with a mark in their place; text that imitates conversation frames is broken up.
+A tool is identified by a digest over the text that the model is shown and the fields by which its calls are scheduled.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ ABOUT_CHARS_MAX: Final = 4_000
 _LOOKED_AT_MAX: Final = 200_000
 _DEPTH_MAX: Final = 24
 _TAKEN_OUT: Final = "⟨left out: it reads like an order to the model⟩"
-# One expression for all that is not seen. Each repetition is possessive, or atomic and bounded: the time is linear in the text, and the
-# memory does not grow with what stands in a row.
+# One expression for all invisible text. Each repetition is possessive, or atomic and bounded: the time is linear in the text, and the
+# memory does not grow with the length of a run.
 _UNSEEN: Final = re.compile(
-    r"(?>(?:\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # codes of terminals
+    r"(?>(?:\x1b\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # terminal escape codes
     r"|\x1b\][^\x07\x1b\n]{0,2048}+(?:\x07|\x1b\\)"
     rf"|[{UNSEEN}\r]|{JOINERS_ASTRAY}){{1,1000}})"
 )
@@ -56,7 +55,7 @@ _KEPT: Final = frozenset({"$ref", "$defs"})
 
 
 class Screened(NamedTuple):
-    """A text as it may be shown; ``unseen`` counts the characters that were taken out, ``orders`` names the phrases."""
+    """A text that may be shown. ``unseen`` counts the characters that were removed, ``orders`` names the phrases."""
 
     text: str
     unseen: int = 0
@@ -64,11 +63,11 @@ class Screened(NamedTuple):
 
 
 def clean(text: str) -> tuple[str, int]:
-    """``text`` without what is not seen, a mark where several stood, and how many they were."""
+    """Remove invisible characters, leaving a mark where several stood. Returns the text and their count."""
     parts, count, at = [], 0, 0
     for begin, end in _unseen_runs(text):
         parts.append(text[at:begin])
-        if text[begin:end].strip("\r"):  # else ends of lines as others write them
+        if text[begin:end].strip("\r"):  # otherwise line ends of other systems
             count += end - begin
             parts.append(f"⟨{end - begin:,} unseen character{'s' * (end - begin != 1)}⟩")
         at = end
@@ -77,7 +76,7 @@ def clean(text: str) -> tuple[str, int]:
 
 
 def _unseen_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Where what is not seen begins and ends, all that stands in a row together."""
+    """Yield the start and end of each run of invisible characters."""
     begin = end = 0
     for match in _UNSEEN.finditer(text):
         if match.start() > end:
@@ -90,13 +89,13 @@ def _unseen_runs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def injection_kinds(text: str) -> tuple[str, ...]:
-    """The kinds of orders to a model that stand in the first 200,000 characters of ``text``."""
+    """Return the kinds of injection phrases in the first 200,000 characters of ``text``."""
     plain, _ = strip_invisible(_UNSEEN.sub("", fold_letters(text[:_LOOKED_AT_MAX])))
     return tuple(dict.fromkeys(one.kind for one in find_injections(plain, "tool")))
 
 
 def screen_about(text: str, most: int = ABOUT_CHARS_MAX) -> Screened:
-    """What a server says of itself, in plain letters, without orders, cut at ``most`` characters with how much was left out."""
+    """Screen a description: plain letters, injections removed, cut at ``most`` characters with a note of how much was left out."""
     left = max(0, len(text) - 4 * most)
     plain = fold_letters(text[: 4 * most])
     orders = injection_kinds(plain)
@@ -105,7 +104,7 @@ def screen_about(text: str, most: int = ABOUT_CHARS_MAX) -> Screened:
         for one in reversed(joined(find_injections(cleaned, "tool"))):
             cleaned = cleaned[: one.start] + _TAKEN_OUT + cleaned[one.end :]
         if injection_kinds(cleaned.replace(_TAKEN_OUT, "")) or _TAKEN_OUT not in cleaned:
-            cleaned = _TAKEN_OUT  # put together of pieces: nothing of it is shown
+            cleaned = _TAKEN_OUT  # an injection made of several pieces: show nothing
     cleaned = "\n".join(line.rstrip() for line in cleaned.strip().split("\n"))
     if len(cleaned) > most or left:
         cut = cleaned[:most].rstrip()
@@ -114,7 +113,7 @@ def screen_about(text: str, most: int = ABOUT_CHARS_MAX) -> Screened:
 
 
 def screen_schema(schema: Any, depth: int = 0) -> Any:
-    """A JSON Schema with its texts screened and without what is no part of a call; what is nested too deep is left out."""
+    """Screen the texts of a JSON Schema and drop everything that does not describe a call or is nested too deep."""
     if depth > _DEPTH_MAX:
         return {}
     if isinstance(schema, Mapping):
@@ -129,7 +128,7 @@ def screen_schema(schema: Any, depth: int = 0) -> Any:
 
 
 def digest_of_tool(document: Mapping[str, Any]) -> str:
-    """SHA-256 over what the model is shown of a tool and what its calls are scheduled by, whatever the order of its fields."""
+    """SHA-256 over what the model is shown of a tool and the fields by which its calls are scheduled, whatever the order of its fields."""
     import hashlib
 
     told = {name: document.get(name) for name in _TOLD}

@@ -1,4 +1,4 @@
-"""Names of servers and tools: plain, and none that would be taken for another."""
+"""Checks of server and tool names: plain characters, and no two that can be confused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ALIKE: Final = str.maketrans({"1": "l", "i": "l", "|": "l", "0": "o", "5": "s",
 
 
 def is_tool_name(name: str) -> bool:
-    """Letters, digits, ``_``, ``-``, ``.`` and single ``/``: nothing that would be taken for another rule or path."""
+    """Return whether the name has only letters, digits, ``_``, ``-``, ``.`` and single ``/``, so that it cannot look like a rule or path."""
     return 0 < len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
 
 
 def lookalike(name: str) -> str:
-    """The same for names that a person would take for each other."""
+    """Fold a name so that names which a person would confuse become equal."""
     return name.casefold().translate(_ALIKE)

@@ -1,7 +1,6 @@
-"""What the person agreed to: the digests of the tools of each server, as they were when it was first used.
-
-They lie in ``servers.json`` of the user's own folder. A server is known by who named it and what is started or asked, so another one
-under an old name begins anew. A tool that is new is noted; one that is not what it was is not to be used until the person agrees.
+"""Pins of tools that the user agreed to: digests of each server's tools, as they were at first use.
+They lie in ``servers.json`` of the user's settings folder. A server is identified by its source and by its command or address, so
+another server under an old name begins without pins. A new tool is pinned; a changed tool is withheld until the person agrees.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _Servers: TypeAlias = dict[str, dict[str, str]]
 
 
 def identity_of(row: ServerRow) -> str:
-    """By which a server is known again; nothing in it is a secret."""
+    """Return the key under which a server is known. It contains no secret."""
     import hashlib
 
     parts = [row.name, row.source, *row.command] if row.command else [row.name, row.source, "", row.url]
@@ -35,21 +34,21 @@ def identity_of(row: ServerRow) -> str:
 
 
 class Pins:
-    """The list in ``folder`` (mode 0600), shared by all sessions of the user."""
+    """The pins in ``folder`` (mode 0600), shared by all sessions of the user."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         self._file = UserFile(folder, PINS_FILE, _servers, _document, _WORDS, bytes_max=_BYTES_MAX, files=files)
 
     def held(self, row: ServerRow) -> dict[str, str]:
-        """The digests by the names of tools. Raises RefusedError where others could have written the file, UsageError where it is none."""
+        """Return the digests by tool name. Raises RefusedError if others can write the file, UsageError if it is not valid."""
         return dict(self._file.read().get(identity_of(row), {}))
 
     def keep(self, row: ServerRow, digests: Mapping[str, str]) -> None:
-        """The person agrees to these tools of the server as they are."""
+        """Pin these tools of the server as they are, with the person's consent."""
         self._put(row, lambda held: held | dict(digests))
 
     def note(self, row: ServerRow, digests: Mapping[str, str]) -> dict[str, str]:
-        """Keep those that nobody has seen before; what is held of the server then, by which the others are judged."""
+        """Pin tools that are not known yet. Returns all pins of the server, against which the others are judged."""
         held = self.held(row)
         if held.keys() >= digests.keys():
             return held

@@ -1,17 +1,14 @@
-"""The wires to servers: a process, or an address; and what of a stranger's messages is passed on to the SDK.
-
+"""Transports to MCP servers, a process or an address, with limits on what reaches the SDK.
 Theory of operation
 -------------------
-The SDK's session wants a pair of streams of messages. Over HTTP the SDK's own transport makes them, over a client of ours that bounds each
-answer, takes no compressed ones and follows no stream that nobody asked for. For a process we make them ourselves, because the SDK's
-transport holds a line of any length, hands the whole environment of this process on, and leaves what is said on standard error unbounded:
-here a line is bounded before it is held, so is what is kept of standard error, and a process is the head of a group that ends with it.
-
-Before the session stands a sieve. Notifications end there: one that the list of tools changed is noted, all others are of no use
-to a model that waits for an answer. Lines that are no messages, notifications and requests without end close the connection.
-
-Where sizes are not bounded before allocation: a message within its bound is decoded by the SDK, into at most some hundred megabytes of
-objects for one that was made to be large (its containers are counted first).
+The SDK's session wants a pair of message streams. Over HTTP the SDK's own transport makes them, over a client of ours that bounds each
+answer, accepts no compression and opens no stream that was not asked for. For a process we make them ourselves, because the SDK's
+transport accepts lines of any length, passes on the whole environment of this process, and leaves standard error unbounded. Here a line
+is bounded before it is stored, so is standard error, and a process leads a group that ends with it.
+A filter stands before the session. It stops notifications: a change of the tool list is noted, all others are useless to a model that
+waits for an answer. Lines that are not messages, and endless notifications or requests, close the connection.
+Sizes are not bounded before allocation in one place: the SDK decodes a message within its bound, into at most some hundred megabytes of
+objects for a hostile one (its containers are counted first).
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from typing import Any, Final
 from periplus.agent.tools.shell.processes import MARK, kill_marked
 
 MESSAGE_BYTES_MAX: Final = 8 << 20
-ANSWER_LOST: Final = -32950  # an error that no server sends: its answer was there, and was not taken
+ANSWER_LOST: Final = -32950  # an error code that no server sends: the answer arrived and was rejected
 _CONTAINERS_MAX: Final = 400_000
 _SKIPPED_MAX: Final = 256 << 20
 _PIECE_BYTES: Final = 1 << 16
@@ -49,7 +46,7 @@ _ID: Final = re.compile(rb'"id"\s{0,9}:\s{0,9}(\d{1,15})\b')
 
 
 class Watch:
-    """What is seen of a connection from outside: how it ended, whether the tools changed, what it asked for and does not get."""
+    """Observations of a connection: how it ended, whether the tools changed, and which requests of the server were refused."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -69,7 +66,7 @@ class Watch:
 
 
 class _Sieve:
-    """Says of each message whether it is for the session, and of a connection when it is enough."""
+    """Decide for each message whether the session gets it, and when the connection has to be closed."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -112,7 +109,7 @@ class _Sieve:
 
 @asynccontextmanager
 async def sieved(wire: Any, watch: Watch) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of ``wire`` with only that in them which is for the session."""
+    """The streams of ``wire``, filtered for the session."""
     import anyio
 
     async with wire as (read, write):
@@ -131,7 +128,7 @@ async def _sieve(read: Any, send: Any, watch: Watch) -> None:
 
     sieve = _Sieve(watch)
     async with send:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session has gone
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session is gone
             async for item in read:
                 if sieve.passes(item):
                     await send.send(item)
@@ -147,7 +144,7 @@ async def _sieve(read: Any, send: Any, watch: Watch) -> None:
 async def process_wire(
     words: Sequence[str], folder: str, environment: Mapping[str, str], watch: Watch
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a server and speak with it over its standard input and output. Raises OSError where it cannot be started."""
+    """Start a server and talk to it over standard input and output. Raises OSError if it cannot be started."""
     import anyio
 
     mark = f"{os.urandom(12).hex()}.s."
@@ -214,7 +211,7 @@ async def _read_lines(fd: int, to_session: Any, asked: set[Any], watch: Watch) -
 
 
 class _Lines:
-    """What is made of lines: messages for the session, and for who waits the word that an answer was lost."""
+    """Turn lines into messages for the session; a lost answer becomes an error for its caller."""
 
     def __init__(self, to_session: Any, asked: set[Any], sieve: _Sieve) -> None:
         self._to_session, self._asked, self.sieve = to_session, asked, sieve
@@ -225,7 +222,7 @@ class _Lines:
 
         if not line.strip():
             return
-        if b'"id"' not in line and b'"method"' in line:  # a notification: there are servers that send thousands
+        if b'"id"' not in line and b'"method"' in line:  # a notification; some servers send thousands
             self.sieve.noticed(is_changed=_CHANGED.encode() in line)
             return
         if len(line) > MESSAGE_BYTES_MAX or line.count(b"{") + line.count(b"[") > _CONTAINERS_MAX:
@@ -244,7 +241,7 @@ class _Lines:
             await self._to_session.send(item)
 
     async def lose(self, head: bytes, why: str) -> None:
-        """An answer that is not taken: who waits for it is told, or all who wait where it does not say whose it is."""
+        """Report a lost answer to its caller, or to all callers if it does not say whose it is."""
         from mcp.shared.message import SessionMessage
         from mcp_types import ErrorData, JSONRPCError
 
@@ -273,7 +270,7 @@ async def _write_lines(fd: int, from_session: Any, to_session: Any, asked: set[A
                 except BlockingIOError:
                     await _until(fd, is_write=True)
                 except OSError:
-                    to_session.close()  # it reads no more: the session is to hear that the connection has ended
+                    to_session.close()  # it reads no more: tell the session that the connection has ended
                     return
 
 
@@ -284,7 +281,7 @@ async def _keep_errors(fd: int, watch: Watch) -> None:
 
 
 async def _read(fd: int) -> bytes:
-    """The next bytes; none at the end."""
+    """Read the next bytes; empty at the end."""
     while True:
         try:
             return os.read(fd, _PIECE_BYTES)
@@ -311,7 +308,7 @@ def _done(ready: asyncio.Future[None]) -> None:
 
 
 async def _end(process: subprocess.Popen[bytes], mark: str, watch: Watch) -> None:
-    """Let it go, then make it go, its group and what left the group with it."""
+    """Let the process end, then kill it with its group and what left the group."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -332,7 +329,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 async def _has_ended(pid: int, seconds: float) -> bool:
-    """Whether it ends within so many seconds; it is not waited for, so its number stays taken."""
+    """Return whether it ends within so many seconds. It is not reaped, so its number stays taken."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:  # noqa: ASYNC222 - it does not wait
@@ -349,7 +346,7 @@ async def _has_ended(pid: int, seconds: float) -> bool:
 async def http_wire(
     url: str, headers: Mapping[str, str], timeout_s: float, tls: Any = None
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Speak with a server by streamable HTTP. Nothing of the environment counts: no proxies, no stored passwords, no cookies."""
+    """Talk to a server over streamable HTTP. The environment has no effect: no proxies, no stored passwords, no cookies."""
     import ssl
 
     import httpx2
@@ -365,13 +362,13 @@ async def http_wire(
 
 
 def _bounded(inner: Any) -> Any:
-    """A transport whose answers are bounded, as they come."""
+    """A transport that bounds its answers as they arrive."""
     import httpx2
 
     class Bounded(httpx2.AsyncBaseTransport):  # type: ignore[misc]  # an extra: mypy does not follow it
         async def handle_async_request(self, request: Any) -> Any:
             if request.method == "GET":
-                return httpx2.Response(405, request=request)  # no stream that nobody asked for, and none taken up again
+                return httpx2.Response(405, request=request)  # no stream that was not asked for, and no resumption
             response = await inner.handle_async_request(request)
             if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
                 await response.aclose()

@@ -1,4 +1,4 @@
-"""What outlives a turn, three times: not at all, in this process, in the store of a project."""
+"""Implementations of the memory contract: none at all, in this process, and in the store of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory as long as the process: for tests, demonstrations, and runs without a store."""
+"""Memory that lasts as long as the process, for tests, demonstrations and runs without a store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Memory:
 
 
 class InProcessMemory:
-    """Satisfies ``contracts.Memory``. ``is_durable`` is what hosts are told: with True they keep caches and checkpoints here."""
+    """Satisfies ``contracts.Memory``. With ``is_durable`` true, hosts keep caches and checkpoints here."""
 
     def __init__(self, *, is_durable: bool = True) -> None:
         self._is_durable = is_durable
@@ -122,7 +122,7 @@ class InProcessMemory:
         one.uses += 1
 
     def uses(self, memory_id: str) -> int:
-        """How often a memory was used."""
+        """Return how often a memory was used."""
         return self._memories[memory_id].uses
 
     def consolidate(self, session: str, llm: LLMClient | None = None, mode: str = "deterministic") -> Consolidation:

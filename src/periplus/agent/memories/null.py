@@ -1,4 +1,4 @@
-"""A memory that keeps nothing: for evaluations that must come out the same each time."""
+"""Memory that keeps nothing, for evaluations that must be reproducible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from periplus.agent.contracts import Consolidation, LLMClient, PageRef, TaskRef,
 
 
 class NullMemory:
-    """Satisfies ``contracts.Memory``. It takes everything and gives nothing back; what it gives as an id is empty."""
+    """Satisfies ``contracts.Memory``. It accepts everything, returns nothing, and its ids are empty."""
 
     @property
     def is_durable(self) -> bool:

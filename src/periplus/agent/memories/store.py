@@ -1,7 +1,7 @@
-"""The memory of a project: entities of its store, episodes of its journal, what its trails teach.
-
-An episode is an observation of the session's entity, as ``runlog`` writes it, so a session has one history whoever writes
-it. A task's checkpoint is an observation too: the newest speaks.
+"""Memory of a project: entities of its store, episodes of its journal, lessons of its trails.
+An episode is an observation of the session's entity, as ``persistence.run_log`` writes it, so a session has one history whoever writes
+it. A task's
+checkpoint is an observation too; the newest one counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ANY_SCOPE: Final = frozenset({"", "project", "session"})
 
 
 class StoreMemory:
-    """Satisfies ``contracts.Memory``, over an open ``project``. ``index`` may be shared with who reads turns; close what you made."""
+    """Satisfies ``contracts.Memory`` over an open ``project``. ``index`` may be shared with readers of turns; close what you opened."""
 
     def __init__(self, project: Project, index: TurnIndex | None = None) -> None:
         self._project = project
@@ -63,7 +63,7 @@ class StoreMemory:
     # -- knowledge -----------------------------------------------------------------------------------------------------
 
     def recall(self, query: str, k: int = 6, paths: Sequence[str] | None = None) -> Sequence[PageRef]:
-        """The best ``k``; what is about one of ``paths`` comes first."""
+        """The best ``k``, with those about one of ``paths`` first."""
         from periplus.memory.entities.types import MEMORY_TYPES, NOT_REMEMBERED
         from periplus.memory.retrieval.search import Filters
         from periplus.memory.retrieval.spelling import near_words_text
@@ -83,7 +83,7 @@ class StoreMemory:
     def remember(
         self, content: str, title: str, scope: str, tags: Sequence[str] = (), paths: Sequence[str] = ()
     ) -> str:
-        """``scope`` is a type of memory (``decision``, ``trap``, …), or ``project`` or ``session`` for a note."""
+        """Store a memory. ``scope`` is a type of memory (``decision``, ``trap``, …), or ``project`` or ``session`` for a note."""
         from periplus.memory import Memory
 
         if not content.strip():
@@ -94,7 +94,7 @@ class StoreMemory:
         return self._project.remember(made).entity.item_id
 
     def mark_used(self, memory_id: str) -> None:
-        """Raises NotFoundError for what is no memory."""
+        """Record that a memory was used. Raises NotFoundError if there is no such memory."""
         journal = self._project.journal
         journal.refresh()
         try:
@@ -109,7 +109,7 @@ class StoreMemory:
         journal.mutate(write, self._project.writer, project=False)
 
     def uses(self, memory_id: str) -> int:
-        """How often a memory was used."""
+        """Return how often a memory was used."""
         self._up_to_date()
         where = "item_id = ? AND +action = 'observe' AND +summary = 'used in a turn' AND item_type = ?"
         found = self._project.journal.find(memory_id)
@@ -132,7 +132,7 @@ class StoreMemory:
         return f"{receipt.lineage}/{receipt.first_seq}"
 
     def read_episodes(self, session: str, limit: int = 100) -> Sequence[Mapping[str, Any]]:
-        """The newest ``limit``, the oldest of them first. Raises DamageError."""
+        """The newest ``limit`` episodes, oldest first. Raises DamageError."""
         return self._read(session_id(session), limit)
 
     def _read(self, item_id: str, limit: int) -> Sequence[Mapping[str, Any]]:
@@ -189,7 +189,7 @@ class StoreMemory:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def consolidate(self, session: str, llm: LLMClient | None = None, mode: str = "deterministic") -> Consolidation:
-        """What the session teaches, as candidates: ``lessons`` of its sealed trails, ``skills`` of its turns, of both those that are new."""
+        """Turn the session into candidates: ``lessons`` from its sealed trails, ``skills`` from its turns. Both count new ones only."""
         if mode != "deterministic":
             raise UsageError(f"unknown mode {mode!r}", safe="Nothing was written.", mend="Known is: deterministic.")
         self._project.journal.refresh()
@@ -230,7 +230,7 @@ class StoreMemory:
         return learn_skills(turns, session, llm, is_known, recorded)
 
     def _sessions_beside(self, session: str) -> list[tuple[str, str]]:
-        """The last other sessions of this clone, the oldest of them first, by name and id; one that has no run goes by its id."""
+        """The last other sessions of this clone by name and id, oldest first; one without a run goes by its id."""
         self._up_to_date()
         journal = self._project.journal
         names = {
@@ -262,7 +262,7 @@ class StoreMemory:
         journal = self._project.journal
         journal.refresh()
         journal.project()
-        fill_history_if_present(journal)  # of what is elsewhere nothing is told
+        fill_history_if_present(journal)  # nothing is reported of records that are elsewhere
 
     def _payload(self, row: IndexedRecord) -> dict[str, Any]:
         import orjson

@@ -1,4 +1,4 @@
-"""Models: clients that answer requests. Nothing here is imported before it is used."""
+"""Clients of model providers. Nothing here is imported before it is used."""
 
 from __future__ import annotations
 

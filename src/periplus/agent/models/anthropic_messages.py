@@ -1,4 +1,4 @@
-"""Anthropic's Messages API (https://docs.anthropic.com/en/api/messages) through the official SDK, with explicit cache marks."""
+"""Client of Anthropic's Messages API (https://docs.anthropic.com/en/api/messages) on the official SDK, with explicit cache marks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from periplus.agent.models.parts import (
 )
 
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
-_MARKS_MAX: Final = 4  # of the cache, in one request
+_MARKS_MAX: Final = 4  # cache marks in one request
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -44,7 +44,7 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
 def body_of(
     messages: Sequence[Message], tools: Sequence[ToolSchema], *, model: str, max_tokens: int, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The body of a request. System messages become the system prompt; results of tools are the user's, and come first."""
+    """Build the body of a request. System messages become the system prompt; tool results are user messages and come first."""
     marks = [at for at, message in enumerate(messages) if message.breakpoint]
     marked = {*marks[:1], *marks[1:][-(_MARKS_MAX - 1) :]}
     system: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
             {"type": "tool_use", "id": known_id(call.id), "name": known_name(call.name), "input": dict(call.args)}
             for call in message.tool_calls
         ]
-        # What another provider thought is none of this one's: a session goes on with another model.
+        # Reasoning of another provider is left out: a session may continue with another model.
         thoughts = [dict(block) for block in message.reasoning if block.get("type") in _THOUGHTS]
         return [*thoughts, *text, *calls]
     return [*images, *text]
@@ -104,7 +104,7 @@ def _base64(data: bytes) -> str:
 
 
 class Assembled:
-    """An answer as its events come."""
+    """An answer assembled from its events."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -156,7 +156,7 @@ class Assembled:
                 self._usage[name] = max(value, 0)
 
     def message(self, cost: Callable[[Usage], int]) -> AssistantMessage:
-        """The whole answer. Raises ModelError where it broke off."""
+        """Return the whole answer. Raises ModelError if it broke off."""
         if not self._is_whole:
             raise broken_off()
         calls: list[ToolCall] = []
@@ -191,7 +191,7 @@ class Assembled:
 
 
 class AnthropicClient(SdkClient):
-    """A model of Anthropic, or of whoever speaks its protocol at ``base_url``."""
+    """A model of Anthropic, or of a server that speaks its protocol at ``base_url``."""
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
         self._pieces.begin()

@@ -1,4 +1,4 @@
-"""Keys of providers in the user's own folder (``keys.json``, mode 0600): never in a project, never in a store, never in a log."""
+"""API keys of providers in the user's settings folder (``keys.json``, mode 0600): never in a project, a store or a log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS: Final = Words(
 
 
 class Keys:
-    """The file of keys in ``folder``; what the environment says of a provider comes before it."""
+    """The key file in ``folder``. A key in the environment takes precedence."""
 
     def __init__(self, folder: str, environment: Mapping[str, str], files: Files | None = None) -> None:
         self._environment = environment
@@ -35,23 +35,23 @@ class Keys:
         return self._file.path
 
     def key(self, provider: str) -> str:
-        """The key, or "". Raises RefusedError where others could read the file, UsageError where it is not a table of keys."""
+        """Return the key, or "". Raises RefusedError if others can read the file, UsageError if it is not a table of keys."""
         variable = KEY_VARIABLES.get(provider, "")
         return (self._environment.get(variable, "") if variable else "") or self._file.read().get(provider, "")
 
     def held(self, provider: str) -> bool:
-        """Whether the file has a key of it. Raises RefusedError, UsageError as ``key``."""
+        """Return whether the file has a key for the provider. Raises like ``key``."""
         return bool(self._file.read().get(provider))
 
     def providers(self) -> dict[str, str]:
-        """Where the key of each provider that has one comes from: ``environment`` or ``file``."""
+        """The source of each provider's key: ``environment`` or ``file``."""
         found = dict.fromkeys(self._file.read(), "file")
         return found | {
             name: "environment" for name, variable in KEY_VARIABLES.items() if self._environment.get(variable)
         }
 
     def set(self, provider: str, key: str) -> None:
-        """Keep ``key``; an empty one takes the provider's away. Raises UsageError, RefusedError, EnvironmentFailure."""
+        """Store ``key``; an empty one removes the provider's. Raises UsageError, RefusedError, EnvironmentFailure."""
         check_provider(provider)
         if len(key) > KEY_CHARACTERS_MAX or not key.isascii() or (key and not key.isprintable()) or " " in key:
             raise UsageError(
@@ -61,7 +61,7 @@ class Keys:
 
 
 def check_provider(name: str) -> None:
-    """Raises UsageError where no provider can be called so."""
+    """Check a provider's name. Raises UsageError."""
     if not name or not _NAME.issuperset(name) or len(name) > 64:
         raise UsageError(f"{name!r} is not a valid provider name", safe="Nothing was changed.",
                          mend="Use lowercase letters, digits, - and _.")  # fmt: skip

@@ -1,5 +1,4 @@
-"""What is known of models: how much they take in and give out, and what a token costs. Data, in ``catalogue.json``.
-
+"""Catalogue of models: context windows, output limits and prices. The data is in ``catalogue.json``.
 A model that is not in it works as well: its window is taken to be WINDOW_DEFAULT, and its cost is not known.
 """
 
@@ -19,7 +18,7 @@ OUTPUT_DEFAULT: Final = 8_192
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """``window`` and ``output`` in tokens; prices in thousandths of a dollar for a million tokens, None where not known."""
+    """Facts of a model: ``window`` and ``output`` in tokens; prices in thousandths of a dollar for a million tokens, None if not known."""
 
     window: int = WINDOW_DEFAULT
     output: int = OUTPUT_DEFAULT
@@ -44,17 +43,17 @@ def _catalogue() -> _Catalogue:
 
 
 def known_models() -> dict[str, ModelFacts]:
-    """By ``provider/model``, in the order of the file."""
+    """All models by ``provider/model``, in the order of the file."""
     return dict(_catalogue().models)
 
 
 def as_of() -> str:
-    """The month of which the facts are."""
+    """The month of the catalogue's data."""
     return _catalogue().as_of
 
 
 def facts_of(provider: str, model: str) -> ModelFacts:
-    """What is known of a model; a dated name is looked up without its date. Of an unknown one the defaults."""
+    """Look up a model; a dated name is looked up without its date. An unknown model gets the defaults."""
     models = _catalogue().models
     name = f"{provider}/{model}"
     while (
@@ -65,7 +64,7 @@ def facts_of(provider: str, model: str) -> ModelFacts:
 
 
 def cost_of(facts: ModelFacts, usage: Usage) -> int:
-    """What a request cost, in millionths of a dollar; 0 where the prices are not known."""
+    """Cost of a request in millionths of a dollar; 0 if the prices are not known."""
     if facts.price_in is None or facts.price_out is None:
         return 0
     read = facts.price_in if facts.price_read is None else facts.price_read

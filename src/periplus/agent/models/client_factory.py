@@ -1,4 +1,4 @@
-"""From ``provider/model`` to a client. Which provider lies where is the user's to say, and nobody else's."""
+"""Clients from ``provider/model`` names. Only the user configures where a provider is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from periplus.base.errors import UsageError
 
 Kind: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses"]
 KINDS: Final[tuple[Kind, ...]] = ("anthropic", "openai-chat", "openai-responses")
-_OUTPUT_MAX: Final = 32_000  # asked for at once; a longer answer is continued
+_OUTPUT_MAX: Final = 32_000  # for one request; a longer answer is continued
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a provider is and what it speaks. ``extra`` goes into the body of each request as it is; ``needs_key`` is None where nobody
-    said whether it needs a key.
-    """
+    """Address and protocol of a provider. ``extra`` goes into the body of each request unchanged; ``needs_key`` is None if not configured."""
 
     kind: Kind
     base_url: str
@@ -33,14 +31,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def asks_for_key(self) -> bool:
-        """Whether nothing is sent without a key: as it was said, else wherever the provider is not this machine."""
+        """Return whether requests need a key: as configured, else for every provider that is not on this machine."""
         if self.needs_key is not None:
             return self.needs_key
         from periplus.context.remotes.address import is_loopback
 
         try:
             host = urlsplit(self.base_url).hostname or ""
-        except ValueError:  # no address: told when it is opened
+        except ValueError:  # not an address; reported when it is opened
             return True
         return not is_loopback(host)
 
@@ -53,7 +51,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 
 
 class ModelName(NamedTuple):
-    """``provider/model``; a model's own name may have slashes."""
+    """A model as ``provider/model``; the model's own name may contain slashes."""
 
     provider: str
     model: str
@@ -63,7 +61,7 @@ class ModelName(NamedTuple):
 
 
 def parse_model(text: str) -> ModelName:
-    """Raises UsageError."""
+    """Parse ``provider/model``. Raises UsageError."""
     provider, slash, model = text.partition("/")
     if not slash or not provider or not model or not text.isprintable() or len(text) > 200:
         raise UsageError(f"{text[:80]!r} is not a valid model name", safe="Nothing was sent.",
@@ -74,11 +72,10 @@ def parse_model(text: str) -> ModelName:
 def open_model(
     name: ModelName, providers: Mapping[str, Provider], key: str, *, max_tokens: int = 0, cache_key: str = ""
 ) -> tuple[StreamingClient, ModelFacts]:
-    """A client for the model, and what is known of it. Nothing is sent yet.
-
-    ``cache_key`` keeps the requests of a session at one place of the provider, where it has several. Raises UsageError for a
-    provider that nobody named, without a key where one is needed or the package that speaks to it, and for an address to which
-    a key must not go.
+    """Open a client for the model, with its facts. Nothing is sent yet.
+    ``cache_key`` routes the requests of a session to one place of the provider. Raises UsageError for an unknown provider, a missing
+    key,
+    a missing package, and for an address to which a key must not be sent.
     """
     provider = providers.get(name.provider)
     if provider is None:
@@ -122,7 +119,7 @@ def open_model(
 
 
 def provider_models(name: str, provider: Provider, key: str) -> list[str]:
-    """What the provider says that it has, sorted. Raises ModelError, UsageError."""
+    """Ask the provider for its models, sorted. Raises ModelError, UsageError."""
     from periplus.agent.models.parts import failure, inheriting, missing
 
     _check_address(name, provider, key)
@@ -141,14 +138,14 @@ def provider_models(name: str, provider: Provider, key: str) -> list[str]:
     inheriting(client)
     try:
         return sorted(str(model.id) for model, _ in zip(client.models.list(), range(1_000), strict=False))
-    except Exception as error:  # whatever the SDK raises: it is told as ours
+    except Exception as error:  # any error of the SDK becomes ours
         raise failure(error, name) from error
     finally:
         client.close()
 
 
 def _check_installed(provider: Provider) -> None:
-    """Raises UsageError before a session is begun that could not say a word."""
+    """Check that the SDK is installed before a session begins. Raises UsageError."""
     from importlib.util import find_spec
 
     from periplus.agent.models.parts import missing
@@ -159,13 +156,13 @@ def _check_installed(provider: Provider) -> None:
 
 
 def _check_address(name: str, provider: Provider, key: str) -> None:
-    """A key goes over TLS, or stays on this machine."""
+    """Check that a key is sent over TLS or stays on this machine."""
     from periplus.context.remotes.address import is_loopback
 
     try:
         parts = urlsplit(provider.base_url)
         host = parts.hostname or ""
-    except ValueError:  # half an address of IPv6
+    except ValueError:  # an incomplete IPv6 address
         parts, host = urlsplit(""), ""
     if not host or parts.scheme not in ("http", "https") or parts.username or parts.query:
         raise UsageError(f"{name}: {provider.base_url!r} is not a valid provider address", safe="Nothing was sent.",

@@ -1,6 +1,5 @@
-"""A conversation with a model, recorded as lines of JSON and played again: for tests, demonstrations and reports of faults.
-
-Each line is one exchange: a digest of what was asked, and the answer whole. Secrets are masked before a line is written.
+"""Recording and replay of conversations with a model, as lines of JSON, for tests, demonstrations and bug reports.
+Each line is one exchange: a digest of the request, and the whole answer. Secrets are masked before a line is written.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ class _Exchange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def request_digest(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-    """SHA-256 over the request, in hexadecimal digits: the same for the same messages and tools in the same order."""
+    """SHA-256 over the request in hexadecimal: equal for equal messages and tools in the same order."""
     import hashlib
 
     return hashlib.sha256(msgspec.json.encode([list(messages), list(tools)], order="sorted")).hexdigest()
 
 
 class RecordedClient:
-    """Plays the answers of a recording one after another.
-
-    ``strict``: what is asked has to be, byte for byte, what was asked then; otherwise only the order counts. Raises ModelError
-    where it is not, or where the recording ends.
+    """Replays the answers of a recording in order.
+    ``strict``: each request has to equal the recorded one byte for byte; otherwise only the order counts. Raises ModelError if a
+    request
+    differs or the recording ends.
     """
 
     def __init__(self, path: str, *, strict: bool = True) -> None:
-        """Raises FormatError, EnvironmentFailure."""
+        """Open the recording. Raises FormatError, EnvironmentFailure."""
         self._path, self._strict = path, strict
         try:
             data = read_plain(path, _BYTES_MAX)
@@ -95,10 +94,10 @@ class RecordedClient:
 
 
 class RecordingClient:
-    """Asks ``client``, and appends each exchange to the file ``path``: whole before the answer is given on."""
+    """Passes requests to ``client`` and appends each exchange to the file ``path`` before the answer is returned."""
 
     def __init__(self, client: LLMClient, path: str, files: Files | None = None) -> None:
-        """Raises EnvironmentFailure where the file cannot be written."""
+        """Open the file. Raises EnvironmentFailure if it cannot be written."""
         self._client, self._path = client, path
         self._files = files or Files()
         try:
@@ -135,7 +134,7 @@ class RecordingClient:
         line, _ = mask_secrets(msgspec.json.encode(exchange).decode())
         try:
             msgspec.json.decode(line, type=_Exchange)
-        except msgspec.DecodeError:  # what was masked took a part of the line's own form with it
+        except msgspec.DecodeError:  # masking broke the syntax of the line
             empty = AssistantMessage(content="(left out: it holds a secret)", finish_reason=answer.finish_reason)
             line = msgspec.json.encode(msgspec.structs.replace(exchange, answer=empty)).decode()
         try:

@@ -1,4 +1,6 @@
-"""Chat completions (https://platform.openai.com/docs/api-reference/chat), which most local servers speak too, by the official SDK."""
+"""Client of chat completions (https://platform.openai.com/docs/api-reference/chat), which most local servers speak too, on the official
+SDK.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def body_of(
     messages: Sequence[Message], tools: Sequence[ToolSchema], *, model: str, max_tokens: int, limit_name: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """The body of a request. Pictures of tools follow behind all results: the results themselves may only be text."""
+    """Build the body of a request. Pictures of tools follow all results, since the results may only be text."""
     turns: list[dict[str, Any]] = []
     pictures: list[dict[str, Any]] = []
     for message in messages:
@@ -79,20 +81,20 @@ def body_of(
 
 
 def _arguments(args: Mapping[str, Any]) -> str:
-    """One text for equal arguments, so that what was sent before is sent again byte for byte."""
+    """Encode arguments the same way each time, so that earlier messages are sent again byte for byte."""
     import json
 
     return json.dumps(args, ensure_ascii=False, separators=(",", ":"))
 
 
 class Assembled:
-    """An answer as its chunks come."""
+    """An answer assembled from its chunks."""
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._text: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
-        self._places: dict[int, int] = {}  # by index, where that is not the place itself
+        self._places: dict[int, int] = {}  # by index, if that differs from the place
         self._usage = Usage()
         self._stop = ""
         self._is_refused = False
@@ -122,7 +124,9 @@ class Assembled:
         index = max(piece.index if piece.index is not None else len(self._calls) - (not piece.id), 0)
         at = self._places.get(index, index)
         held = self._calls.setdefault(at, {"id": "", "name": "", "pieces": []})
-        if piece.id and held["id"] and piece.id != held["id"]:  # some servers give all calls of an answer one index
+        if (
+            piece.id and held["id"] and piece.id != held["id"]
+        ):  # some servers give all calls of an answer the same index
             at = self._places[index] = max(self._calls) + 1
             held = self._calls[at] = {"id": "", "name": "", "pieces": []}
         held["id"] = piece.id or held["id"]
@@ -133,7 +137,7 @@ class Assembled:
             held["pieces"].append(piece.function.arguments or "")
 
     def message(self, cost: Callable[[Usage], int]) -> AssistantMessage:
-        """The whole answer. Raises ModelError where it broke off."""
+        """Return the whole answer. Raises ModelError if it broke off."""
         import msgspec
 
         if not self._stop:
@@ -141,7 +145,7 @@ class Assembled:
         calls = [call_of(call["id"], call["name"], "".join(call["pieces"])) for _, call in sorted(self._calls.items())]
         finish: FinishReason = _FINISH.get(self._stop, "error")
         if calls and finish == "stop":
-            finish = "tool_calls"  # as some servers say it
+            finish = "tool_calls"  # some servers report it so
         return AssistantMessage(
             content="".join(self._text), tool_calls=tuple(calls), model=self._model,
             finish_reason="refusal" if self._is_refused and not calls else finish,
@@ -162,7 +166,7 @@ def usage_of(usage: Any) -> Usage:
 
 
 def open_sdk(key: str, base_url: str) -> Any:
-    """The SDK's client; raises UsageError where it is not installed."""
+    """Open the SDK's client. Raises UsageError if the SDK is not installed."""
     try:
         import httpx2
         import openai

@@ -1,4 +1,6 @@
-"""OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses) by the official SDK; nothing is stored there."""
+"""Client of OpenAI's Responses API (https://platform.openai.com/docs/api-reference/responses) on the official SDK; nothing is stored
+there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url
 def body_of(
     messages: Sequence[Message], tools: Sequence[ToolSchema], *, model: str, max_tokens: int, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The body of a request."""
+    """Build the body of a request."""
     items: list[dict[str, Any]] = []
     for message in messages:
         seen = [{"type": "input_image", "image_url": data_url(image), "detail": "auto"} for image in message.images]
@@ -35,7 +37,7 @@ def body_of(
         elif message.role == "assistant":
             if (
                 message.content or message.tool_calls
-            ):  # without what it led to the item is refused, as another provider's is
+            ):  # the API refuses such an item without what follows it, and items of other providers
                 items += [dict(item) for item in message.reasoning if item.get("type") == "reasoning"]
             if message.content:
                 items.append({"type": "message", "role": "assistant",
@@ -70,7 +72,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def message_of(response: Any, cost: Callable[[Usage], int]) -> AssistantMessage:
-    """The answer that a finished response is. Raises ModelError for one that failed."""
+    """Turn a finished response into an answer. Raises ModelError if the response failed."""
     import msgspec
 
     text: list[str] = []
@@ -110,7 +112,7 @@ def _usage(usage: Any) -> Usage:
 
 
 class _ResponseError(Exception):
-    """A response that says itself that it failed."""
+    """A response that reports its own failure."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

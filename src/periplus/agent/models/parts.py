@@ -1,7 +1,6 @@
-"""What the adapters of all providers have in common: arguments of calls, errors, and pieces that come from a thread.
-
-Each adapter has a pure half (messages → the body of a request, pieces of an answer → the answer) and an edge, which is
-the provider's own SDK with its retries turned off: there is one layer of retries, and it is the loop's.
+"""Common parts of the provider adapters: call arguments, errors, and streams that are read in a thread.
+Each adapter has a pure half (messages → the body of a request, pieces of an answer → the answer) and an edge, which is the provider's
+own SDK with its retries turned off: the loop alone retries.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from periplus.agent.contracts import (
 from periplus.base.errors import PeriplusError, UsageError
 from periplus.base.text.secrets import mask_secrets
 
-ARGUMENT_CHARACTERS_MAX: Final = 4 << 20  # of one call; a model that goes on is stopped here
+ARGUMENT_CHARACTERS_MAX: Final = 4 << 20  # for one call; a model that writes more is stopped here
 CONNECT_S: Final = 20.0
 IDLE_S: Final = 300.0  # between two pieces of an answer: a model may think for long before its first
 _TOLD_CHARACTERS_MAX: Final = 600
@@ -62,7 +61,7 @@ _ID_CHARACTERS_MAX: Final = 64
 
 
 def call_of(call_id: str, name: str, raw: str) -> ToolCall:
-    """A call whose arguments came as text. What cannot be read is kept, with what is wrong with it."""
+    """Build a call whose arguments came as text. Arguments that cannot be read are kept, with the problem."""
     import json
 
     if len(raw) > ARGUMENT_CHARACTERS_MAX:
@@ -89,7 +88,7 @@ def _no_number(name: str) -> float:
 
 
 def _finite(digits: str) -> float:
-    """What is too large for a number here is infinite, and that can be sent back to no provider."""
+    """Reject numbers that overflow to infinity, which no provider would accept back."""
     value = float(digits)
     if math.isinf(value):
         raise ValueError(f"{digits[:40]} is too large a number")
@@ -97,7 +96,7 @@ def _finite(digits: str) -> float:
 
 
 def known_id(call_id: str) -> str:
-    """An id of a call as every provider takes it: it may come from another one, or from a loop that had to make it."""
+    """Turn a call id into one that every provider accepts; it may come from another provider, or from the loop."""
     if call_id and len(call_id) <= _ID_CHARACTERS_MAX and _ID_CHARACTERS.issuperset(call_id):
         return call_id
     import hashlib
@@ -106,8 +105,9 @@ def known_id(call_id: str) -> str:
 
 
 def known_name(name: str) -> str:
-    """A tool's name as every provider takes it back. A model may ask for what is none (``multi_tool_use.parallel``): a provider that
-    refuses the name would refuse each request from then on.
+    """Turn a tool's name into one that every provider accepts. A model may ask for an invalid one (``multi_tool_use.parallel``), and a
+    provider
+    that refuses the name would refuse each request from then on.
     """
     made = "".join(sign if sign in _ID_CHARACTERS else "_" for sign in name[:_ID_CHARACTERS_MAX])
     return made or "unnamed"
@@ -120,9 +120,8 @@ def data_url(image: Image) -> str:
 
 
 def inheriting(client: Any) -> Any:
-    """The SDK's client with what it took from the environment only where that is meant for: at the SDK's own provider.
-
-    Headers (which may have the key of a gateway), organisation and project of the user go to nobody else.
+    """Keep the SDK's settings from the environment only for the SDK's own provider.
+    Headers (which may have the key of a gateway), organisation and project of the user are sent to nobody else.
     """
     if client.base_url.host in _OWN_HOSTS:
         return client
@@ -134,16 +133,16 @@ def inheriting(client: Any) -> Any:
 
 
 def missing(package: str) -> UsageError:
-    """The SDK is not installed."""
+    """Return the error for an SDK that is not installed."""
     return UsageError(f"models of this kind need the package {package}", safe="Nothing was sent.",
                       mend=f"Install it: pip install 'periplus[{package}]'")  # fmt: skip
 
 
 def failure(error: Exception, provider: str, *, was_there: bool = False) -> PeriplusError:
-    """What went wrong in an SDK, as the loop takes it. No key is ever repeated: what providers say of one is masked.
-
-    On this machine a connection is refused because nobody listens: no waiting mends that, unless the server ``was_there`` a moment
-    ago and is being started anew.
+    """Translate an SDK error into ours. Keys in provider messages are masked.
+    A connection that this machine refuses has no listener: waiting does not help, unless the server ``was_there`` a moment ago and is
+    being
+    restarted.
     """
     status = getattr(error, "status_code", 0) or 0
     absent = _where_nobody_listens(error)
@@ -183,8 +182,9 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
 
 
 def _is_too_long(status: int, text: str) -> bool:
-    """Whether a shorter request may be taken. 413 says so whoever answers, a gateway too. What is larger than a minute's allowance is
-    so in the next minute: no wait mends that 429.
+    """Return whether a shorter request may be accepted. Status 413 says so for gateways too. A request over a minute's allowance stays
+    over it
+    in the next minute: waiting does not help with that 429.
     """
     if status == 413 or (status == 429 and "request too large" in text):
         return True
@@ -192,7 +192,7 @@ def _is_too_long(status: int, text: str) -> bool:
 
 
 def _where_nobody_listens(error: BaseException) -> str:
-    """Host and port of this machine that refused the connection; empty where it was something else."""
+    """Return host and port of this machine that refused the connection; empty for other errors."""
     url = getattr(getattr(error, "request", None), "url", None)
     host = str(getattr(url, "host", ""))
     is_here = host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - an address that is compared
@@ -208,7 +208,7 @@ def _code(body: object) -> str:
 
 
 def _is_passing(body: object) -> bool:
-    """An error in the middle of a stream has no status of its own."""
+    """Detect a transient error in the middle of a stream, which has no status of its own."""
     return any(sign in _code(body) for sign in ("overloaded_error", "rate_limit", "api_error", "server_error"))
 
 
@@ -220,7 +220,7 @@ def _told(error: Exception, body: object) -> str:
 
 
 def _retry_after_s(response: Any) -> float | None:
-    """RFC 9110 §10.2.3: seconds or a date; and the milliseconds that some providers give beside it."""
+    """Parse Retry-After (RFC 9110 §10.2.3: seconds or a date) and the milliseconds that some providers send."""
     headers: Mapping[str, str] = getattr(response, "headers", {})
     try:
         if headers.get("retry-after-ms"):
@@ -240,9 +240,8 @@ _STOPPED: Final = "the turn was stopped before the answer came"
 
 
 class Pieces:
-    """The pieces of an answer, made by a thread, so that whoever waits for one can be told to stop at any moment.
-
-    A socket that nobody writes to cannot be woken on all systems; so it is left behind, and closed by its own thread.
+    """The pieces of an answer, read by a thread, so that a waiting caller can be stopped at any moment.
+    A blocked socket cannot be woken on all systems, so it is left behind and closed by its own thread.
     """
 
     def __init__(self) -> None:
@@ -252,19 +251,19 @@ class Pieces:
         self._was_there = False  # the server has answered before
 
     def begin(self) -> None:
-        """An answer is about to be asked for: what is cancelled from here on is that one, though the SDK has to be loaded before."""
+        """Announce an answer. A cancellation from here on cancels it, even while the SDK is still loading."""
         with self._lock:
             self._is_stopped = False
 
     def cancel(self) -> None:
-        """The answer that is being read, or was begun, ends with a ModelError. Without one nothing happens."""
+        """End the answer that is being read, or was announced, with a ModelError. Without one, do nothing."""
         with self._lock:
             self._is_stopped = True
             if self._current is not None:
                 self._current.put(("cancelled", None))
 
     def read(self, open_stream: Callable[[], Any], provider: str) -> Iterator[Any]:
-        """What ``open_stream()`` gives, piece by piece. Raises ModelError and ContextOverflowError."""
+        """Yield what ``open_stream()`` gives, piece by piece. Raises ModelError and ContextOverflowError."""
         found: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         left = threading.Event()
         with self._lock:
@@ -293,14 +292,14 @@ class Pieces:
 
 
 class SdkClient(ABC):
-    """What the clients of all providers have in common: ``stream`` is theirs, the SDK's own client is opened at the first request."""
+    """Base of all provider clients. Subclasses implement ``stream``; the SDK's own client is opened at the first request."""
 
     def __init__(
         self, model: str, *, key: str, base_url: str, max_tokens: int, provider: str,
         extra: Mapping[str, Any] | None = None, cost: Callable[[Usage], int] = lambda _: 0,
     ) -> None:  # fmt: skip
         self._model, self._provider, self._max_tokens = model, provider, max_tokens
-        self._key, self._base_url = key or "none", base_url  # an empty one makes a header that no SDK sends
+        self._key, self._base_url = key or "none", base_url  # an empty key makes a header that no SDK sends
         self._extra = dict(extra or {})
         self._cost = cost
         self._pieces = Pieces()
@@ -312,11 +311,12 @@ class SdkClient(ABC):
 
     @abstractmethod
     def _open(self) -> Any:
-        """The SDK's client. Raises UsageError where it is not installed."""
+        """Open the SDK's client. Raises UsageError if the SDK is not installed."""
 
     def warm(self) -> None:
-        """Begin to load the SDK, which takes a second or more, while the caller does what comes before the first request. Nothing is
-        sent; what goes wrong is told by the first request. Who warms a client closes it: no thread is in the middle of an import then.
+        """Start loading the SDK, which takes a second or more, while the caller prepares the first request. Nothing is sent; errors
+        surface with the
+        first request. Who warms a client closes it, so that no thread is in the middle of an import then.
         """
         if self._held is None and self._warming is None:
             self._warming = threading.Thread(target=self._warm, name="periplus-sdk", daemon=True)
@@ -358,7 +358,7 @@ class SdkClient(ABC):
 
 @contextmanager
 def reading(provider: str) -> Iterator[None]:
-    """A piece of an answer is taken: one that does not have what the protocol says is the provider's fault, and another may be whole."""
+    """Treat a malformed piece of an answer as a retryable error of the provider."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError) as error:

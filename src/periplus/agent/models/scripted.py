@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, for demonstrations, for whoever drives the loop by a program."""
+"""Scripted model, for tests, demonstrations and programs that drive the loop."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ Line: TypeAlias = Reply | str | Callable[[Sequence[Message], Sequence[ToolSchema
 
 
 class ScriptEndedError(ModelError):
-    """More answers were asked for than the script has."""
+    """More answers were requested than the script has."""
 
     code = "script_ended"
 
 
 def call(name: str, /, call_id: str = "", **args: Any) -> ToolCall:
-    """A call; without an id it gets one from the loop."""
+    """Build a call; without an id it gets one from the loop."""
     return ToolCall(id=call_id, name=name, args=args)
 
 
 def answer(
     text: str = "", *calls: ToolCall, finish: FinishReason | None = None, usage: Usage | None = None
 ) -> AssistantMessage:
-    """An answer that says ``text`` and asks for ``calls``."""
+    """Build an answer with ``text`` and ``calls``."""
     reason: FinishReason = finish or ("tool_calls" if calls else "stop")
     return AssistantMessage(content=text, tool_calls=calls, finish_reason=reason, usage=usage or Usage())
 
 
 class ScriptedClient:
-    """Gives the lines of ``script`` one after another, or asks ``script`` itself where it is a callable.
-
-    A line is an answer, a text (which is an answer that ends the turn), an exception to raise, or a callable of messages and
-    tools that gives one of these. ``requests`` holds what was asked, in order. Usage that a line leaves out is
-    counted in characters by four, so that budgets have something to count.
+    """Returns the lines of ``script`` in order, or calls ``script`` if it is callable.
+    A line is an answer, a text (an answer that ends the turn), an exception to raise, or a callable of messages and tools that returns
+    one
+    of these. ``requests`` records the requests in order. Missing usage is estimated at four characters a token, so that budgets have
+    something to count.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ScriptedClient:
         return reply if reply.usage != Usage() else _counted(reply, messages)
 
     def stream(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Iterator[StreamEvent]:
-        """The answer in pieces: a word at a time."""
+        """Yield the answer word by word."""
         message = self.complete(messages, tools)
         for word in message.content.splitlines(keepends=True):
             yield StreamEvent(kind="text", text=word)

@@ -1,4 +1,4 @@
-"""What can be seen of a session: what its calls cost, what exactly the model saw, spans for a collector."""
+"""Observation of a session: the cost of its model calls, its exact requests, and OpenTelemetry spans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the calls of the model cost: a fold over the episodes of a session, like everything that is known of one.
-
-A cost of 0 in an answer's usage means that the price is not known (``contracts.Usage``): it is told as such and added to nothing. A sum
-says how many of its calls had no price, so that nobody takes a part for the whole.
+"""Cost of a session's model calls: a fold over its episodes.
+A cost of 0 in an answer's usage means that the price is not known (``contracts.Usage``). It is reported as unknown and added to
+nothing.
+A sum says how many of its calls had no price, so that a partial sum is not taken for the whole.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _REQUEST_CHARACTERS: Final = 200
 
 
 class CallMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of the model. ``fresh`` and ``cached`` are of the prompt; what was written into the cache is in ``fresh`` too.
-
-    ``cost`` in millionths of a dollar; None where the price is not known. ``survival`` in millionths of the request before, None for the
-    first of a session; it counts at a ``boundary``, the first request of a turn. ``first_token_ms`` is None where nothing was streamed.
+    """Metrics of one model call. ``fresh`` and ``cached`` belong to the prompt; tokens written into the cache are part of ``fresh``.
+    ``cost`` is in millionths of a dollar; None if the price is not known. ``survival`` is in millionths of the request before, None for
+    the
+    first of a session; it counts at a ``boundary``, the first request of a turn. ``first_token_ms`` is None without streaming.
     """
 
     turn: int
@@ -48,7 +48,7 @@ class CallMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums. ``cost`` is that of the calls whose price is known; ``unpriced`` counts the others."""
+    """Sums over calls. ``cost`` covers the calls with a known price; ``unpriced`` counts the others."""
 
     calls: int = 0
     fresh: int = 0
@@ -72,13 +72,13 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cached_share(self) -> float | None:
-        """Of the prompt; None where there was none."""
+        """Share of the prompt that came from the cache; None without a prompt."""
         prompt = self.fresh + self.cached
         return self.cached / prompt if prompt else None
 
 
 class TurnMetrics(msgspec.Struct, kw_only=True):
-    """A turn; ``reason`` is empty while it goes on. ``request`` is how it begins."""
+    """Metrics of a turn; ``reason`` is empty while it runs. ``request`` is its beginning."""
 
     turn: int
     request: str
@@ -108,7 +108,7 @@ def _metrics(
 
 
 class Spending:
-    """What is spent while it is spent: give it the events of a run, those of its subagents too. For one thread at a time."""
+    """Running totals of a run: feed it the events of the run and of its subagents. For one thread at a time."""
 
     def __init__(self) -> None:
         self.totals = Totals()
@@ -127,7 +127,7 @@ class Spending:
             self._survivals[1] += call.survival
 
     def short(self) -> str:
-        """For the line at the foot: tokens, the share of the cache, what it cost."""
+        """Short form for a status line: tokens, cache share, cost."""
         sums = self.totals
         if not sums.calls:
             return "0 tokens"
@@ -137,7 +137,7 @@ class Spending:
         return f"{sums.fresh + sums.cached + sums.output:,} tokens{share} · {cost}"
 
     def lines(self) -> list[str]:
-        """For who asks for more."""
+        """Long form."""
         sums, below = self.totals, self.of_subagents
         share = f" ({int(100 * sums.cached_share)} % of the prompt)" if sums.cached_share is not None else ""
         found = [
@@ -156,7 +156,7 @@ class Spending:
 
 
 class Ledger:
-    """Give it the episodes of a session with ``take``, in order."""
+    """Metrics of all turns: feed it the episodes of a session with ``take``, in order."""
 
     def __init__(self) -> None:
         self.calls: list[CallMetrics] = []
@@ -179,18 +179,18 @@ class Ledger:
             case Ended() if self.turns:
                 self.turns[-1].reason = episode.reason
             case _:
-                pass  # the others cost nothing
+                pass  # other episodes cost nothing
 
     @property
     def survival(self) -> int | None:
-        """The mean over the boundaries between turns at which no fold lay, in millionths; None where there is none."""
+        """Mean over the boundaries between turns without a fold, in millionths; None if there is none."""
         return _mean(
             [call.survival for call in self.calls if call.boundary and not call.fold and call.survival is not None]
         )
 
     @property
     def survival_at_folds(self) -> int | None:
-        """The same of those at which one lay."""
+        """The same for the boundaries with a fold."""
         return _mean(
             [call.survival for call in self.calls if call.boundary and call.fold and call.survival is not None]
         )
@@ -201,7 +201,7 @@ class Ledger:
 
 
 def cost_text(cost: int, unpriced: int, calls: int) -> str:
-    """A cost as a person reads it: never nought for what is not known."""
+    """Format a cost for people; an unknown cost is never shown as zero."""
     if not calls:
         return "nothing"
     if unpriced >= calls:

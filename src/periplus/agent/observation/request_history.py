@@ -1,10 +1,8 @@
-"""What exactly the model saw at a step: the requests of a session, made again from its episodes.
-
-A request is a function of the episodes before its answer (``tape.state``), so none is kept: the book folds the episodes and holds the few
-newest; an older one is found by folding them once more. That it is the request as it was sent is checked by its length, which was measured
-when it was (``measures``); a hook that changes messages on their way makes the two differ, and then it is said.
-
-``Seen.kept`` says how much of each message stood in the request before it: what a provider's cache can hold, and what is new.
+"""Exact requests of a session, rebuilt from its episodes.
+A request is a function of the episodes before its answer (``tape.state``), so none is stored: the history folds the episodes and keeps
+the newest few; an older one is found by folding again. The rebuilt length is compared with the length measured when the request was
+sent (``measures``); a hook that changes messages on the way makes the two differ, and that is reported.
+``Seen.kept`` says how much of each message was in the request before: what a provider's cache can hold, and what is new.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ Key: TypeAlias = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """One step. Without ``answered`` the model is still at it. ``tools`` is None where the session did not note them."""
+    """The request of one step. Without ``answered`` the model has not answered yet. ``tools`` is None if the session did not note them."""
 
     turn: int
     step: int
@@ -45,7 +43,7 @@ class Seen:
 
     @property
     def is_as_sent(self) -> bool | None:
-        """Whether its length is that which was measured; None where nothing was, or the tools are not known."""
+        """Return whether the rebuilt length equals the measured one; None if it was not measured or the tools are not known."""
         measured = self.answered.measures.get("request_bytes") if self.answered is not None else None
         if not measured or self.tools is None:
             return None
@@ -53,14 +51,14 @@ class Seen:
         return measured == sum(map(len, lines))
 
     def kept(self) -> list[int]:
-        """For each message, how many of its characters the request before began with, in this place; -1: the whole of it."""
+        """For each message, how many of its characters were in the same place of the request before; -1: all of them."""
         if self.before is None:
             return [0] * len(self.messages)
         return kept_characters(self.before, self.messages) if self.tools_are_kept else [0] * len(self.messages)
 
 
 def kept_characters(before: Sequence[Message], now: Sequence[Message]) -> list[int]:
-    """As ``Seen.kept``: behind the first message that is not the same nothing is kept."""
+    """Compare two requests as ``Seen.kept`` does: after the first message that differs, nothing is kept."""
     found = [0] * len(now)
     for place, (one, other) in enumerate(zip(before, now, strict=False)):
         if one is not other and serialised(one) != serialised(other):
@@ -71,7 +69,7 @@ def kept_characters(before: Sequence[Message], now: Sequence[Message]) -> list[i
 
 
 class RequestHistory:
-    """Give it the episodes of a session with ``take``, in order."""
+    """Requests of a session: feed it the episodes with ``take``, in order."""
 
     def __init__(self, recent_max: int = RECENT_MAX) -> None:
         self._state = TapeState("", 1 << 40, 1)
@@ -106,17 +104,17 @@ class RequestHistory:
                 self._turn.take(episode)
                 return
             case _:
-                pass  # the others show in the request that follows them
+                pass  # other episodes show in the next request
         self._state.take(episode)
         self._turn.take(episode)
 
     def pending(self) -> Seen | None:
-        """The request that the model is asked with now, or that is next; None where nothing is to be asked."""
+        """The current or next request; None if nothing is to be asked."""
         turn = self._turn
         return self._next((turn.number, turn.step + 1)) if turn.phase == "ask" else None
 
     def get(self, turn: int, step: int) -> Seen | None:
-        """One of the newest, or that which is pending."""
+        """One of the newest requests, or the pending one."""
         found = self._recent.get((turn, step))
         if found is None and (turn, step) == (self._turn.number, self._turn.step + 1):
             return self.pending()
@@ -133,7 +131,7 @@ class RequestHistory:
 
     @classmethod
     def find(cls, episodes: Iterable[Episode], turn: int, step: int) -> Seen | None:
-        """A step of any age, with what came of it. Costs a fold over the episodes up to it."""
+        """A step of any age with its answer. Costs a fold over the episodes up to it."""
         book = cls(1)
         for episode in episodes:
             found = book._recent.get((turn, step))

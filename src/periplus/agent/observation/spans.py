@@ -1,11 +1,9 @@
 """OpenTelemetry spans of a run, from its events, after the semantic conventions for generative AI (``gen_ai.*``).
-
-    invoke_agent periplus            a turn; a subagent's lies below the call that it works for
-    ├── chat MODEL                   a call of the model: tokens, time to the first of them, why it ended
-    └── execute_tool NAME            a call of a tool, and what became of it
-
-Only where the user asks for it, and to the collector that the user's environment names. No text of anybody's is in a span: no prompt, no
-answer, no argument, no output. Nothing here keeps the run: spans are sent by a thread of the SDK's, and what cannot be sent is counted.
+    invoke_agent periplus            a turn; a subagent's lies below the call that started it
+    ├── chat MODEL                   a model call: tokens, time to the first token, finish reason
+    └── execute_tool NAME            a tool call and its outcome
+Spans are sent only if the user asks for it, and to the collector that the user's environment names. They contain no text: no prompt, no
+answer, no argument, no output. They never hold up the run: a thread of the SDK sends them, and spans that cannot be sent are counted.
 """
 
 from __future__ import annotations
@@ -34,11 +32,11 @@ from periplus.base.errors import UsageError
 _AGENT: Final = "periplus"
 _SEND_S: Final = 5
 _FLUSH_MS: Final = 3_000
-_OPEN_MAX: Final = 10_000  # spans that are begun and not ended
+_OPEN_MAX: Final = 10_000  # open spans
 
 
 class Spans:
-    """A sink of events, from any thread. ``close`` sends what is left, for a few seconds at most, and says how many could not be sent."""
+    """A sink of events, from any thread. ``close`` sends the rest within a few seconds and returns how many could not be sent."""
 
     def __init__(self, provider: Any, session: str, model: str, failed: Callable[[], int] = lambda: 0) -> None:
         self._provider = provider
@@ -49,7 +47,7 @@ class Spans:
         self._turns: dict[str, Any] = {}
         self._chats: dict[str, Any] = {}
         self._tools: dict[tuple[str, str], Any] = {}
-        self._names: dict[str, tuple[str, str]] = {}  # of subagents, by session: name, and whose
+        self._names: dict[str, tuple[str, str]] = {}  # subagents by session: name and parent
         self.is_broken = False
 
     def __call__(self, event: Event) -> None:
@@ -105,7 +103,7 @@ class Spans:
                     span.set_attributes({**_spent(event.usage), "periplus.reason": event.reason})
                 self._end(span, "" if event.reason == "done" else event.reason)
             case _:
-                pass  # the others are no span
+                pass  # other events make no span
 
     def _begin(self, name: str, parent: Any, operation: str, event: Event, kind: str) -> Any:
         from opentelemetry.trace import SpanKind, set_span_in_context
@@ -134,7 +132,7 @@ class Spans:
         return self._names[who][0] or _AGENT if who in self._names else _AGENT
 
     def _above(self, who: str) -> Any:
-        """What a turn lies below: that of a subagent, the newest call of a tool of who it works for."""
+        """The parent span of a turn; for a subagent, the newest tool call of its parent session."""
         if not who:
             return None
         whose = self._names.get(who, ("", ""))[1]
@@ -149,7 +147,9 @@ class Spans:
 
 
 def open_spans(session: str, model: str, exporter: Any = None) -> Spans:
-    """Raises UsageError where the SDK is not installed. The collector is the one of ``OTEL_EXPORTER_OTLP_ENDPOINT``, which the SDK reads."""
+    """Open the exporter. The SDK reads the collector's address from ``OTEL_EXPORTER_OTLP_ENDPOINT``. Raises UsageError if the SDK is not
+    installed.
+    """
     try:
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider
@@ -163,11 +163,11 @@ def open_spans(session: str, model: str, exporter: Any = None) -> Spans:
         raise UsageError("spans need the OpenTelemetry packages", safe="Nothing was run.",
                          mend="Install them: pip install 'periplus[otel]', or leave out --otel.") from error  # fmt: skip
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-    logging.getLogger("opentelemetry").propagate = False  # what could not be sent is said once, at the end
+    logging.getLogger("opentelemetry").propagate = False  # failures are reported once, at the end
     failed = [0]
 
     class Counting(SpanExporter):  # type: ignore[misc]  # an extra, of which the check knows nothing
-        """What the SDK tells nobody: how many spans did not arrive."""
+        """Counts spans that did not arrive, which the SDK does not report."""
 
         def export(self, spans: Any) -> Any:
             result = exporter.export(spans)

@@ -1,4 +1,4 @@
-"""Perception: what the agent sees of a project before it looks: instruction files, kind and checks, a map, symbols, git."""
+"""Perception of a project before the agent looks into files: instruction files, kind and checks, a map, symbols, git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a task will likely touch: its words in their paths, what is worked on, what earlier work and commits say."""
+"""Ranking of files for a task: words in their paths, files worked on, earlier work and commits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEPTH: Final = 0.02
 
 
 class Task(NamedTuple):
-    """``votes`` are those of ``memory.files`` by path: the share of the best, and why."""
+    """A task. ``votes`` come from ``memory.files`` by path: the share of the best, and why."""
 
     text: str = ""
     active: Sequence[str] = ()
@@ -26,7 +26,7 @@ class Task(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """``why`` is empty for a file for which nothing of the task speaks."""
+    """A ranked file. ``why`` is empty if nothing connects it with the task."""
 
     entry: Entry
     score: float
@@ -34,7 +34,7 @@ class Ranked(NamedTuple):
 
 
 def ranked(files: Sequence[Entry], task: Task) -> list[Ranked]:
-    """The files, the likeliest first; the order is total."""
+    """Rank the files, the likeliest first; the order is total."""
     asked = {rough_stem(term) for term in query_terms(task.text)}
     named: dict[str, set[str]] = {}
     for entry in files if asked else ():

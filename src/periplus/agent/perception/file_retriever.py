@@ -1,7 +1,6 @@
-"""Pieces of the project's files that answer a query, by their words: without an index, within bounds.
-
-Files are walked as the tools walk them (what git ignores is left out), each is judged by how many of the query's words stand in
-its path and in its best window of lines, rare words counting more than common ones.
+"""Search for pieces of the project's files by the words of a query, without an index and within limits.
+Files are walked as the tools walk them (ignored files are left out). Each is scored by how many of the query's words are in its path
+and in its best window of lines; rare words count more than common ones.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _HIDDEN: Final = frozenset({"node_modules", "__pycache__", "dist", "build", "tar
 
 
 class FolderRetriever:
-    """Satisfies ``contracts.Retriever`` for the files below ``root``, but for those that ``unread`` says may not be read."""
+    """Satisfies ``contracts.Retriever`` for the files below ``root``, without those that ``unread`` keeps back."""
 
     def __init__(self, root: str, unread: Callable[[str], bool] = lambda _: False) -> None:
         self._root = root
@@ -78,7 +77,7 @@ class FolderRetriever:
                         continue
                     data = folder.read(path)
                 except (OSError, PeriplusError):
-                    continue  # it went meanwhile, or is none that may be read: it answers nothing
+                    continue  # gone meanwhile, or not readable
                 room -= len(data)
                 if b"\0" not in data[:4096]:
                     text = _without_own_part(data.decode("utf-8", "replace"), path)
@@ -103,7 +102,7 @@ class FolderRetriever:
 
 
 def _without_own_part(text: str, path: str) -> str:
-    """The text without what ``periplus connect`` keeps in it: that repeats memory, which is told by itself. What a person has changed stays."""
+    """Remove the part that ``periplus connect`` maintains, since memory says the same. Changes made by a person stay."""
     if _OWN not in text:
         return text
     from periplus.interop.agents.markdown_block import find_block, is_intact, is_sealed, remove_block
@@ -111,15 +110,15 @@ def _without_own_part(text: str, path: str) -> str:
     try:
         block = find_block(text, path)
     except PeriplusError:
-        return text  # nobody can tell what is ours
+        return text  # our part cannot be recognised
     if block is not None:
         return text if block.is_edited else remove_block(text, path)
     return "" if is_sealed(text) and is_intact(text) else text
 
 
 def _stands(stem: str, low: str, text: str) -> bool:
-    """Whether a term of that stem stands in the text, of which ``low`` is the same in lower case: only words that hold it are taken
-    apart, for to do so with all of them takes a second for each thousand pages.
+    """Return whether a term of that stem is in the text; ``low`` is the text in lower case. Only words that contain the stem are analysed:
+    analysing all would take a second for each thousand pages.
     """
     at, tried = low.find(stem), 0
     while at >= 0 and tried < _TRIED_MAX:
@@ -135,7 +134,7 @@ def _stands(stem: str, low: str, text: str) -> bool:
 
 
 def _window(text: str, words: set[str]) -> str:
-    """The lines in which most of the words stand together."""
+    """The lines in which most of the words occur together."""
     lines = text.split("\n")
     marks = [len(words & {rough_stem(term) for term in terms(line)}) if line.strip() else 0 for line in lines]
     best, at, held = -1, 0, 0

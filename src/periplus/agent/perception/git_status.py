@@ -1,4 +1,4 @@
-"""How git stands, in a line of the tail: nothing of the repository is run, and what it says of itself is a stranger's word."""
+"""Git status as a line of the tail. Nothing of the repository is executed, and its text is not trusted."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ _UNDER_WAY: Final = (
 
 
 class GitView:
-    """Git in the folder ``root``, asked when a turn begins. What cannot be another (the subject of a commit) is asked once."""
+    """Git status of the folder ``root``, read when a turn begins. The subject of a commit, which cannot change, is read once."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._commit, self._told = "", ""
 
     def fact(self) -> Fact | None:
-        """Branch, distance from its upstream, what is under way, how many files are otherwise than in the last commit, and that
-        commit's subject, quoted; None outside of git, and where it takes too long to say so.
+        """Branch, distance from its upstream, operations in progress, the number of changed files, and the quoted subject of the last
+        commit; None
+        outside of git, and if git takes too long.
         """
         from periplus.agent.tape.fence import one_line, plain_name
         from periplus.agent.tape_notes import Fact
@@ -55,7 +56,7 @@ class GitView:
         return Fact("git", ", ".join([stands, *_under_way(self._root)]), subject)
 
     def _subject(self, commit: str) -> str:
-        """That of the commit, whose name is a digest of it: asked when it is another than it was."""
+        """The subject of a commit, cached by its name."""
         if commit in ("", "(initial)"):
             return ""
         if commit != self._commit:
@@ -73,7 +74,7 @@ class GitView:
 
 
 def is_without(fact: Fact) -> bool:
-    """Whether it says that git is of no use here."""
+    """Return whether the fact says that git cannot be used here."""
     return fact.name == "git" and fact.text.startswith(_NONE)
 
 
@@ -107,13 +108,13 @@ def _stands(lines: Sequence[str]) -> str:
 
 
 def _under_way(root: str) -> list[str]:
-    """What was begun in this working tree and not ended. Names are looked for in git's folder; nothing in it is read."""
+    """Operations that were begun in this working tree and not ended. Only file names in git's folder are looked at."""
     folder = _git_folder(root)
     return [f"{what} is under way" for name, what in _UNDER_WAY if os.path.lexists(os.path.join(folder, name))]
 
 
 def _git_folder(root: str) -> str:
-    """Git's own folder of this working tree: ``.git``, or where that file of a linked one or a submodule says."""
+    """Git's own folder of this working tree: ``.git``, or the folder that the ``.git`` file of a linked tree or submodule names."""
     path = os.path.join(root, ".git")
     try:
         said = read_plain(path, _LINK_BYTES) if os.path.isfile(path) else b""

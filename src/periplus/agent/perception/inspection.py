@@ -14,7 +14,7 @@ from periplus.base.filesystem.confined_folder import Confined
 
 
 class FolderInspection(NamedTuple):
-    """What a session would be told of a folder at its first step. ``root`` is that of the project; nothing was run."""
+    """Root, kind and instruction files that a session would be told of at its first step."""
 
     root: str
     kind: Kind
@@ -22,7 +22,7 @@ class FolderInspection(NamedTuple):
 
 
 def inspect_folder(folder: str, home: str) -> FolderInspection:
-    """Look, as a session in ``folder`` would."""
+    """Inspect ``folder`` like a session that begins there. Nothing is run."""
     if is_home(folder, home):
         return FolderInspection(folder, Kind(), ())
     with Confined(folder) as held:

@@ -1,12 +1,12 @@
-"""Instruction files: found, read within bounds, made harmless. What the model is shown of them is noted (``tape.notes.InstructionsNote``).
-
-The files of the project's folder are shown at the session's first step, those of a folder below it when a call first came there, and
-each again when it was changed, at the beginning of a turn. Which folders were entered and what was shown is told by the episodes of the
-session (``tape.instructions``); so nothing is kept here but what was looked at in this turn.
-
-Every file is a stranger's: read through ``Confined`` (no link, no pipe, nothing outside), from its beginning only, binary refused, its text
-cut, its long lines cut, phrases and hidden characters taken out, all of which the remark says. ``@path`` lines of CLAUDE.md and GEMINI.md are
-followed to texts inside of the project, a few deep. What says the same as another is shown once.
+"""Instruction files: found, read within limits and sanitized. What the model is shown of them is noted (``tape_notes.InstructionsNote``).
+The files of the project's folder are shown at the session's first step, those of a folder below it when a call first touched it, and
+each again at the beginning of a turn when it has changed. The session's episodes (``tape.shown_instructions``) say which folders were
+entered
+and what was shown, so the reader remembers only what it read in this turn.
+No file is trusted: it is read through ``Confined`` (no link, no pipe, nothing outside), from its beginning only; binary files are
+refused, long texts and lines cut, phrases and hidden characters removed, and the remark says all of it. ``@path`` lines of CLAUDE.md
+and
+GEMINI.md are followed to texts inside the project, a few levels deep. Of files with the same text, one is shown.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REPEATED: Final = (
 
 @dataclass(slots=True)
 class _Pass:
-    """One look: what is to be told, what was looked at, how many characters are left."""
+    """One pass over the files: what to tell, what was read, how many characters are left."""
 
     held: Instructions
     room: int
@@ -63,7 +63,7 @@ class _Pass:
     is_full: bool = False
 
     def tell(self, one: InstructionFile) -> None:
-        """Where there is room for it; what was shown under that name makes its own room."""
+        """Add the file if there is room; a file that was shown before makes room for its own new version."""
         held = self.held.live.get(one.path)
         room = self.room + (_size(held) if held is not None else 0)
         if _size(one) > room + _ROOM_LEAST or len(self.found) >= NOTE_FILES_MAX:
@@ -74,8 +74,9 @@ class _Pass:
 
 
 class InstructionReader:
-    """``path_of`` makes a path of the project of what a call said (it raises ConfinementError), ``memory`` gives the lines that
-    Periplus' own part of a file may have. ``characters_max`` bounds all that is shown together.
+    """Reader of instruction files. ``path_of`` maps a path of a call to a path of the project (it raises ConfinementError), ``memory``
+    returns the
+    lines that Periplus' own part of a file may have, ``characters_max`` bounds all that is shown together.
     """
 
     def __init__(
@@ -94,13 +95,13 @@ class InstructionReader:
         self._is_new_turn = True
 
     def begin_turn(self) -> None:
-        """Look at everything again: between turns others may have changed it."""
+        """Read everything again, since others may have changed it between turns."""
         self._entered.clear()
         self._spelled.clear()
         self._is_new_turn = True
 
     def due(self, held: Instructions) -> tuple[InstructionFile, ...]:
-        """What the model has to be told now: what was never shown, what was changed, what is gone."""
+        """Files that the model has to be told of now: new, changed or removed ones."""
         used = sum(_size(one) for one in held.live.values())
         now = _Pass(held, self._characters_max - used)
         now.says = {sha256(one.text.encode()).hex(): path for path, one in held.live.items() if one.text}
@@ -116,7 +117,7 @@ class InstructionReader:
         return tuple(now.found)
 
     def _new_folders(self, held: Instructions) -> Iterator[str]:
-        """Folders that were entered and not looked at in this turn, each behind those that it lies in."""
+        """Folders that were entered and not looked at in this turn, each after its parents."""
         if "" not in self._entered:
             self._entered.add("")
             yield ""
@@ -125,7 +126,7 @@ class InstructionReader:
             try:
                 names = self._path_of(spelled).split("/")
             except PeriplusError:
-                continue  # no folder of the project
+                continue  # not a folder of the project
             for end in range(1, min(len(names), DEPTH_MAX) + 1):
                 folder = "/".join(names[:end])
                 if folder not in self._entered and folder != ".":
@@ -151,7 +152,7 @@ class InstructionReader:
                 now.tell(InstructionFile(path))
             return
         named = sanitized_text(path)
-        if named.phrases or named.hidden:  # its name would stand outside of the fence
+        if named.phrases or named.hidden:  # its name stands outside of the fence
             if _ODD not in now.held.live and all(one.path != _ODD for one in now.found):
                 now.tell(InstructionFile(_ODD, "odd", "", _ODD_NAMES))
             return
@@ -168,7 +169,7 @@ class InstructionReader:
             self._import(path, target, now, depth)
 
     def _is_named(self, path: str, target: str) -> bool:
-        """Whether a link leads to another file of this list, which is shown under its own name."""
+        """Return whether a link leads to another file of this list, which is shown under its own name."""
         to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         folder = posixpath.dirname(path.removeprefix(".github/")) if path == ROOT_NAMES[-1] else posixpath.dirname(path)
         if to == path or to not in {posixpath.join(folder, name) for name in ROOT_NAMES}:
@@ -180,14 +181,14 @@ class InstructionReader:
         return entry is not None and entry.kind == "file"
 
     def _read(self, path: str) -> _Read | None:
-        """The beginning of a file; None where there is none."""
+        """Read the beginning of a file; None without a file."""
         entry = self._folder.stat(path)
         if entry is None or entry.kind == "folder":
             return None
         if self._unread(path):
             return _Read("kept back", remark="a rule forbids reading it")
         if entry.kind == "link":
-            target = os.readlink(os.path.join(self._folder.root, path))  # a word, not followed
+            target = os.readlink(os.path.join(self._folder.root, path))  # only read, not followed
             return _Read("link", remark="it is a link, and was not followed", target=target)
         if entry.kind != "file":
             return _Read("other", remark="it is not a regular file, and was not read")
@@ -202,7 +203,7 @@ class InstructionReader:
         encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         text = data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
         if size > len(data):
-            text = text.removesuffix("\ufffd")  # a character that the bound cut through
+            text = text.removesuffix("\ufffd")  # a character that the limit cut
         return _Read(mark, text, more=max(0, size - len(data)))
 
     def _tell(self, path: str, read: _Read, now: _Pass, imported: Sequence[str]) -> None:
@@ -220,7 +221,7 @@ class InstructionReader:
         bare = _IMPORT.sub("", text) if imported else text
         same = now.says.get(says, path) if shown else path
         if held is None and (not bare.strip() or same != path):
-            return  # nothing of its own
+            return  # no text of its own
         if same != path:
             shown, remarks = "", [f"it has the same text as {plain_name(same)}"]
         if shown:
@@ -228,8 +229,8 @@ class InstructionReader:
         now.tell(InstructionFile(path, read.mark, shown, "; ".join(remarks), held is not None))
 
     def _without_own_part(self, text: str, path: str) -> tuple[str, int, int]:
-        """The text without what Periplus wrote into it, where that is what the memory says; from which line on how many lines it
-        lacks.
+        """Remove the part that Periplus wrote, if memory says the same. Returns the text, the line where lines are missing, and their
+        number.
         """
         from periplus.interop.agents.markdown_block import find_block
 
@@ -254,13 +255,13 @@ class InstructionReader:
             return
         to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
         if target.startswith(("/", "~")) or to.startswith("../") or not to.lower().endswith(_TEXTS):
-            return  # outside of the project, or no text: the line stands in what was shown, and is not followed
+            return  # outside of the project, or not text: the line is shown and not followed
         self._look(to, now, depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """``mark`` stands for what was read; with a ``remark`` nothing of it is shown. ``more`` bytes were not read."""
+    """A file as it was read. ``mark`` identifies the content; with a ``remark`` nothing of it is shown. ``more`` bytes were not read."""
 
     mark: str
     text: str = ""
@@ -274,7 +275,7 @@ def _imports(text: str) -> tuple[str, ...]:
 
 
 def _cut(path: str, text: str, room: int, more: int, shift: tuple[int, int]) -> tuple[str, list[str]]:
-    """The text within ``room``, whole lines of it, long lines cut, with what was left out and the call that shows it."""
+    """Cut the text to ``room`` in whole lines, with long lines cut, and say what was left out and which call shows it."""
     kept: list[str] = []
     long = 0
     at = 0
@@ -300,7 +301,7 @@ def _cut(path: str, text: str, room: int, more: int, shift: tuple[int, int]) -> 
 
 
 def _size(one: InstructionFile) -> int:
-    """What it takes of the room, about: its name stands before the fence and in it."""
+    """Estimate the characters that a file takes: its name stands before the fence and in it."""
     return len(one.text) + 2 * len(one.path) + len(one.remark)
 
 
@@ -309,10 +310,10 @@ def _counted(count: int, what: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """A line of Periplus' own part without what looking at files adds to it."""
+    """A line of Periplus' own part without the remark on stale files."""
     return line.rstrip("\r").replace(", perhaps stale]", "]")
 
 
 def memory_lines(text: str) -> frozenset[str]:
-    """The lines that Periplus' own part may have, from the whole of what the memory says."""
+    """The lines that Periplus' own part may have, from everything that memory says."""
     return frozenset(_bare(line) for line in text.split("\n"))

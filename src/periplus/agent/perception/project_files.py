@@ -1,7 +1,6 @@
-"""What lies in a project, seen within bounds: the shallow before the deep, so that a walk that is stopped has seen the top of everything.
-
-No link is followed, nothing outside is seen, what ``.gitignore`` files name and what tools make is passed over. Every bound is a number
-here; what a bound kept from being seen is told by name.
+"""Files of a project, listed within limits and breadth first, so that an interrupted walk has seen the top of everything.
+No link is followed, nothing outside is seen, and ignored files and build products are skipped. Every limit is a number here; what a
+limit hid is named.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from periplus.base.errors import PeriplusError
 from periplus.base.filesystem.confined_folder import Confined, Entry, Limits
 
 IGNORE_BYTES_MAX: Final = 64 << 10
-RULES_MAX: Final = 400  # that hold in one folder: each entry is laid against each
+RULES_MAX: Final = 400  # for one folder: each entry is matched against each rule
 _LOOK_EVERY: Final = 64
 
 
 class Bounds(NamedTuple):
-    """``folder_entries`` of one folder: one that has more is named and not looked into."""
+    """Limits of a walk. ``folder_entries``: a folder with more is named and not entered."""
 
     entries: int = 30_000
     folder_entries: int = 5_000
@@ -34,8 +33,9 @@ class Bounds(NamedTuple):
 
 @dataclass(slots=True)
 class Tree:
-    """``files`` in the order in which they were seen. ``counts`` has the files below each folder, as far as they were seen; ``unseen``
-    says what was not and why, ``stopped`` why the walk ended before its end (empty: it did not).
+    """The result of a walk. ``files`` are in the order of the walk, ``counts`` has the files seen below each folder. ``unseen`` says what
+    was
+    skipped and why, ``stopped`` why the walk ended early (empty: it did not).
     """
 
     files: list[Entry] = field(default_factory=list)
@@ -46,13 +46,13 @@ class Tree:
     """Entries that a rule keeps from being read."""
 
     def inner(self, folder: str) -> list[str]:
-        """The folders that lie in ``folder`` itself."""
+        """The direct subfolders of ``folder``."""
         lead = f"{folder}/" if folder else ""
         return sorted(one for one in self.counts if one and one.startswith(lead) and "/" not in one[len(lead) :])
 
 
 class _TimeIsUpError(Exception):
-    """The walk has had its time."""
+    """The walk ran out of time."""
 
 
 class _Waiting(NamedTuple):
@@ -69,7 +69,10 @@ def look_at(
     unread: Callable[[str], bool] = lambda _: False,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Tree:
-    """What lies in ``folder`` of the project ``root``, but for what ``unread`` says is kept back. Raises NotFoundError, ConfinementError for a folder that is none."""
+    """List ``folder`` of the project ``root``, without what ``unread`` keeps back. Raises NotFoundError, ConfinementError for a path that
+    is not a
+    folder.
+    """
     bounds = bounds or Bounds()
     deadline = monotonic_s() + bounds.seconds
     tree = Tree()
@@ -123,7 +126,7 @@ def _count(counts: dict[str, int], path: str, top: str) -> None:
 
 
 def _above(held: Confined, folder: str) -> _Waiting:
-    """The folder to begin with, and what the ``.gitignore`` files above it say."""
+    """The first folder to visit, with the rules of the ``.gitignore`` files above it."""
     at = _Waiting("", Ignores(), 0)
     for name in folder.split("/") if folder else ():
         at = _within(held, at, None)
@@ -139,7 +142,7 @@ def _within(held: Confined, at: _Waiting, entries: Sequence[Entry] | None) -> _W
             return at
         text = held.read(path).decode("utf-8", "replace")
     except PeriplusError:
-        return at  # nothing is left out on the word of a file that cannot be read
+        return at  # an unreadable ignore file excludes nothing
     rules = parse_rules(text, tuple(at.path.split("/")) if at.path else ())[: RULES_MAX - at.rules]
     return at._replace(ignores=at.ignores.within(rules), rules=at.rules + len(rules))
 

@@ -1,9 +1,7 @@
-"""The map of a project, as pages: the project's files, the likeliest for the task first, with what they define.
-
-    @periplus/map/index.md        the whole, ranked for the request of this turn
+"""Map of a project as pages: its files, the likeliest for the task first, with the symbols that they define.
+    @periplus/map/index.md        the whole project, ranked for the request of this turn
     @periplus/map/src/app.md      one folder
-
-A page is made when it is read, from the files as they are then. Nothing of it is kept, and nothing of it grows without bound.
+A page is made when it is read, from the files as they are then. Nothing is kept, and every page is bounded.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _INDEX: Final = "index"
 
 
 class MapPages:
-    """Satisfies ``tools.pages.PageSource``. ``task`` is asked when a page is read."""
+    """Satisfies ``tools.text_pages.page_source.PageSource``. ``task`` is called when a page is read."""
 
     def __init__(
         self, root: str, task: Callable[[], Task], *, bounds: Bounds | None = None, unread: Callable[[str], bool] = lambda _: False,
@@ -82,7 +80,7 @@ class MapPages:
 
     def search(self, pattern: str, prefix: str) -> Sequence[PageMatch]:
         if not prefix.startswith(MAP_ROOT) or not prefix.endswith(".md"):
-            return []  # of all folders at once that is what the search tool does, faster
+            return []  # the search tool covers all folders at once, and faster
         return search_pages(self, pattern, prefix)
 
     def _likely(self, writer: _Writer, rows: Sequence[Ranked]) -> None:
@@ -108,7 +106,7 @@ class MapPages:
         writer.rows(rows, len(inner), "folders", lambda _: f"list(path='{MAP_ROOT}')")
 
     def _described(self, rows: Sequence[Ranked]) -> Iterable[str]:
-        """A line a file: its size, what it defines, why it is here. Only as many are parsed as are asked for and time allows."""
+        """One line for each file: size, definitions, reason for its rank. Only as many files are parsed as are asked for and time allows."""
         from periplus.code.symbols import language_of
 
         deadline = self._monotonic_s() + PARSE_SECONDS_MAX
@@ -126,7 +124,7 @@ class MapPages:
 
 
 def overview(root: str, unread: Callable[[str], bool] = lambda _: False) -> tuple[str, str]:
-    """For the first tail of a session: how much there is, and its uppermost folders (or all files of a small project)."""
+    """Overview for the first tail of a session: counts and the top folders, or all files of a small project."""
     try:
         tree = look_at(root, "", OVERVIEW_BOUNDS, unread=unread)
     except PeriplusError:
@@ -146,7 +144,7 @@ def overview(root: str, unread: Callable[[str], bool] = lambda _: False) -> tupl
 
 
 class _Writer:
-    """Lines within a budget of tokens; what did not fit is counted."""
+    """Lines within a token budget; lines that do not fit are counted."""
 
     def __init__(self, tokens_max: int) -> None:
         self._left = tokens_max
@@ -158,7 +156,7 @@ class _Writer:
             self._lines.append(line)
 
     def rows(self, rows: Iterable[str], count: int, what: str, call: Callable[[int], str]) -> None:
-        """Of a section at most half of what is left, so that the next has room; always the first."""
+        """Write a section: at most half of the remaining budget, so that the next has room, but always its first row."""
         room = max(self._left // 2, 200)
         shown = 0
         for row in rows:

@@ -1,7 +1,7 @@
-"""Where a project begins, what kind it is, and by which commands its own files say that it is checked.
-
-Nothing is run, nothing is believed: a command that is named here is a proposal to a model, whose calls are judged like any other. Of what the
-files say only names that are known here are taken (``test``, not any script), so no text of a stranger's stands in a command.
+"""Project root, kind of project, and the check commands that its own files name.
+Nothing is run and nothing is trusted: a command that is found here is a proposal to a model, whose calls are judged like any other.
+Only
+names that are known here are taken from files (``test``, not any script), so no text of a stranger gets into a command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RECIPE: Final = re.compile(r"^@?([A-Za-z][\w-]{0,30})(?:[ \t]+[^:=\n]{0,200})?:
 
 
 class ProjectKind(NamedTuple):
-    """``marker`` is the file that says so; ``checks`` are commands, the plainest first."""
+    """A kind of project. ``marker`` is the file that shows it; ``checks`` are commands, the simplest first."""
 
     name: str
     marker: str
@@ -42,7 +42,7 @@ class ProjectKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a project is: of several kinds, perhaps."""
+    """The kinds of a project, perhaps several."""
 
     kinds: tuple[ProjectKind, ...] = ()
 
@@ -51,7 +51,7 @@ class Kind:
         return tuple(dict.fromkeys(check for kind in self.kinds for check in kind.checks))[:CHECKS_MAX]
 
     def line(self) -> str:
-        """In one line, for the tail; empty where nothing is known."""
+        """One line for the tail; empty if nothing is known."""
         if not self.kinds:
             return ""
         named = ", ".join(f"{kind.name} ({kind.marker})" for kind in self.kinds)
@@ -60,8 +60,9 @@ class Kind:
 
 
 def find_root(start: str, home: str) -> str:
-    """The project that ``start`` lies in: the nearest folder above it (or itself) that is a repository, else the highest that has a
-    marker file. Never the home folder, nor what lies above it, nor the root of the system; empty where there is none.
+    """Find the project of ``start``: the nearest folder (itself or above) that is a repository, else the highest with a marker file. Never
+    the
+    home folder or a folder above it, never the system's root; empty if there is none.
     """
     at, marked = os.path.realpath(start), ""
     for _ in range(_LEVELS_MAX):
@@ -76,7 +77,7 @@ def find_root(start: str, home: str) -> str:
 
 
 def is_home(folder: str, home: str) -> bool:
-    """Whether a folder is the home folder, or holds it: no project, whatever lies in it."""
+    """Return whether a folder is the home folder or contains it; such a folder is not a project."""
     return os.path.realpath(folder) in (_above(os.path.realpath(home)) if home else {"/"})
 
 
@@ -88,7 +89,7 @@ def _above(folder: str) -> set[str]:
 
 
 def kind_of(root: str) -> Kind:
-    """What the files in ``root`` itself say. Raises nothing for whatever they hold; what cannot be read says nothing."""
+    """Read the kind from the files in ``root``. Never raises; unreadable files say nothing."""
     try:
         folder = Confined(root)
     except PeriplusError:
@@ -100,7 +101,7 @@ def kind_of(root: str) -> Kind:
 
 @dataclass(slots=True)
 class _Look:
-    """The files of one folder, each read once at most."""
+    """The files of one folder, each read at most once."""
 
     folder: Confined
     _texts: dict[str, str] = field(default_factory=dict)
@@ -123,7 +124,7 @@ class _Look:
         return entry is not None and entry.kind == "folder"
 
     def text(self, name: str) -> str:
-        """What a file says; nothing where it is none that may be read, or is longer than such files are."""
+        """Text of a file; empty if it cannot be read or is too long."""
         if name not in self._texts:
             self._texts[name] = self._read(name)
         return self._texts[name]
@@ -140,7 +141,7 @@ class _Look:
         return data.decode("utf-8", "replace") if len(data) <= FILE_BYTES_MAX else ""
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """A TOML or JSON file; empty where it is none."""
+        """A TOML or JSON file; empty if it is not one."""
         import json
         import tomllib
 

@@ -1,8 +1,7 @@
-"""Where a name is defined and where it stands, as pages: ``@periplus/symbols/RateLimiter.allow.md``.
-
-Definitions are those of the parsers (``periplus.code``), without them lines that look like one, and said to be so. Uses are lines in which the
-name stands as a word: what text can tell, no more. A page is made when it is read; every bound is a number here, and the page says what
-was not looked at.
+"""Definitions and uses of a name, as pages: ``@periplus/symbols/RateLimiter.allow.md``.
+Definitions come from the parsers (``periplus.code``), or without one from lines that look like a definition, marked as such. Uses are
+lines that contain the name as a word; text alone cannot tell more. A page is made when it is read; every limit is a number here, and
+the page says what was not looked at.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _LOOKS: Final = (
 
 
 class SearchBounds(NamedTuple):
-    """What one page may cost, beside the walk: bytes read, of one file and of all, and seconds, of reading and of parsing."""
+    """Limits of one page beside the walk: bytes read, of one file and in total, and seconds, of reading and of parsing."""
 
     file_bytes: int = 1 << 20
     bytes: int = 32 << 20
@@ -66,7 +65,7 @@ class SearchBounds(NamedTuple):
 
 @dataclass(slots=True)
 class _Looked:
-    """What was looked at, and what was not."""
+    """Counts of what was looked at and what was not."""
 
     files: int = 0
     notes: list[str] = field(default_factory=list)
@@ -120,7 +119,7 @@ class SymbolPages:
         return page.text(looked)
 
     def search(self, pattern: str, prefix: str) -> Sequence[PageMatch]:
-        """Of the definitions, by their kind, name and place; uses are what the search tool finds."""
+        """Search the definitions by kind, name and place; the search tool finds uses."""
         if not prefix.startswith(SYMBOLS_ROOT):
             return []
         from periplus.agent.tools.text_pages.pattern_matching import match_texts
@@ -137,7 +136,7 @@ class SymbolPages:
         return [*found, *(PageMatch(f"{SYMBOLS_ROOT}NAME.md", 1, note) for note in looked.notes)]
 
     def _definitions(self, begun: str, looked: _Looked) -> Iterator[tuple[str, Symbol]]:
-        """All that is defined in the files in which what a name begins with stands."""
+        """All definitions in the files that contain the beginning of a name."""
         from periplus.code import symbols_of
 
         for source in self._sources(begun.rpartition(".")[2].encode(), looked):
@@ -145,7 +144,7 @@ class SymbolPages:
                 yield source.path, one
 
     def _sources(self, needle: bytes, looked: _Looked) -> Iterator[_Source]:
-        """The texts of the project in which the bytes stand."""
+        """The project's texts that contain the bytes."""
         from periplus.agent.tools.files.text_encoding import is_binary
 
         deadline = self._monotonic_s() + self._bounds.seconds
@@ -169,7 +168,7 @@ class SymbolPages:
                 try:
                     data = held.read(entry.path)
                 except PeriplusError:
-                    continue  # gone meanwhile, or not ours to read
+                    continue  # gone meanwhile, or not readable
                 looked.files += 1
                 left -= len(data)
                 if needle in data and not is_binary(data):
@@ -177,7 +176,7 @@ class SymbolPages:
 
 
 class _Seen(NamedTuple):
-    """A file in which the name stands: its first lines that have it, and how many there are. ``is_likely`` to define it."""
+    """A file that contains the name: its first such lines and their number. ``is_likely``: it probably defines the name."""
 
     source: _Source
     lines: tuple[tuple[int, str], ...]
@@ -186,7 +185,7 @@ class _Seen(NamedTuple):
 
 
 class _PageOf:
-    """One name's page as it grows."""
+    """The page of one name while it is built."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -211,7 +210,7 @@ class _PageOf:
         self._seen.append(_Seen(source, kept, len(found), likely))
 
     def parse(self, deadline: float, monotonic_s: Callable[[], float]) -> None:
-        """Find the definitions: in the files that have a line like one first, in the others while there is time."""
+        """Find the definitions: first in files with a line that looks like one, then in the others while there is time."""
         from periplus.code import symbols_of
         from periplus.code.symbols import language_of
 
@@ -260,7 +259,7 @@ class _PageOf:
         return "\n".join([*lines, *looked.notes]) + "\n"
 
     def _uses(self) -> list[str]:
-        """Code first, then other texts; of a member, lines in which it stands behind something."""
+        """Code first, then other texts; for a member, lines in which it follows something."""
         from periplus.code.symbols import language_of
 
         rows: list[str] = []

@@ -1,12 +1,10 @@
-"""Episodes as records of the journal: without secrets, and the same bytes for the same value.
-
+"""Codec between episodes and records of the journal: without secrets, and with equal bytes for equal values.
 Version 1 of a record::
-
     {"v": 1, "kind": "resulted", "turn": 3, "step": 2, …the fields of the episode that are not their default…}
-
-Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. So a value that it cannot carry
-stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``, ``{"$items": [[key, value], …]}`` for a dict with a key
-that canonical JSON has no place for or that could be taken for an envelope, and ``{"$json": "…"}`` for what is nested too deep.
+Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. A value that it cannot carry
+stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``; ``{"$items": [[key, value], …]}`` for a dict
+with
+a key that canonical JSON does not allow or that looks like an envelope; and ``{"$json": "…"}`` for a value that is nested too deep.
 """
 
 from __future__ import annotations
@@ -32,10 +30,9 @@ Mask: TypeAlias = Callable[[str], tuple[str, int]]
 
 
 def masked_episode(episode: Episode, mask: Mask) -> Episode:
-    """The episode as it comes back from a record: without the secrets in it, with the keys of its dicts in order.
-
-    An answer says which of its calls are changed. What the provider wants back unread (``reasoning``) is dropped where it holds a
-    secret: changed, it would be refused. Pictures stay as they are.
+    """The episode as a record returns it: secrets masked, keys of dicts sorted.
+    An answer lists which of its calls were changed. A ``reasoning`` block with a secret is dropped, since the provider refuses changed
+    blocks. Pictures stay as they are.
     """
     if isinstance(episode, Answered):
         return _kept_answer(episode, mask)
@@ -48,7 +45,7 @@ def masked_episode(episode: Episode, mask: Mask) -> Episode:
 
 
 def encode_episode(episode: Episode) -> dict[str, JSONValue]:
-    """The record's payload."""
+    """Encode an episode as the payload of a record."""
     plain = msgspec.to_builtins(episode)
     packed = _packed(plain, 0)
     assert isinstance(packed, dict)
@@ -56,7 +53,7 @@ def encode_episode(episode: Episode) -> dict[str, JSONValue]:
 
 
 def decode_episode(payload: Mapping[str, Any]) -> Episode:
-    """What ``encode_episode`` was given. Raises DamageError, NewerFormatError."""
+    """Decode a payload of ``encode_episode``. Raises DamageError, NewerFormatError."""
     version = payload.get("v")
     if isinstance(version, int) and version > EPISODE_VERSION:
         raise NewerFormatError(f"an episode of version {version}; this program knows {EPISODE_VERSION}",
@@ -105,7 +102,7 @@ def _masked(value: Any, mask: Mask) -> Any:
 
 
 def _masked_pair(key: str, value: Any, mask: Mask) -> Any:
-    """A value beside its name: ``{"password": "…"}`` is seen as what it is."""
+    """Mask a value by its name as well: ``{"password": "…"}`` is a secret."""
     found = _masked(value, mask)
     if isinstance(found, str) and found == value and len(key) + len(found) < _PAIR_CHARACTERS_MAX:
         opening = f'{key}="'

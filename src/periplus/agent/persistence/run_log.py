@@ -1,8 +1,7 @@
-"""Where episodes become durable: in memory for evaluations, in the journal of a project for work.
-
-In the store an episode is an observation of the session's entity. What a step means as a step of a trail is written in the same
-batch, so that trail and session never disagree: both have the step, or neither. A run, which is what becomes a trail, lasts from the
-first episode that a process writes until ``close``; a session that is taken up again goes on with another.
+"""Run logs: in memory for evaluations, in the journal of a project for work.
+In the store an episode is an observation of the session's entity. Its step of a trail is written in the same batch, so that trail and
+session always agree: both have the step, or neither. A run, which becomes a trail, lasts from the first episode that a process writes
+until ``close``; a resumed session has another run.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from periplus.project.trail_store.recording import Recording
     from periplus.trail.recording.recorder import Run
 
-STATE: Final = "agent"  # the folder of a store with what sessions keep beside their episodes, each in one of its own
+STATE: Final = "agent"  # folder of the store with files of sessions beside their episodes, one subfolder each
 INLINE_BYTES_MAX: Final = 4096  # a larger episode is an object beside the journal
 _LOOKED_AT: Final = 200
 _CONTENT_BYTES_MAX: Final = 8 << 20
@@ -44,11 +43,11 @@ _STATUS: Final = {"done": "success", "aborted": "cancelled", "error": "error"}
 
 _held: WeakValueDictionary[str, Lock] = (
     WeakValueDictionary()
-)  # what this process holds: it may have several logs of a session
+)  # locks of this process, which may have several logs of a session
 
 
 class StoredSession(NamedTuple):
-    """A session in a list: ``last`` is the time of its last step; with ``is_interrupted`` its last turn has no end."""
+    """A session in a list. ``last`` is the time of its last step; ``is_interrupted``: its last turn has no end."""
 
     name: str
     title: str
@@ -59,7 +58,7 @@ class StoredSession(NamedTuple):
 
 
 class MemoryLog:
-    """Episodes in a list: a session that ends with its process, but for the log that is handed on."""
+    """Run log in a list. The session ends with its process, unless the log is handed on."""
 
     def __init__(self, episodes: Sequence[Episode] = (), mask: Mask = mask_secrets) -> None:
         self.episodes = list(episodes)
@@ -83,10 +82,10 @@ class MemoryLog:
 
 class StoreLog:
     """The episodes of session ``name`` in the store of ``project``, with a live trail beside them.
-
-    ``name`` is that of the agent's session, as in ``memory.sessions``. Raises RefusedError where another process that lives
-    carries a run of this session. A lock says so from before the first episode is read: of two that begin at once one would go on
-    from what the other has done already, and do it again.
+    ``name`` is that of the agent's session, as in ``memory.sessions``. Raises RefusedError if another live process runs this session. A
+    lock
+    is held from before the first episode is read; otherwise one of two processes could continue from what the other has done, and
+    repeat it.
     """
 
     def __init__(
@@ -101,14 +100,14 @@ class StoreLog:
         mask: Mask = mask_secrets,
         without: Callable[[PeriplusError], None] | None = None,
     ) -> None:
-        """``without`` is told why the state of the files cannot be recorded; without it that is an error."""
+        """Open the log. ``without`` is called with the reason if the state of the files cannot be recorded; without it that is an error."""
         self._project = project
         self._name = name
         self._facts = {"title": title, "model": model, "agent": agent}
         self._checkpoints, self._without = checkpoints, without
         self._mask = mask
         self._recording: Recording | None = None
-        self.trail_id = ""  # of the last run that ended
+        self.trail_id = ""  # trail of the last run that ended
         self._stored = StoredEpisodes(project, name)
         self._trailing = EpisodeSteps(model, self._content, self._stored.read_turn)
         self.item_id = self._stored.item_id
@@ -138,7 +137,7 @@ class StoreLog:
         return kept
 
     def append_aside(self, *notes: Noted) -> Sequence[Episode]:
-        """A store's handles belong to a thread: so this one is opened for the notes, as another process would."""
+        """Append through a second connection, since a store's handles belong to one thread."""
         from periplus.project import Project
 
         kept = tuple(masked_episode(note, self._mask) for note in notes)
@@ -153,20 +152,20 @@ class StoreLog:
         return kept
 
     def read(self) -> Sequence[Episode]:
-        """All episodes, in order. Raises DamageError."""
+        """Return all episodes, in order. Raises DamageError."""
         return list(self.replay())
 
     def replay(self) -> Iterator[Episode]:
-        """The same one by one. Raises DamageError."""
+        """Yield all episodes one by one. Raises DamageError."""
         return self._stored.read()
 
     def read_turn(self, turn: int) -> Sequence[Episode]:
-        """The episodes of one turn, found without reading those before it."""
+        """Read the episodes of one turn without reading those before it."""
         return self._stored.read_turn(turn)
 
     def close(self, reason: StopReason | None) -> None:
-        """Seal the trail of this run and the session with it, which lets go of its claims. ``reason`` is why the last turn
-        ended, None where it did not.
+        """Seal the trail of this run and end the session, which releases its claims. ``reason`` is why the last turn ended, None if it did
+        not.
         """
         recording, self._recording = self._recording, None
         try:
@@ -174,7 +173,7 @@ class StoreLog:
                 with self._where_it_was():
                     self._seal(recording, reason)
         finally:
-            self._lock = None  # given back with the last log of this process that has it
+            self._lock = None  # released with the last log of this process that uses it
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class StoreLog:
 
     @contextmanager
     def _where_it_was(self) -> Iterator[None]:
-        """A folder that was moved or taken away while the session ran is no damage of the store."""
+        """Translate errors of a folder that was moved or removed while the session ran; the store is not damaged."""
         root = self._project.journal.layout.root
         try:
             yield
@@ -216,7 +215,7 @@ class StoreLog:
         )
 
     def _observing(self, kept: Sequence[Episode]) -> Callable[[Transaction], None]:
-        """What writes the episodes."""
+        """Return the function that writes the episodes."""
         payloads = [encode_episode(episode) for episode in kept]
 
         def observe(transaction: Transaction) -> None:
@@ -228,7 +227,7 @@ class StoreLog:
         return observe
 
     def _open(self) -> Recording:
-        """The run, begun with the first step: the session is open then, and the trail goes on from those before it."""
+        """Begin the run with the first step: the session is opened, and the trail continues the earlier ones."""
         if self._recording is None:
             self._lock = self._lock or self._taken()
             from periplus.memory.coordination.sessions import NewSession, begin_session
@@ -260,7 +259,7 @@ class StoreLog:
                             mend="End that one first, or begin another session.")  # fmt: skip
 
     def _taken(self) -> Lock | None:
-        """The lock of the session, held; None in a store that may only be read, where nobody runs one."""
+        """Take the lock of the session; None in a read-only store, where nobody runs one."""
         journal = self._project.journal
         path = os.path.join(os.path.realpath(journal.layout.root), STATE, self.item_id, "lock")
         lock = _held.get(path)
@@ -280,7 +279,7 @@ class StoreLog:
         return lock
 
     def _content(self, path: str, digest: str) -> bytes | None:
-        """What a file holds, where that is what ``digest`` says."""
+        """Content of a file, if its digest is ``digest``."""
         import hashlib
 
         try:
@@ -291,7 +290,7 @@ class StoreLog:
 
 
 def session_runs(project: Project, name: str = "") -> list[Run]:
-    """The runs of a session that this clone began, or of all, the oldest first."""
+    """The runs of a session that this clone began, or of all sessions, oldest first."""
     from periplus.trail.recording.recorder import RUN_TYPE, run_of
 
     journal = project.journal
@@ -302,14 +301,14 @@ def session_runs(project: Project, name: str = "") -> list[Run]:
 
 
 def session_title(project: Project, name: str) -> str:
-    """What the session was told to do, as its last run was called; empty where it had none."""
+    """The title of the session's last run; empty without one."""
     return next((run.facts.title for run in reversed(session_runs(project, name)) if run.facts.title), "")
 
 
 def stored_sessions(project: Project) -> list[StoredSession]:
-    """The sessions of the agent in this project, the one that was last at work first; those of which nothing is here are left out."""
+    """The agent's sessions in this project, the latest first; those without any record here are left out."""
     journal = project.journal
-    runs = {run.session: run for run in session_runs(project)}  # the last of each
+    runs = {run.session: run for run in session_runs(project)}  # the last run of each session
     journal.project()
     fill_history_if_present(journal)
     where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? ORDER BY seq DESC"
@@ -318,7 +317,7 @@ def stored_sessions(project: Project) -> list[StoredSession]:
         rows = journal.index.records(where, (SESSION_TYPE, session_id(name), journal.lineage), _LOOKED_AT)
         if rows:  # a session of another agent has none
             kinds = [row.summary.rpartition(": ")[2] for row in rows]
-            last = next((kind for kind in kinds if kind != "noted"), "")  # what the context noted stands behind the end
+            last = next((kind for kind in kinds if kind != "noted"), "")  # notes of the context follow the end
             one = StoredSession(
                 name, run.facts.title, run.facts.model, rows[0].ts, turn_of(rows[0].summary), last != "ended"
             )

@@ -1,4 +1,4 @@
-"""The episodes of a session as they stand in the journal, for whoever reads: the session itself, and who looks on."""
+"""Stored episodes of a session, read from the journal by the session itself and by observers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINES_AT_ONCE: Final = 500
 
 
 class StoredEpisodes:
-    """Those of session ``name`` in this clone's own lineage. Nothing is written."""
+    """The episodes of session ``name`` in this clone's own lineage. Read only."""
 
     def __init__(self, project: Project, name: str) -> None:
         self._project = project
@@ -31,11 +31,11 @@ class StoredEpisodes:
         self.item_id = session_id(name)
 
     def read(self) -> Iterator[Episode]:
-        """All, in order. Raises DamageError."""
+        """Yield all episodes, in order. Raises DamageError."""
         return map(self.episode, self.records(0))
 
     def read_turn(self, turn: int) -> Sequence[Episode]:
-        """Those of one turn, found without reading those before it."""
+        """Read the episodes of one turn without reading those before it."""
         found: list[Episode] = []
         for record in self.records(self._first_seq_of(turn)):
             episode = self.episode(record)
@@ -46,7 +46,7 @@ class StoredEpisodes:
         return found
 
     def episode(self, record: Record) -> Episode:
-        """What a record holds. Raises DamageError."""
+        """Decode the episode of a record. Raises DamageError."""
         import orjson
 
         journal = self._project.journal
@@ -64,7 +64,7 @@ class StoredEpisodes:
             raise
 
     def records(self, seq: int) -> Iterator[Record]:
-        """The records from ``seq`` on: those in the index, then those behind it."""
+        """Yield the records from ``seq`` on: those in the index, then the later ones."""
         self._prepare()
         journal = self._project.journal
         if journal.damage is not None:
@@ -91,7 +91,7 @@ class StoredEpisodes:
             need_records(journal, journal.lineage, self._begun())
 
     def _begun(self) -> int:
-        """The seq from which on the session has records here: of its first run, or the next one where it had none."""
+        """The seq of the first record of the session's first run here, or the next seq without one."""
         from periplus.trail.recording.recorder import RUN_TYPE
 
         journal = self._project.journal
@@ -104,7 +104,7 @@ class StoredEpisodes:
         return min(first, default=journal.end().next_seq)
 
     def _first_seq_of(self, turn: int) -> int:
-        """A seq at or before the first record of the turn, by halving: turns only grow."""
+        """A seq at or before the first record of the turn, by binary search: turn numbers only grow."""
         self._prepare()
         journal = self._project.journal
         where = "item_type = ? AND item_id = ? AND action = 'observe' AND lineage = ? AND seq >= ? ORDER BY seq"
@@ -120,9 +120,8 @@ class StoredEpisodes:
 
 
 class EpisodeFeed:
-    """Episodes as they come: ``read`` gives those that were added since it was last asked, the first time all.
-
-    Each further read costs what was added and takes no lock: whoever writes is not kept waiting.
+    """Feed of new episodes: ``read`` returns those added since its last call; the first time, all.
+    Each further read costs only what was added and takes no lock, so the writer never waits.
     """
 
     def __init__(self, project: Project, name: str) -> None:
@@ -132,8 +131,8 @@ class EpisodeFeed:
         self._is_begun = False
 
     def read(self) -> Iterator[Episode]:
-        """Raises DamageError, EnvironmentFailure; ReplacedError where another store has taken the place of this one, or none."""
-        self._project.journal.lineages()  # which looks whether it still stands there
+        """Yield the new episodes. Raises DamageError, EnvironmentFailure; ReplacedError if the store was replaced or removed."""
+        self._project.journal.lineages()  # this checks that the store is still there
         if not self._is_begun:
             self._project.journal.refresh()
             self._project.journal.project()
@@ -152,6 +151,6 @@ class EpisodeFeed:
 
 
 def turn_of(summary: str) -> int:
-    """The turn as the log writes it into a record's summary."""
+    """Parse the turn from a record's summary, as the log writes it."""
     word = summary.split(" ", 2)[1] if summary.startswith("turn ") else ""
     return int(word) if word.isdigit() else 0

@@ -1,7 +1,6 @@
-"""Checkpoints of a session's tasks: what another process, or another session, finds of them without reading what was said.
-
-A task is a topic of a session. Its state is distilled from the slice: references, never what a file holds. The session itself needs none of
-this, for it is a fold over its episodes; so a checkpoint that a crash kept from being written is written at the end of the next turn.
+"""Checkpoints of a session's tasks, from which another process or session can continue without reading the conversation.
+A task is a topic of a session. Its state is distilled from the slice: references, never file contents. The session itself does not need
+it, being a fold over its episodes; so a checkpoint that a crash prevented is written at the end of the next turn.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ _EMPTY: Final[TaskState] = TaskState(task_id="", session="", title="")
 
 
 class TaskKeeper:
-    """Writes the tasks of ``session`` into ``memory``: those that are otherwise than they were written last."""
+    """Writes the changed tasks of ``session`` into ``memory``."""
 
     def __init__(self, memory: Memory, session: str) -> None:
         self._memory, self._session = memory, session
         self._written: dict[str, TaskState] = {}
 
     def keep(self, topics: Topics) -> int:
-        """How many were written; none where memory keeps nothing."""
+        """Write the changed tasks and return their number; 0 if the memory is not durable."""
         if not self._memory.is_durable:
             return 0
         count = 0
@@ -50,7 +49,7 @@ class TaskKeeper:
 
 
 def _resolution(one: Slice) -> str:
-    """How it ended, of one that did."""
+    """How an ended task ended."""
     if one.status not in ("done", "abandoned"):
         return ""
     still = sum(not is_done for is_done in one.requirements.values())

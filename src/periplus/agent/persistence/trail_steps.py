@@ -1,4 +1,4 @@
-"""What a step of a session is as steps of a trail: an opcode and its values, as ``trail.livestep`` takes them."""
+"""Trail steps of a session's episodes: an opcode and its values, as ``trail.livestep`` takes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TrailStep: TypeAlias = tuple[str, dict[str, object]]
 _OUTCOMES: Final[Mapping[Outcome, str]] = {
     "ok": "ok", "failed": "failed", "denied": "denied", "cancelled": "cancelled", "indeterminate": "unknown",
 }  # fmt: skip
-# By the tool's name: the opcode, and the operands with the arguments that give them, the first that is there.
+# By tool name: the opcode, and each operand with its argument names, the first present one counts.
 _TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "read": ("FILE_READ", {"path": ("path",)}),
     "list": ("FILE_LIST", {"path": ("path",)}),
@@ -37,16 +37,17 @@ _TOOLS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "ask_user": ("ASK", {"question": ("question",)}),
     "spawn_agent": ("AGENT_SPAWN", {"agent": ("agent", "name"), "task": ("task", "prompt")}),
 }
-# These are steps of their own, beside those of the files that they changed.
+# These are steps of their own, beside the steps of the files that they changed.
 _BESIDE_FILES: Final = frozenset({"shell", "spawn_agent"})
-_DEFAULTS: Final = {"FILE_LIST": ".", "AGENT_SPAWN": "agent"}  # what such a call means that does not say it
+_DEFAULTS: Final = {"FILE_LIST": ".", "AGENT_SPAWN": "agent"}  # defaults of such a call
 _OPTIONAL: Final = frozenset({("SEARCH_CODE", "path"), ("COMMAND_RUN", "cwd")})
 _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
 
 class EpisodeSteps:
-    """Give it every episode that is written, in order. ``content`` gives what a file holds, by path and digest, if it still does;
-    ``turn`` the episodes of a turn that stand written: another process may have written the answer whose calls are carried out now.
+    """Converts episodes to trail steps; feed it every written episode in order. ``content`` returns a file's content by path and digest,
+    if it
+    still has it; ``turn`` returns the written episodes of a turn: another process may have written the answer whose calls run now.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class EpisodeSteps:
         return []
 
     def _called(self, episode: Resulted) -> ToolCall:
-        """The call that this is the result of, with its arguments."""
+        """The call to which this result belongs, with its arguments."""
         if episode.call_id not in self._calls:
             answers = [one.message for one in self._turn(episode.turn) if isinstance(one, Answered)]
             self._calls = {call.id: call for call in answers[-1].tool_calls} if answers else {}

@@ -1,8 +1,7 @@
-"""The turns of a store's sessions, found by their words and read again: a file beside the index that may be lost.
-
-``turns.sqlite`` in the store's folder holds the page of every turn that is over and full text over it. It follows the
-journal by its seqs: a look costs what came since the last one, and a file that is missing, damaged or of another version is made
-anew from the journal. Nothing is written there that the journal does not say. SQLite keeps no checksums: what is served of a row has one.
+"""Index of turns: the turns of a store's sessions, searched by words and read again. The file may be lost at any time.
+``turns.sqlite`` in the store's folder holds the page of every finished turn, with full-text search. It follows the journal by seq: an
+update costs what came since the last one, and a missing, damaged or outdated file is rebuilt from the journal. It contains nothing that
+the journal does not. SQLite keeps no checksums, so each row has its own.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ _SCHEMA: Final = (
 
 
 class _Connection(sqlite3.Connection):
-    """One that can be referred to weakly, as ``base.forks`` does: SQLite's own cannot."""
+    """A connection with weak references, which ``base.forks`` needs and SQLite's own type lacks."""
 
 
 class TurnIndex:
-    """Over the store of ``project``. Close it; what it holds open is a connection to its own file."""
+    """The turn index of the store of ``project``. Close it to close the connection to its file."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._path = project.journal.layout.turns
         self._room = MappingSpace(os.path.dirname(self._path))
         self._is_file = False
-        self._is_short = False  # what is here of the journal is not all that is to be taken in: in memory, then
+        self._is_short = False  # part of the journal is elsewhere: use memory, then
         self._db = self._connect()
 
     def close(self) -> None:
@@ -69,7 +68,7 @@ class TurnIndex:
             self._db.close()
 
     def refresh(self) -> None:
-        """Take in what was written since."""
+        """Add the turns written since."""
         journal = self._project.journal
         journal.refresh()
         journal.project()
@@ -81,7 +80,7 @@ class TurnIndex:
         self._safely(self._follow)
 
     def _lacks_some(self) -> bool:
-        """Whether records that the file has not taken in are elsewhere: it would be taken for whole once they are back."""
+        """Return whether records that the file does not have yet are elsewhere; marking it complete would lose them later."""
         try:
             seen = dict(_checked(self._db.execute("SELECT sum, lineage, seq FROM seen").fetchall()))
         except sqlite3.DatabaseError:
@@ -89,7 +88,7 @@ class TurnIndex:
         return any(floor > seen.get(lineage, 1) for lineage, floor in self._project.journal.index.floors().items())
 
     def search(self, question: str, limit: int, *, session: str = "", but: str = "") -> list[FoundTurn]:
-        """The turns that answer best, of one session or of all but one (ids of entities), the best first."""
+        """The best matching turns, of one session or of all but one (ids of entities), the best first."""
         from periplus.base.text.search_terms import query_terms
 
         terms = query_terms(question)[:_WORDS_ASKED_MAX]
@@ -99,7 +98,7 @@ class TurnIndex:
         return self._safely(lambda: self._best(terms, limit, _scope(session, but)))
 
     def _best(self, terms: Sequence[str], limit: int, scope: str) -> list[FoundTurn]:
-        """By the rarer terms alone where the commoner ones stand in very many turns: these tell little, and scoring them all takes long."""
+        """Score by the rarer terms alone if the common ones occur in very many turns: they tell little, and scoring all takes long."""
         counted = []
         for term in terms:
             sql = "SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
@@ -147,7 +146,7 @@ class TurnIndex:
             after = rows[-1][1]
 
     def episodes(self, item_id: str, turn: int) -> list[Episode]:
-        """The episodes of a turn; none where it is not there. Raises DamageError."""
+        """The episodes of a turn; empty if it does not exist. Raises DamageError."""
         self.refresh()
         sql = "SELECT place_sum, item_id, turn, lineage, first, last FROM turns WHERE item_id = ? AND turn = ? ORDER BY lineage"
         found: list[Episode] = []
@@ -169,14 +168,14 @@ class TurnIndex:
         if not behind:
             return
         if any(self._is_redacted(lineage, seen[lineage], end) for lineage, end in behind.items() if lineage in seen):
-            raise sqlite3.DatabaseError("a record was redacted")  # what was taken out stands here too: made anew
+            raise sqlite3.DatabaseError("a record was redacted")  # the redacted text is in this file too: rebuild it
         self._db.execute("BEGIN IMMEDIATE")
         try:
             for lineage, end in behind.items():
                 self._take_in(lineage, seen.get(lineage, 0), end)
                 self._db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", (lineage, end, _sum(lineage, end)))
             self._db.execute("COMMIT")
-        except BaseException:  # whatever it is: nothing of it is kept, then it goes on
+        except BaseException:  # for any exception: roll back, then raise
             self._db.execute("ROLLBACK")
             raise
 
@@ -209,7 +208,7 @@ class TurnIndex:
         try:
             episodes = self._read(item_id, lineage, turn, first, last)
             title, text, over = title_of(episodes), turn_text(episodes), is_over(episodes)
-        except PeriplusError as error:  # the turn cannot be read: it is found by its number, and says why
+        except PeriplusError as error:  # an unreadable turn is found by its number, and says why
             title, text, over = "", f"# Turn {turn}: it cannot be read: {error}\n", True
         if held is not None:
             self._db.execute("DELETE FROM words WHERE rowid = ?", (held[0],))
@@ -253,8 +252,8 @@ class TurnIndex:
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def _safely(self, ask: Callable[[], T]) -> T:
-        """Ask, and once more of a file made anew where this one turns out to be damaged."""
-        if self._is_file and not self._room.is_enough():  # memory serves while the disk is full
+        """Query, and once more on a rebuilt file if this one turns out to be damaged."""
+        if self._is_file and not self._room.is_enough():  # use memory while the disk is full
             abandon(self._db)
             self._db = self._connect()
             self._follow()
@@ -262,7 +261,7 @@ class TurnIndex:
             return ask()
         except sqlite3.DatabaseError as error:
             is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-            if is_busy or isinstance(error, UsageError):  # of another thread, or a forked child: the file is sound
+            if is_busy or isinstance(error, UsageError):  # another thread, or a forked child: the file is sound
                 raise
             self._db.close()
             self._remove()
@@ -275,7 +274,7 @@ class TurnIndex:
             try:
                 self._project.journal.files.unlink(self._path + ending)
             except FileNotFoundError:
-                pass  # not every file of the three is there at all times
+                pass  # not all three files always exist
 
     def _connect(self) -> sqlite3.Connection:
         if self._is_short or not self._room.is_enough() or is_open_in_parent(self._path):
@@ -287,13 +286,13 @@ class TurnIndex:
             try:
                 return self._opened(self._path)
             except sqlite3.Error:
-                return self._opened(":memory:")  # a store that cannot be written to is read all the same
+                return self._opened(":memory:")  # a read-only store can still be searched
 
     def _opened(self, path: str) -> sqlite3.Connection:
         db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, factory=_Connection)
         try:
             db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=OFF")  # derived: what a crash leaves damaged is made anew
+            db.execute("PRAGMA synchronous=OFF")  # derived data: rebuilt if a crash damages it
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version != TURN_INDEX_VERSION:
                 if version or db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -316,7 +315,7 @@ def _sum(*values: object) -> int:
 
 
 def _checked(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The rows without the first column, their checksum. Raises sqlite3.DatabaseError where one does not hold: see ``_safely``."""
+    """The rows without their checksum column. Raises sqlite3.DatabaseError if a checksum is wrong: see ``_safely``."""
     for held, *values in rows:
         if held != _sum(*values):
             raise sqlite3.DatabaseError("a row is not what was written")
@@ -324,7 +323,7 @@ def _checked(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _token(item_id: str) -> str:
-    """The one word that a session's id is in the index."""
+    """The single word for a session's id in the index."""
     return item_id.replace("_", "").lower()
 
 
@@ -335,13 +334,13 @@ def _scope(session: str, but: str) -> str:
 
 
 def _turn_of(row: IndexedRecord) -> int:
-    """The turn of an episode's record, as ``runlog`` says in its summary; 0 for what is none."""
+    """The turn in the summary of an episode's record, as ``persistence.run_log`` writes it; 0 without one."""
     words = row.summary.split(" ", 2)
     return int(words[1]) if len(words) == 3 and words[0] == "turn" and words[1].isdigit() else 0
 
 
 class StoredTurns:
-    """The turns of one session; satisfies ``tape.turns_kept.Turns``. ``item_id`` is the id of the session's entity."""
+    """The turns of one session; satisfies ``tape.history.turn_source.Turns``. ``item_id`` is the id of the session's entity."""
 
     def __init__(self, index: TurnIndex, item_id: str) -> None:
         self._index = index

@@ -1,4 +1,4 @@
-"""Plugins: folders with a manifest that bring tools, hooks, skills and servers; off until their user trusts each of them."""
+"""Plugins: folders with a manifest that bring tools, hooks, skills and servers. Each is off until the user trusts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where plugins lie, and how each of them stands: the user's, and those of a project that the user trusts."""
+"""Discovery of plugins of the user and of a trusted project, and the state of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ PluginState: TypeAlias = Literal["trusted", "changed", "unknown", "broken"]
 
 
 class FoundPlugin(NamedTuple):
-    """``path`` is that of its folder; ``source`` is ``user`` or ``project``. One that is broken has a ``problem`` and no manifest."""
+    """A plugin that was found. ``path`` is its folder; ``source`` is ``user`` or ``project``. A broken one has a ``problem`` and no
+    manifest.
+    """
 
     name: str
     path: str
@@ -38,9 +40,8 @@ class FoundPlugin(NamedTuple):
 
 
 def find_plugins(config: str, root: str, *, is_trusted: bool) -> list[FoundPlugin]:
-    """Of a project that is not trusted nothing is opened. Of two with one name the user's counts.
-
-    Raises what ``PluginTrust`` raises.
+    """Find the plugins. Nothing of an untrusted project is opened. Of two with one name the user's wins.
+    Raises like ``PluginTrust``.
     """
     trust = PluginTrust(config)
     found: list[FoundPlugin] = []
@@ -57,7 +58,7 @@ def find_plugins(config: str, root: str, *, is_trusted: bool) -> list[FoundPlugi
 
 
 def named_plugin(found: list[FoundPlugin], name: str) -> FoundPlugin:
-    """By its name or its folder's path. Raises NotFoundError."""
+    """Find a plugin by its name or its folder's path. Raises NotFoundError."""
     path = os.path.realpath(name)
     for one in sorted(found, key=lambda one: one.manifest is None):
         if one.name == name or os.path.realpath(one.path) == path:

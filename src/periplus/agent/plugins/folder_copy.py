@@ -1,7 +1,7 @@
-"""A plugin's folder as bytes: read once, told by one digest, and run from a copy of just these bytes.
-
-What the user trusted is the digest; what runs is a copy in the store, where neither the agent's file tools nor its commands can write. So
-nothing that happens to the folder while a session runs changes what that session's plugins do.
+"""A plugin's folder as bytes: read once, identified by one digest, and run from a copy of exactly these bytes.
+The user trusts the digest; a copy in the store runs, where neither the agent's file tools nor its commands can write. So a change of
+the
+folder during a session does not change what the session's plugins do.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _IGNORED: Final = frozenset({"__pycache__"})
 
 
 class PluginBytes(NamedTuple):
-    """Files by their path, with whether they are executable; ``digest`` is over all of that."""
+    """Files by path, with their executable bits; ``digest`` covers all of it."""
 
     files: dict[str, tuple[bytes, bool]]
     digest: str
 
 
 def read_folder(root: str, folder: str) -> PluginBytes:
-    """All of ``folder`` below ``root``. Raises RefusedError for a link in it, or for more than a person could look at."""
+    """Read all of ``folder`` below ``root``. Raises RefusedError for a link in it, or for more than a person could review."""
     import hashlib
 
     files: dict[str, tuple[bytes, bool]] = {}
@@ -60,7 +60,7 @@ def read_folder(root: str, folder: str) -> PluginBytes:
 
 
 def copy_out(held: PluginBytes, place: str, name: str, files: Files) -> str:
-    """The folder below ``place`` with just these bytes, made where it is not there yet. Raises EnvironmentFailure."""
+    """Return the copy below ``place`` with exactly these bytes, created if missing. Raises EnvironmentFailure."""
     folder = f"{name}-{held.digest[:24]}"
     path = os.path.join(place, folder)
     files.make_folder(path, 0o700)

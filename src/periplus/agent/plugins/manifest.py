@@ -1,7 +1,5 @@
-"""``plugin.toml``: what a plugin says that it brings. One table says what may stand there; whatever else does is an error.
-
-Nothing of it does anything by being read. A command is a list of words and never a shell's line; in it ``{plugin}`` stands for the folder
-of the plugin.
+"""Manifest of a plugin (``plugin.toml``). One table lists the allowed fields; any other field is an error.
+Reading a manifest has no effects. A command is a list of words, never a shell line; ``{plugin}`` in it stands for the plugin's folder.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """``parameters`` as our own tools have them, so that calls are checked before the program hears of them."""
+    """A tool of the manifest. ``parameters`` are like those of our own tools, so that calls are checked before the program sees them."""
 
     name: str
     description: str
@@ -69,7 +67,7 @@ class ToolRow:
 
 @dataclass(frozen=True, slots=True)
 class HookRow:
-    """``tools``: of the seams that are about a call, only these tools (globs) are told of; empty for all."""
+    """A hook of the manifest. ``tools``: at seams of calls, only these tools (globs) are passed on; empty for all."""
 
     seam: str
     command: tuple[str, ...]
@@ -94,7 +92,7 @@ class Manifest:
 
 
 def read_manifest(data: bytes, path: str) -> Manifest:
-    """Raises FormatError that names the field."""
+    """Parse a manifest. Raises FormatError that names the field."""
     import tomllib
 
     if len(data) > MANIFEST_BYTES_MAX:
@@ -107,7 +105,7 @@ def read_manifest(data: bytes, path: str) -> Manifest:
 
 
 class _Reader:
-    """Takes a table apart; every error names the file and the field."""
+    """Reads the fields of a table; every error names the file and the field."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -234,7 +232,7 @@ class _Reader:
 
 
 def parameters_of(schema: Mapping[str, Any], path: str, where: str, depth: int = 0) -> tuple[Parameter, ...]:
-    """The parameters that a JSON Schema of an object describes: of that language only what a call of a tool needs. Raises FormatError."""
+    """Parse the parameters of a JSON Schema object, limited to what tool calls need. Raises FormatError."""
     _check_schema(schema, path, where)
     fields = schema.get("properties", {})
     if (

@@ -1,7 +1,6 @@
-"""Hooks of plugins: a seam of the loop that a program answers.
-
-Each seam has what its program is told and what it may answer. An answer of no fields is no word on the matter. A program that fails has raised,
-and that is judged like any hook: of a policy seam nothing is allowed, sent or shown, an observing one is told of and passed over.
+"""Hooks of plugins: seams of the loop that a program answers.
+Each seam defines the question and the allowed answers. An empty answer expresses no opinion. A failing program counts as a hook that
+raised: at a policy seam nothing is allowed, sent or shown; at an observing seam the failure is reported and ignored.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _REPLACED_MAX: Final = 10_000
 
 
 def hook_of(plugin: str, row: HookRow, ask: Ask) -> Hook:
-    """``ask(question, fields that the answer may have)`` runs the program; it raises PluginError."""
+    """Build a hook. ``ask(question, allowed fields of the answer)`` runs the program; it raises PluginError."""
     made = _Answers(plugin, row, ask)
     return Functions(f"plugin {plugin}", {row.seam: getattr(made, row.seam)})
 
 
 class _Answers:
-    """The seams, each as a question and what its answer means."""
+    """The seams, each as a question and the meaning of its answer."""
 
     def __init__(self, plugin: str, row: HookRow, ask: Ask) -> None:
         self._plugin, self._row, self._ask_program = plugin, row, ask
@@ -64,7 +63,7 @@ class _Answers:
         return None if output is None else msgspec.structs.replace(result, output=output)
 
     def prepare_messages(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The answer replaces the texts of messages, by their place; it neither adds nor removes any."""
+        """Replace texts of messages by position; messages are neither added nor removed."""
         told = {"messages": [{"role": one.role, "content": one.content} for one in messages]}
         replaced = self._read(self._ask(told, ("replace",)), "replace", list[tuple[int, str]]) or []
         if len(replaced) > _REPLACED_MAX or any(not 0 <= place < len(messages) for place, _ in replaced):
@@ -75,7 +74,7 @@ class _Answers:
         return found if replaced else None
 
     def should_continue_after_stop(self, stop: Stop) -> Continue | None:
-        """What the program says goes to the model as text of others, in the fence."""
+        """Continue with the program's text, which the model gets inside the fence."""
         told = {"reason": stop.reason, "note": stop.note}
         feedback = self._read(self._ask(told, ("continue",)), "continue", str)
         if not feedback:

@@ -1,8 +1,7 @@
 """Programs of plugins: one question, one answer, each a line of JSON, in the sandbox, within a deadline.
-
-A program is started for each question and ended after its answer, with whatever it started: so nothing of a plugin lives in our process, and
-nothing of it outlives a call. It hears its question on standard input and answers on standard output; what it says beside that, on standard
-error, is shown only when it fails. It may say so much and no more; one that floods, hangs, dies or answers what is no answer has failed.
+A program is started for each question and ended after its answer, with all processes that it started. So no plugin code runs in our
+process, and nothing outlives a call. The question comes on standard input and the answer goes to standard output; standard error is
+shown only on failure. Output is bounded: a program that floods, hangs, dies or gives an invalid answer has failed.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ _COVERED: Final = ("/tmp", "/var/tmp")  # noqa: S108 - a sandbox puts folders of
 
 
 class PluginError(PeriplusError):
-    """A program of a plugin that did not answer as it must."""
+    """A program of a plugin failed or gave an invalid answer."""
 
     code = "plugin"
 
 
 class ProgramCancelledError(PluginError):
-    """The turn was cancelled while it ran."""
+    """The turn was cancelled while the program ran."""
 
     code = "cancelled"
 
 
 class ProgramPlace(NamedTuple):
-    """``folder`` is the copy of the plugin that is run, ``files`` what lies in it, ``own`` a folder that its programs may write in."""
+    """Folders of a program. ``folder`` is the plugin's copy, ``files`` its contents, ``own`` a folder that its programs may write in."""
 
     plugin: str
     folder: str
@@ -57,7 +56,9 @@ class ProgramPlace(NamedTuple):
 
 
 class Programs:
-    """Runs programs for one session. ``unread`` gives the paths that no program may look at. ``cancel`` and ``close`` may be called from any thread."""
+    """Runs programs for one session. ``unread`` returns paths that no program may read. ``cancel`` and ``close`` may be called from any
+    thread.
+    """
 
     def __init__(
         self, sandbox: Sandbox, *, root: str, environment: Mapping[str, str], home: str, hidden: Sequence[str], files: Files,
@@ -72,7 +73,7 @@ class Programs:
         self._cancels = 0
 
     def cancel(self) -> None:
-        """End what runs now."""
+        """Stop the running programs."""
         with self._lock:
             self._cancels += 1
             running = list(self._running)
@@ -87,7 +88,7 @@ class Programs:
         self, place: ProgramPlace, command: Sequence[str], question: Mapping[str, Any], *, deadline_s: float,
         reach: Collection[str] = (), known: Collection[str] = (),
     ) -> dict[str, Any]:  # fmt: skip
-        """The answer: an object with no other fields than ``known``. Raises PluginError."""
+        """Return the answer, an object with no other fields than ``known``. Raises PluginError."""
         data = json.dumps({"v": PROTOCOL, **question}).encode() + b"\n"
         if len(data) > QUESTION_BYTES_MAX:
             raise self._failed(
@@ -102,7 +103,7 @@ class Programs:
             self._running.add(popen)
             is_late = self._cancels != cancels
         if is_late:
-            _kill(popen)  # ``cancel`` did not know it yet
+            _kill(popen)  # ``cancel`` came before it was registered
         said, errors, how = self._run(popen, mark, data, deadline_s)
         with self._lock:
             if self._cancels != cancels:
@@ -153,13 +154,13 @@ class Programs:
     def _run(
         self, popen: subprocess.Popen[bytes], mark: str, data: bytes, deadline_s: float
     ) -> tuple[bytes, bytes, str]:
-        """What it said, the end of its errors, and what was wrong with how it ran; empty where nothing was."""
+        """Return the output, the end of standard error, and a description of the failure (empty without one)."""
         try:
-            return _talk(popen, data, deadline_s)  # what would come behind an answer is waited for by nobody
+            return _talk(popen, data, deadline_s)  # nothing is read after an answer
         finally:
             _kill(popen)
             popen.wait()
-            kill_marked(mark)  # what left its group
+            kill_marked(mark)  # processes that left its group
             for pipe in (popen.stdin, popen.stdout, popen.stderr):
                 if pipe is not None:
                     _close(pipe)
@@ -193,7 +194,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _talk(popen: subprocess.Popen[bytes], data: bytes, deadline_s: float) -> tuple[bytes, bytes, str]:
-    """Write all of the question and read to the end of the answer's line, whichever it does first."""
+    """Write the question and read to the end of the answer's line, in either order."""
     import selectors
     import time
 
@@ -239,7 +240,7 @@ def _talk(popen: subprocess.Popen[bytes], data: bytes, deadline_s: float) -> tup
 
 
 def _ended(popen: subprocess.Popen[bytes], errors: bytes, seconds: float) -> tuple[bytes, bytes, str]:
-    """It closed its output and said nothing: how it ended, if it does."""
+    """Handle a program that closed its output without an answer: how it ended, if it did."""
     import subprocess
 
     try:
@@ -255,11 +256,11 @@ def _written(fd: int, left: memoryview) -> memoryview:
     except BlockingIOError:
         return left
     except OSError:
-        return left[len(left) :]  # it does not read its question; its answer says whether it needed to
+        return left[len(left) :]  # it does not read its question; its answer decides whether that matters
 
 
 def _read(fd: int) -> bytes | None:
-    """None where there is nothing now, empty at the end."""
+    """Read what is there: None for nothing yet, empty at the end."""
     try:
         return os.read(fd, _PIECE)
     except BlockingIOError:
@@ -281,4 +282,4 @@ def _close(pipe: Any) -> None:
     try:
         pipe.close()
     except OSError:
-        return  # it does not want what was left over
+        return  # it does not read the rest

@@ -1,6 +1,6 @@
-"""Which plugins their user trusts: each by its path and the digest of its whole folder, in the user's own folder (mode 0600).
-
-A plugin runs programs, so trust of a project's folder is not trust of a plugin in it. When one byte of it changes it is off again.
+"""Trusted plugins: path and digest of the whole folder of each, stored in the user's settings folder (mode 0600).
+A plugin runs programs, so trust in a project's folder does not extend to a plugin in it. A plugin is off again once one byte of it
+changes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _WORDS: Final = Words(
 
 
 class TrustedPlugin(msgspec.Struct, frozen=True):
-    """``unsandboxed``: its programs may run where no sandbox works."""
+    """A trusted plugin. ``unsandboxed``: its programs may run where no sandbox works."""
 
     digest: str
     unsandboxed: bool = False
 
 
 class PluginTrust:
-    """The user's list, in ``folder``."""
+    """The user's list of trusted plugins, in ``folder``."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         self._file: UserFile[dict[str, TrustedPlugin]] = UserFile(
@@ -41,7 +41,7 @@ class PluginTrust:
         )
 
     def get(self, path: str) -> TrustedPlugin | None:
-        """Raises RefusedError where others could have written the list, UsageError where it is none."""
+        """Look up a plugin. Raises RefusedError if others can write the list, UsageError if it is not valid."""
         return self._file.read().get(os.path.realpath(path))
 
     def give(self, path: str, digest: str, *, unsandboxed: bool = False) -> None:
@@ -55,7 +55,7 @@ class PluginTrust:
         self._file.change(edit)
 
     def take(self, path: str) -> bool:
-        """Trust it no more; whether it was trusted."""
+        """Revoke trust. Return whether it was trusted."""
         real = os.path.realpath(path)
         if real not in self._file.read():
             return False

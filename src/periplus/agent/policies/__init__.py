@@ -1,4 +1,4 @@
-"""Policies: hooks that decide how far a turn may go. The loop knows none of them."""
+"""Policies: hooks that decide how far a turn may go. The loop does not know them."""
 
 from __future__ import annotations
 

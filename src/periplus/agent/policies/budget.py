@@ -1,4 +1,4 @@
-"""Budget: tokens and money of one turn, those of its subagents counted; it begins anew with each turn."""
+"""Budget of one turn in tokens and money, with those of its subagents. It starts again with each turn."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from periplus.agent.hooks import Hook
 
 
 class Spending(NamedTuple):
-    """``tokens`` are those of prompts that were paid in full, and all that were written; ``cost`` as in ``Usage``."""
+    """Spent tokens and money. ``tokens`` are prompt tokens paid in full plus all output tokens; ``cost`` as in ``Usage``."""
 
     tokens: int
     cost: int
 
 
 class Budget(Hook):
-    """``tokens`` and ``cost`` at most in a turn; None bounds nothing. Tokens that came from the provider's cache count a tenth.
-
-    Where a price is not known the cost says nothing, so a bound of money alone bounds nothing there: ``is_blind`` says so.
+    """Limits of ``tokens`` and ``cost`` in a turn; None is no limit. Tokens from the provider's cache count a tenth.
+    If a price is not known, a limit of money alone has no effect; ``is_blind`` says so.
     """
 
     also: ClassVar[frozenset[str]] = frozenset({"add", "child", "over"})
@@ -42,7 +41,7 @@ class Budget(Hook):
         return Spending(spent.fresh + spent.cached // 10 + spent.completion_tokens, spent.cost)
 
     def child(self, *, tokens: int | None = None, cost: int | None = None) -> Budget:
-        """The budget of a subagent: what it spends is spent here too, and its own bounds come on top."""
+        """The budget of a subagent: its spending counts here too, and its own limits apply as well."""
         return Budget(tokens=tokens, cost=cost, parent=self)
 
     def reset_for_turn(self) -> None:
@@ -59,7 +58,7 @@ class Budget(Hook):
         return self.over()
 
     def restore(self, episodes: Sequence[Episode]) -> None:
-        """What subagents spent whose reports are there; those that are gone on with say it themselves."""
+        """Count the spending of subagents that have reported; resumed ones report it themselves."""
         for episode in episodes:
             if isinstance(episode, Resulted) and isinstance(episode.result.spawned, Spawned):
                 self.add(episode.result.spawned.usage)

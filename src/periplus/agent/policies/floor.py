@@ -1,4 +1,4 @@
-"""The catastrophic floor: what no permission allows, decided by what a shell would run and not by how it is spelled. See ``shell.judgement``."""
+"""Catastrophic commands, which no permission allows, judged by what a shell would run and not by spelling. See ``shell.judgement``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Guardrail: says when the work goes in circles, and ends it where it does nothing else.
-
-It watches three things: the same call failing in the same way, reads without an end that find nothing new, edits of one file that fail. It first *advises*,
-by a sentence behind the result; it *blocks* a call only that is the very same as one that failed so often that another try is spinning; and it
-parks the turn only when its blocks are ignored. Work that is driven by tests is left alone: a check that fails in another way each time, or is run again
-after something was changed, is progress. What this rule itself blocks is no failure.
+"""Guardrail against going in circles: it advises first, and ends a turn that does nothing else.
+It watches for three patterns: the same call failing in the same way, endless reads that find nothing new, and failing edits of one
+file.
+It first *advises*, with a sentence after the result. It *blocks* only a call identical to one that has failed too often. It parks the
+turn only when its blocks are ignored. Test-driven work is left alone: a check that fails in a different way each time, or that runs
+again
+after a change, is progress. A call that this rule itself blocks does not count as a failure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ADVICE: Final = r"\n\n\[(?:This very call failed \d|\d+ edits of |You have seen
 
 
 class Guardrail(Hook):
-    """A turn's worth of what was tried. ``edits`` are the names of the tools that change files."""
+    """The attempts of one turn. ``edits`` are the names of the tools that change files."""
 
     def __init__(self, *, edits: frozenset[str] = frozenset({"edit", "write"})) -> None:
         self._edits = edits
@@ -86,7 +87,7 @@ class Guardrail(Hook):
         return None
 
     def restore(self, episodes: Sequence[Episode]) -> None:
-        """Take up the turn where it was cut off: from its outcomes, without the advice that stands behind some of them."""
+        """Restore the turn from its outcomes, without the advice that follows some of them."""
         import re
 
         calls: dict[str, ToolCall] = {}
@@ -157,7 +158,7 @@ class Guardrail(Hook):
 
 
 def _paths(args: Mapping[str, Any]) -> set[str]:
-    """The files that a call is to change: its ``path``, or those of its ``edits``; one without a name where it names none."""
+    """The files that a call changes: its ``path``, or those of its ``edits``; an empty name if it names none."""
     edits = args.get("edits")
     rows = [args, *(edits if isinstance(edits, list) else ())]
     return {path for row in rows if isinstance(row, Mapping) and isinstance(path := row.get("path"), str)} or {""}
@@ -172,7 +173,7 @@ def _key(name: str, args: Mapping[str, Any]) -> bytes:
 
 
 def _timeless(text: str) -> str:
-    """``text`` without durations, times of day and addresses, which are another each time."""
+    """Remove durations, times of day and addresses, which differ each time."""
     import re
 
     return re.sub(

@@ -1,7 +1,6 @@
-"""Oracle: when the model says that it is done, the project's own check has the last word.
-
-A check that fails, or cannot be run, makes another round, with what it said in the message channel: the model sees it this turn. After
-``rounds`` the turn may end, and says that it ended against the check.
+"""Oracle: when the model says that it is done, the project's own check decides.
+A check that fails or cannot be run starts another round, and the model sees its output in this turn. After ``rounds`` the turn may end,
+and says that the check still fails.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _WHOLE: Final = "The whole of it: "
 
 
 class NullOracle:
-    """Knows nothing, and is content."""
+    """An oracle that always agrees."""
 
     def verify(self) -> tuple[bool, str]:
         return True, ""
 
 
 class CommandOracle:
-    """A command of the project, run by the host's tool for commands: right when it ends with 0, and not before it has ended.
-
-    One that goes on in the background at the deadline of its call is waited for; after ``most_s`` it is stopped, and is not right.
+    """A command of the project, run by the host's command tool. It agrees if the command ends with 0.
+    A command that goes on in the background after the deadline of its call is awaited; after ``most_s`` it is stopped and counts as
+    failed.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class CommandOracle:
 
 
 class OraclePolicy(Hook):
-    """Asks ``oracle`` when the turn would be done. ``verdict`` is what the last check of the turn said, None before one."""
+    """Asks ``oracle`` before the turn is done. ``verdict`` is the output of the turn's last check, None before one."""
 
     def __init__(self, oracle: Oracle, *, rounds: int = ROUNDS) -> None:
         self._oracle, self._rounds = oracle, rounds
@@ -112,7 +111,7 @@ class OraclePolicy(Hook):
         return Continue(feedback=feedback, quoted=_shown(output), source=self.name)
 
     def restore(self, episodes: Sequence[Episode]) -> None:
-        """The rounds of the turn so far count; what the check says is asked anew."""
+        """Count the rounds of the turn so far; the check itself runs again."""
         self._asked = sum(isinstance(one, Fed) and one.source == self.name for one in episodes)
 
     def _verified(self) -> tuple[bool, str]:

@@ -1,13 +1,14 @@
 """Permission: three modes, and rules over them, by tool, command and path.
-
-A rule is written ``effect tool`` or ``effect tool(what)``: ``allow shell(git status)`` lets every command run that begins with these
-words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` lets tools of an MCP
-server be called. What may not be read may not be listed, searched or edited either: a rule of ``read`` with a path counts for all tools of
-files. ``tool`` and paths are globs. Of the rules that match, the strictest wins: deny, then ask, then allow.
-
-A command is what runs in the end (``policies.rules``), and a text of several commands is allowed only where each of them is. A file that a command
-writes is edited: the rules of edits count for it, and outside of the project it is asked for. What takes away what is there, or cannot be told
-before it runs, is asked for whatever allows it by a rule; what no sandbox holds back in every mode; what is catastrophic is denied, whoever allows it.
+A rule is written ``effect tool`` or ``effect tool(pattern)``: ``allow shell(git status)`` allows every command that begins with these
+words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` allows calls of an
+MCP server's tools. What may not be read may not be listed, searched or edited either: a ``read`` rule with a path counts for all file
+tools. ``tool`` and paths are globs. Of the rules that match, the strictest wins: deny, then ask, then allow.
+Commands are judged by what finally runs (``policies.rules``); a text of several commands is allowed only if each of them is. A file
+that a
+command writes counts as edited: the rules of edits apply, and outside of the project a person is asked. Removing existing things, and
+commands whose effect is not known in advance, are asked for even if a rule allows them; commands that no sandbox can hold back are
+asked
+for in every mode; catastrophic commands are always denied.
 """
 
 from __future__ import annotations
@@ -45,21 +46,19 @@ MODES: Final[Mapping[Mode, str]] = {
     "autonomous": "run everything in the sandbox, except what is catastrophic",
 }
 _READS: Final = frozenset({"read", "list", "search", "recall", "plan", "ask_user", "skill"})
-_OF_FILES: Final = frozenset(
-    {"list", "search", "edit", "write"}
-)  # each of them says what a file holds, or that it is there
+_OF_FILES: Final = frozenset({"list", "search", "edit", "write"})  # each of them reveals a file or its contents
 _EDITS: Final = frozenset({"edit", "write", "remember"})
 _COMMANDS: Final[Mapping[str, str]] = {"shell": "command"}  # tool → the argument that a shell runs
-_SERVERS: Final = "mcp"  # the tool through which tools of servers are called: what it calls is named server/tool
+_SERVERS: Final = "mcp"  # the tool that calls tools of servers, named server/tool in rules
 _PATHS: Final = frozenset({"path", "edits"})  # arguments that name files
-_OURS: Final = frozenset({".git", ".periplus"})  # in the project, and not of it
+_OURS: Final = frozenset({".git", ".periplus"})  # inside the project, but not part of it
 _AT_TIMES: Final = frozenset({_SERVERS, "web_search", "skill", "spawn_agent"})  # tools that a session may have
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "bash": "shell",
     "exec": "shell",
     "webfetch": "web_fetch",
 }  # as other agents call them
-_INPUTS: Final = frozenset({"list", "poll", "stop"})  # of ``process``: what starts or says nothing
+_INPUTS: Final = frozenset({"list", "poll", "stop"})  # actions of ``process`` that start and send nothing
 
 
 def parse_rule(text: str) -> Rule:
@@ -68,7 +67,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def idle_rules(rules: Iterable[Rule], tools: Sequence[ToolSchema]) -> Iterator[str]:
-    """Of rules that say nothing of any call of ``tools``, a line each: a rule that was meant to deny would deny nothing."""
+    """Warn of each rule that matches no call of ``tools``: a deny rule like that would deny nothing."""
     names = [one.name for one in tools]
     with_paths = {one.name for one in tools if _PATHS & one.parameters.get("properties", {}).keys()} | {_SERVERS}
     for rule in rules:
@@ -82,7 +81,7 @@ def idle_rules(rules: Iterable[Rule], tools: Sequence[ToolSchema]) -> Iterator[s
 
 
 class Permission(Hook):
-    """May this call run? ``home`` and ``workspace`` are absolute paths, for the floor."""
+    """Policy hook that decides calls. ``home`` and ``workspace`` are absolute paths, for the judgement of commands."""
 
     also: ClassVar[frozenset[str]] = frozenset({"always", "explain", "set_mode", "unread"})
 
@@ -101,7 +100,7 @@ class Permission(Hook):
         return "permission"
 
     def always(self, name: str, args: Mapping[str, Any]) -> None:
-        """The person said so: of a command this very call, of another tool all of its calls."""
+        """Record an "always": for a command this very call, for another tool all of its calls."""
         self._always.add(self._bound(name, args))
 
     def authorize_tool(self, name: str, args: Mapping[str, Any]) -> ToolDecision:
@@ -139,7 +138,7 @@ class Permission(Hook):
         return self._mode
 
     def set_mode(self, mode: Mode) -> None:
-        """The person says how much is asked for from now on. The rules stay, and the floor."""
+        """Change the mode. Rules and the catastrophic floor stay."""
         self._mode = mode
 
     def unread(self, effect: Effect) -> tuple[str, ...]:
@@ -151,7 +150,7 @@ class Permission(Hook):
         )
 
     def explain(self, name: str, args: Mapping[str, Any]) -> str:
-        """In a line: what would be decided, and why."""
+        """Explain in one line what would be decided, and why."""
         decision = self.authorize_tool(name, args)
         verdict = "asks" if decision.ask else "allows" if decision.allow else "denies"
         return f"{verdict}: {decision.reason or 'nothing speaks against it'}"
@@ -204,14 +203,14 @@ class Permission(Hook):
         return (effect, found[effect]) if effect is not None else (None, None)
 
     def _named(self, path: str) -> str:
-        """As rules name it, from the workspace: tools take a path from the root as well."""
+        """Name a path as rules do, relative to the workspace; tools accept absolute paths too."""
         for root in {self._workspace, os.path.realpath(self._workspace)} if self._workspace else ():
             if path.startswith(root.rstrip("/") + "/"):
                 return path[len(root.rstrip("/")) + 1 :]
         return path
 
     def _each_allowed(self, matching: Sequence[Rule], judgement: Judgement) -> dict[Effect, Rule]:
-        """A text of commands is allowed by prefixes where each command has one."""
+        """Prefix rules allow a text of commands if each command has one."""
         prefixes = [rule for rule in matching if rule.effect == "allow" and rule.command is not None]
         last: Rule | None = None
         for run in judgement.runs:
@@ -223,7 +222,7 @@ class Permission(Hook):
         return {"allow": last} if last is not None else {}
 
     def _unseen(self, judgement: Judgement) -> str:
-        """Why what may be denied, or lost beyond all sandboxes, is asked for in every mode."""
+        """Return why a call is asked for in every mode: it may be denied, or do damage that no sandbox prevents."""
         if judgement.is_beyond:
             return judgement.reason
         for rule in self._rules:
@@ -237,7 +236,7 @@ class Permission(Hook):
         return ""
 
     def _by_writes(self, judgement: Judgement) -> tuple[Effect | None, str]:
-        """What the rules of edits say of the files that a command would write, the strictest first."""
+        """Apply the rules of edits to the files that a command would write, the strictest first."""
         found: dict[Effect, str] = {}
         for path in judgement.writes:
             real = os.path.realpath(path)
@@ -255,7 +254,7 @@ class Permission(Hook):
         return ("ask", found["ask"]) if found else (None, "")
 
     def _edit_effects(self, paths: Iterable[str]) -> dict[Effect, Rule]:
-        """What the rules say of an edit of each of ``paths``, which are names of one file."""
+        """Apply the rules of edits to ``paths``, which are names of one file."""
         found: dict[Effect, Rule] = {}
         for path in paths:
             for tool in ("edit", "write"):
@@ -282,7 +281,7 @@ class Permission(Hook):
 
 
 class PermissionApprover:
-    """Asks ``approver``; what it says for always is kept in ``permission``."""
+    """Asks ``approver``, and records an "always" in ``permission``."""
 
     def __init__(self, permission: Permission, approver: Approver) -> None:
         self._permission, self._approver = permission, approver
@@ -295,8 +294,9 @@ class PermissionApprover:
 
 
 def asked_lines(call: ToolCall, decision: ToolDecision) -> list[str]:
-    """What a person who has to decide is shown: why, and all of the call. A line of a command is a line, for what stands behind
-    a comment's end would look like a part of it; nothing is left out, for that would run as well.
+    """The lines shown to a person who has to decide: the reason and the whole call. Line breaks of a command are kept, since joined lines
+    could
+    hide text after a comment; nothing is left out, since it would run as well.
     """
     args = dict(call.args)
     texts = [str(args.pop(name)) for name in ("command", "source") if isinstance(args.get(name), str)]
@@ -306,7 +306,7 @@ def asked_lines(call: ToolCall, decision: ToolDecision) -> list[str]:
 
 
 def _wants_more(name: str, args: Mapping[str, Any]) -> str:
-    """A wish that no mode grants by itself: to leave the sandbox."""
+    """Return the request to leave the sandbox, which no mode grants by itself."""
     return "it would run outside of the sandbox" if name == "shell" and args.get("unsandboxed") is True else ""
 
 
@@ -315,7 +315,7 @@ def _is_of_reading(rule: Rule) -> bool:
 
 
 def _target(args: Mapping[str, Any]) -> str:
-    """What a call through ``mcp`` calls, as rules name it."""
+    """The server and tool that a call of ``mcp`` calls, as rules name it."""
     server, tool = args.get("server"), args.get("tool")
     if not isinstance(server, str) or not server:
         return ""
@@ -323,7 +323,7 @@ def _target(args: Mapping[str, Any]) -> str:
 
 
 def _paths(args: Mapping[str, Any]) -> Iterator[str]:
-    """The paths that a call names, wherever in its arguments."""
+    """All paths in the arguments of a call."""
     for name, value in args.items():
         if name in ("path", "move_to") and isinstance(value, str):
             yield posixpath.normpath(value)

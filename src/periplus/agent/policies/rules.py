@@ -1,8 +1,8 @@
-"""Rules of permission: how they are written, and which of the commands that would run they speak of.
-
-A rule of a command names what runs, not how it is started. One that denies or asks counts for ``env git push``, ``/usr/bin/git push``, ``git -C . push`` and
-``xargs git push`` as for ``git push``; where a program that nobody knows has the words among its own, it may run them. One that allows counts only
-for what is sure: a program of the system by its name, options of git that change nothing, starters that add nothing.
+"""Rules of permission: their syntax, and which commands they match.
+A rule of a command names what runs, not how it is started. A deny or ask rule for ``git push`` also matches ``env git push``,
+``/usr/bin/git push``, ``git -C . push`` and ``xargs git push``; an unknown program with these words among its own may run them. An
+allow
+rule matches only what is certain: a program of the system by its name, git options that change nothing, starters that add nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Effect: TypeAlias = Literal["allow", "ask", "deny"]
 EFFECTS: Final[tuple[Effect, ...]] = ("deny", "ask", "allow")
 _SHOWN: Final = 200
 _CLUSTER: Final = re.compile(r"-[A-Za-z]{1,4}")
-# Options of git before the verb: with a value of their own; and of those what changes nothing of what the verb does.
+# Git options before the verb that take a value, and those of them that do not affect the verb.
 _GIT_VALUED: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _GIT_STILL: Final = frozenset({
     "-C", "-P", "--no-pager", "--no-optional-locks", "--no-replace-objects", "--no-lazy-fetch", "--literal-pathspecs", "--glob-pathspecs",
@@ -32,7 +32,7 @@ _GIT_STILL: Final = frozenset({
 
 
 class Rule(NamedTuple):
-    """``command`` are the words that a command begins with; ``path`` is a glob; None says nothing of them."""
+    """A rule. ``command`` are the first words of a command; ``path`` is a glob; None matches anything."""
 
     effect: Effect
     tool: str
@@ -64,17 +64,17 @@ def parse_rule(text: str, commands: Mapping[str, str]) -> Rule:
 
 
 def runs(run: Run, command: Sequence[str]) -> bool:
-    """Whether ``run`` is one of ``command``, however it is started and whatever options stand between: for who denies it."""
+    """Return whether ``run`` matches ``command``, however it is started and whatever options lie between; for deny rules."""
     return any(_is_of(layer.words, command) for layer in run.layers)
 
 
 def may_start(run: Run, command: Sequence[str]) -> bool:
-    """Whether the words that ``run`` may take a program from hold ``command``."""
+    """Return whether ``run`` may start a program whose words contain ``command``."""
     return any(_is_of(run.hints[at:], command) for at in range(len(run.hints)))
 
 
 def allows(run: Run, command: Sequence[str]) -> bool:
-    """Whether ``run`` is surely one of ``command``, with as many words of it as say what runs."""
+    """Return whether ``run`` certainly matches ``command``, including the words that decide what runs."""
     for layer in run.layers:
         words = _sure(layer.words)
         is_last = layer is run.layers[-1]
@@ -116,7 +116,7 @@ def _has(options: Sequence[str], wanted: str) -> bool:
 
 
 def _follows(given: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether ``wanted`` are the first operands, each maybe behind options, of which one may have a value of its own. Takes time in proportion to both."""
+    """Return whether ``wanted`` are the first operands, perhaps after options, one of which may have a value of its own. Linear time."""
     places = {0}
     for word in wanted:
         after: set[int] = set()
@@ -138,7 +138,7 @@ def _follows(given: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def _sure(words: Sequence[str]) -> Sequence[str]:
-    """The words as rules name them, where nothing of that may deceive."""
+    """The words as rules name them, if none of them can be misleading."""
     folder, name = posixpath.split(words[0])
     words = [name, *words[1:]] if folder in PROGRAM_FOLDERS else list(words)
     if words[0] == "git":

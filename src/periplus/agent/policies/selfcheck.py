@@ -1,7 +1,6 @@
-"""Self-check, for runs without a person: "done" is believed after work was done to verify it, not after it was said again.
-
-When the model says that it is done, it is asked whether that is so, beginning with the requirements that are still open. It may say so again
-when it has run at least one tool since the question was put. After ``rounds`` questions it is believed.
+"""Self-check for runs without a person: "done" is accepted after verification work, not after a repeated claim.
+When the model says that it is done, it is asked to verify, beginning with the open requirements. It may say so again once it has run a
+tool since the question. After ``rounds`` questions it is believed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _NO_WORK: Final = frozenset({"denied", "cancelled"})
 
 
 class SelfCheck(Hook):
-    """``requirements`` gives what is still open, in words."""
+    """The self-check hook. ``requirements`` returns the open ones, in words."""
 
     def __init__(self, requirements: Callable[[], Sequence[str]] = tuple, *, rounds: int = ROUNDS) -> None:
         self._requirements, self._rounds = requirements, rounds

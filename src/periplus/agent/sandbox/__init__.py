@@ -1,4 +1,4 @@
-"""Keeping commands in their folder and from the network: bubblewrap, else Landlock, found out by trying."""
+"""Sandbox that confines commands to their folder and keeps them off the network: bubblewrap, else Landlock, chosen by a trial."""
 
 from __future__ import annotations
 

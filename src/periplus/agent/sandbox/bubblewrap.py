@@ -1,4 +1,4 @@
-"""Bubblewrap: a file system of mounts of one's own, and namespaces for processes, users and the network."""
+"""Bubblewrap: a private mount tree, and namespaces for processes, users and the network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", 
 
 
 class Bubblewrap:
-    """``program`` is an absolute path. ``nested``: whether user namespaces within can be forbidden (bubblewrap 0.8)."""
+    """The bubblewrap layer. ``program`` is an absolute path. ``nested``: user namespaces inside can be forbidden (bubblewrap 0.8)."""
 
     def __init__(self, program: str, *, nested: bool = True) -> None:
         self._program = program
@@ -37,7 +37,7 @@ class Bubblewrap:
         if not confinement.allow_network:
             out.append("--unshare-net")
         out += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
-        for path in _KERNEL:  # of an agent that runs as root they would be the machine's own
+        for path in _KERNEL:  # for an agent that runs as root they would be those of the machine
             out += ["--ro-bind", path, path] if os.path.exists(path) else []
         if confinement.allow_network:
             out += _names_of_hosts()
@@ -51,7 +51,7 @@ class Bubblewrap:
         within = [path for path in written if any(path.startswith(f"{one}/") for one in confinement.protected)]
         for path in (*(path for path in written if path not in within), confinement.root):
             out += ["--bind", path, path]
-        for path in inner:  # over the folder's own mount, which would show it again
+        for path in inner:  # over the mount of the folder, which would show them again
             out += _nothing_at(path)
         for path in confinement.protected:  # a mount of its own: it can neither be written nor moved out of the way
             out += ["--ro-bind", path, path]
@@ -67,7 +67,7 @@ def _nothing_at(path: str) -> list[str]:
 
 
 def _is_seen(path: str, confinement: Confinement, inner: Sequence[str], written: Sequence[str]) -> bool:
-    """Whether what lies there on this machine does so within, too, and is not the session's own."""
+    """Return whether the path of this machine is visible inside, and is not the session's own."""
     if _is_below(path, (*inner, *written)):
         return False
     covered = ("/run", "/tmp", "/var/tmp", *confinement.hidden)  # noqa: S108 - mounted over
@@ -79,8 +79,9 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _sockets() -> list[str]:
-    """The places of UNIX sockets that this user may connect to, as far as the system tells them (proc(5), ``/proc/net/unix``): a mount that
-    is only read stops nobody who connects. Not told are those of other network namespaces and those that were bound by a relative path.
+    """Paths of UNIX sockets that this user may connect to, as far as the system lists them (proc(5), ``/proc/net/unix``): a read-only
+    mount does
+    not prevent a connection. Sockets of other network namespaces and those bound by a relative path are not listed.
     """
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
@@ -94,11 +95,11 @@ def _sockets() -> list[str]:
 def _is_socket(path: str) -> bool:
     try:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:  # it went meanwhile
+    except OSError:  # gone meanwhile
         return False
 
 
 def _names_of_hosts() -> list[str]:
-    """What ``/etc/resolv.conf`` leads to, where it lies in the folder that is hidden."""
+    """The target of ``/etc/resolv.conf``, if it lies in the hidden folder."""
     target = os.path.realpath("/etc/resolv.conf")
     return ["--ro-bind", target, target] if target.startswith("/run/") and os.path.exists(target) else []

@@ -1,4 +1,4 @@
-"""What a command may touch, in words that every layer can keep."""
+"""Confinement of a command: the paths and network that it may use, in terms that every layer can enforce."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _KEPT_OF_HOME: Final = (
 
 
 class Confinement(NamedTuple):
-    """All paths absolute, without links, and there.
-
-    ``root`` and ``writable`` may be written, but for ``protected`` below them; ``hidden`` may not even be read, but for ``kept``
-    below them. Everything else may be read, where the person may. ``temporary`` is what the command sees as ``/tmp``, where the layer
-    can do that.
+    """What a command may touch. All paths are absolute, without links, and exist.
+    ``root`` and ``writable`` may be written, except ``protected`` below them; ``hidden`` may not even be read, except ``kept`` below
+    them.
+    Everything else may be read where the person may read it. ``temporary`` is what the command sees as ``/tmp``, if the layer supports
+    it.
     """
 
     root: str
@@ -39,14 +39,17 @@ class Confinement(NamedTuple):
         cls, root: str, temporary: str, home: str, *, writable: Iterable[str] = (), kept: Iterable[str] = (),
         hidden: Iterable[str] = (), allow_network: bool = False,
     ) -> Confinement:  # fmt: skip
-        """That of a folder to work in: git's and the store's folders are protected, the home folder is hidden but for tools; so is ``hidden``."""
+        """Confinement of a working folder: git's and the store's folders are protected; the home folder, except for tools, and ``hidden``
+        are
+        hidden.
+        """
         root = os.path.realpath(root)
         protected = [path for name in PROTECTED_NAMES if os.path.lexists(path := os.path.join(root, name))]
         real_home = os.path.realpath(home) if home else ""
         own = [os.path.realpath(path) for path in hidden if os.path.exists(path)]
         hidden = [path for path in HIDDEN_FILES if os.path.exists(path)]
         if real_home and os.path.isdir(real_home) and real_home != "/":
-            if _is_within(real_home, root):  # the home folder itself is worked in: what is known to be secret goes
+            if _is_within(real_home, root):  # the home folder itself is worked in: hide known secrets only
                 hidden += [path for name in _SECRETS_OF_HOME if os.path.exists(path := os.path.join(real_home, name))]
             else:
                 hidden.append(real_home)
@@ -64,7 +67,7 @@ _SECRETS_OF_HOME: Final = (
 
 
 def home_tool_folders(home: str) -> tuple[str, ...]:
-    """The folders of tools in a home folder, which hold no secrets."""
+    """Folders of tools in a home folder, which contain no secrets."""
     if not home:
         return ()
     return tuple(
@@ -77,7 +80,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 class Sandbox(Protocol):
-    """A layer that was found to work. ``wrap`` gives the words that start ``words`` within ``confinement``."""
+    """A layer that was shown to work. ``wrap`` returns the words that start ``words`` within ``confinement``."""
 
     @property
     def layer(self) -> Layer: ...

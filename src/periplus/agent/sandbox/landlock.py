@@ -1,9 +1,7 @@
-"""Landlock: the kernel keeps a process, and all it starts, to the paths that it named itself; no privilege is needed.
-
-It only ever allows, whole folders at a time. What is hidden or protected is therefore what is *not* named: where a folder has
-something in it that may not be touched, its other entries are named one by one, and nothing new can be made in it. What
-Landlock does not see (sockets other than TCP, signals before its sixth version) a filter of system calls takes, see
-``landlock_child``.
+"""Landlock: the kernel restricts a process and its children to the paths that it named itself. No privilege is needed.
+Landlock can only allow, whole folders at a time. So hidden and protected paths are those that are *not* named: if a folder contains
+one, its other entries are named one by one, and nothing new can be created in it. Gaps of Landlock (sockets other than TCP, signals
+before its sixth version) are closed by a filter of system calls, see ``sandbox.landlock_child``.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _DEVICES: Final = (
 
 
 class Landlock:
-    """``version`` of the kernel's interface; 4 and later know TCP, 6 and later signals."""
+    """The Landlock layer. ``version`` of the kernel's interface; 4 and later know TCP, 6 and later signals."""
 
     def __init__(self, version: int, python: str = sys.executable) -> None:
         self._version = version
@@ -74,7 +72,7 @@ def _within(paths: Iterable[str], folder: str) -> list[str]:
 
 
 def allowed_paths(folder: str, left_out: Iterable[str]) -> list[str]:
-    """``folder`` where nothing in it is left out; else those of its entries, and of theirs, that are not."""
+    """``folder`` if nothing below it is left out; otherwise its entries, recursively, that are not left out."""
     inner = [path for path in left_out if path == folder or path.startswith(folder.rstrip("/") + "/")]
     if not inner:
         return [folder]

@@ -1,7 +1,6 @@
-"""Run as a program of its own, by ``periplus.agent.sandbox.landlock``: bind itself, then become the command.
-
-It is given what is allowed as one JSON document, and the words of the command behind it. It needs nothing but Python. If
-any step fails nothing is started: half a sandbox is none.
+"""Child program of ``periplus.agent.sandbox.landlock``: restrict itself, then become the command.
+It gets the allowed paths as one JSON document, followed by the words of the command. It needs nothing but Python. If any step fails,
+nothing is started: half a sandbox is none.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _call(result: int, doing: str) -> int:
 
 
 def _drop_privileges(library: Any) -> None:
-    """No capability is left, also to root."""
+    """Drop all capabilities, even for root."""
     for number in range(64):
         if library.prctl(_DROP_BOUND, number, 0, 0, 0) < 0:
             break
@@ -97,7 +96,7 @@ def _allow(library: Any, ruleset: int, path: str, access: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return  # not there, or not for us: nothing is allowed
+        return  # missing, or not accessible: nothing to allow
     try:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             access &= _OF_FILES
@@ -108,7 +107,7 @@ def _allow(library: Any, ruleset: int, path: str, access: int) -> None:
 
 
 def _filter(library: Any, *, with_network: bool) -> None:
-    """Refuse sockets of all families but those of the network where it is allowed, and what would go round the rest."""
+    """Refuse sockets of all families except the network's where it is allowed, and system calls that would get around the rest."""
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise OSError(0, f"no filter of system calls is known for {machine}")

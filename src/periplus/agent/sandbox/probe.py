@@ -1,4 +1,4 @@
-"""Which layer works here, found out by trying: what is installed may be forbidden, and what a kernel has may be off."""
+"""Choice of the sandbox layer by a trial: an installed program may be forbidden, and a kernel feature may be off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHECK: Final = 'touch "$1/ok" && ! touch "$2/no" 2>/dev/null && exit 42'
 
 
 class Unconfined:
-    """No layer: a command may touch what the person may. It is for who was asked."""
+    """No layer: a command may touch what the person may. Each command needs consent."""
 
     def __init__(self, why: str = "") -> None:
         self._why = why
@@ -38,7 +38,7 @@ class Unconfined:
 
 
 def find_sandbox(path: str, *, layers: Sequence[Layer] = ("bubblewrap", "landlock")) -> Sandbox:
-    """The first of ``layers`` that keeps a command from writing outside, shown by one that tries. Programs from ``path``."""
+    """Return the first of ``layers`` that keeps a trial command from writing outside. Programs are searched in ``path``."""
     import shutil
 
     tried = []

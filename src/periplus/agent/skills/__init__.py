@@ -1,4 +1,4 @@
-"""Skills: ways of working that are written down, the user's, a trusted project's and plugins'; and those that trails suggest."""
+"""Skills: written ways of working from the user, a trusted project or plugins, and candidates that trails suggest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Skills that sessions suggest, in the store: proposed there, accepted as a file or put away by a person.
-
-Accepting writes a ``SKILL.md``: into the project, where it lies in git with the code that it is about and is read by whoever reviews that, or
-into the user's own folder. Nothing else makes a skill of a candidate.
+"""Skill candidates in the store: proposed by sessions, then accepted as a file or rejected by a person.
+Accepting writes a ``SKILL.md``: into the project, where it is versioned and reviewed with the code, or into the user's own folder.
+There
+is no other way from a candidate to a skill.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SEEN_MAX: Final = 50
 
 
 class Proposed(NamedTuple):
-    """Ids that are new, ids that were seen again, names that a person rejected before and that stay so."""
+    """Ids of new candidates, ids that were seen again, and names that a person rejected before and that stay rejected."""
 
     new: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Proposed(NamedTuple):
 
 
 def propose(journal: Journal, writer: Writer, drafts: Sequence[tuple[Draft, str]]) -> Proposed:
-    """Record drafts as candidates, each with whose words it is in; idempotent. Raises what the journal raises."""
+    """Record drafts as candidates, each with the author of its words; idempotent. Raises what the journal raises."""
     journal.refresh()
     new: list[tuple[str, dict[str, Any]]] = []
     again: list[tuple[Entity, dict[str, Any]]] = []
@@ -78,12 +78,12 @@ def propose(journal: Journal, writer: Writer, drafts: Sequence[tuple[Draft, str]
 
 
 def candidate_id(draft: Draft) -> str:
-    """The same commands found by the same rule are the same candidate, whatever it is called."""
+    """The id of a candidate: the same commands found by the same rule are the same candidate, whatever its name."""
     return derived_id("skc", draft.rule, *draft.commands)
 
 
 def skill_candidates(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
-    """Those that wait, or all, the oldest first."""
+    """The pending candidates, or all, oldest first."""
     journal.refresh()
     found = [
         one
@@ -94,7 +94,7 @@ def skill_candidates(journal: Journal, *, with_decided: bool = False) -> list[En
 
 
 def find_skill_candidate(journal: Journal, reference: str) -> Entity:
-    """By its id, the beginning of it, or its name. Raises NotFoundError, UsageError for what is none."""
+    """Find a candidate by its id, a prefix of it, or its name. Raises NotFoundError, UsageError if it is not a candidate."""
     named = [one for one in skill_candidates(journal, with_decided=True) if one.value.get("name") == reference]
     waiting = [one for one in named if state_of(SKILL_CANDIDATE, one.value) == "pending"]
     if len(waiting or named) == 1:
@@ -114,10 +114,11 @@ def find_skill_candidate(journal: Journal, reference: str) -> Entity:
 def accept_skill(
     journal: Journal, writer: Writer, candidate: Entity, confined: Confined, folder: str, *, name: str = ""
 ) -> str:
-    """Make a file of a candidate, below ``folder`` of ``confined``; its path there. Raises ConflictError where it was decided on, or a skill of
-    that name is there.
-
-    It is decided first and the file written then: where that was cut off, accepting it again under the same name writes the file.
+    """Write a candidate as a file below ``folder`` of ``confined`` and return its path there. Raises ConflictError if it was decided
+    before, or
+    if a skill of that name exists.
+    The decision is recorded first and the file written then. If that was interrupted, accepting it again under the same name writes the
+    file.
     """
     value = candidate.value
     name = check_name(name or _text(value, "name"), "--name" if name else _text(value, "name"))
@@ -140,7 +141,7 @@ def accept_skill(
 
 
 def reject_skill(journal: Journal, writer: Writer, candidate: Entity, reason: str = "") -> None:
-    """Put a candidate away: it is not proposed again. Raises ConflictError where it was decided on."""
+    """Reject a candidate, so that it is not proposed again. Raises ConflictError if it was decided before."""
     _check_open(candidate)
     more = {"reason": reason.strip()} if reason.strip() else {}
     _decide(
@@ -149,7 +150,7 @@ def reject_skill(journal: Journal, writer: Writer, candidate: Entity, reason: st
 
 
 def _text(value: Mapping[str, JSONValue], name: str) -> str:
-    """A field of a candidate that another clone may have written: it was checked by nobody."""
+    """A field of a candidate, which another clone may have written without checks."""
     return said if isinstance(said := value.get(name), str) else ""
 
 
@@ -180,6 +181,6 @@ def _payload(draft: Draft, wording: str, now: str) -> dict[str, Any]:
 
 
 def turns_seen(candidate: Entity) -> list[str]:
-    """The turns that it was seen to work in, each as ``session#turn``."""
+    """The turns in which it worked, each as ``session#turn``."""
     seen = candidate.value.get("turns")
     return [str(one) for one in seen] if isinstance(seen, Iterable) and not isinstance(seen, str) else []

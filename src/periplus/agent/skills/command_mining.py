@@ -1,12 +1,9 @@
-"""Skills in what was done: commands that work here, found again and again in the turns of sessions. Pure and the same each time.
-
-Two rules, and both want what was *seen to work* in two turns at least:
-
-* **routine**: the same commands in the same order, each of them ended well, with no failure between them;
-* **detour**: a command that failed in two turns and never worked, and another of the same program that worked behind it in both.
-
-What comes out is a candidate: a name, what it is for, the commands, the turns in which they worked, how often a beginning of them failed.
-Nothing that takes away, leaves the sandbox, or cannot be told before it runs is proposed, and nothing that holds a secret.
+"""Mining of skills from past turns: commands that worked here again and again. Pure and deterministic.
+There are two rules; both need commands that were *seen to work* in at least two turns:
+* **routine**: the same commands in the same order, all successful, with no failure between them;
+* **detour**: a command that failed in two turns and never worked, and another of the same program that worked after it in both.
+The result is a candidate: a name, its purpose, the commands, the turns in which they worked, how often its first commands failed.
+Commands that delete things, leave the sandbox or cannot be judged before they run are never proposed, and neither are secrets.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _TWO_WORDS: Final = frozenset({"cargo", "docker", "git", "go", "just", "make", "
 
 
 class Run(NamedTuple):
-    """A command that ended; ``worked`` is what its exit code said."""
+    """A command that ended; ``worked`` tells its success by exit code."""
 
     command: str
     worked: bool
@@ -53,7 +50,7 @@ class TurnRuns(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A candidate as the rule words it. ``seen`` are turns, as ``session#turn``, the newest last."""
+    """A candidate in the words of the rule. ``seen`` are turns, as ``session#turn``, the newest last."""
 
     rule: str
     name: str
@@ -71,7 +68,7 @@ class Mined(NamedTuple):
 
 
 def runs_of(session: str, records: Iterable[Mapping[str, Any]]) -> list[TurnRuns]:
-    """The commands of a session's turns, from its episodes as plain values; what is no episode of a command is passed over."""
+    """The commands of a session's turns, from its episodes as plain values; other episodes are skipped."""
     commands: dict[str, str] = {}
     turns: dict[int, list[Run]] = {}
     for record in records:
@@ -97,7 +94,7 @@ def runs_of(session: str, records: Iterable[Mapping[str, Any]]) -> list[TurnRuns
 
 
 def mine(turns: Sequence[TurnRuns], session: str = "") -> Mined:
-    """What the turns show, those before it first; with ``session`` only what a turn of it had a part in."""
+    """Mine the turns, earlier ones first; with ``session`` only candidates that involve one of its turns."""
     works = [turn._replace(runs=tuple(run for run in turn.runs if not _is_looking(run.command))) for turn in turns]
     found = [*_routines(works), *_detours(works)]
     mine_ = [one for one in found if not session or any(ref.rpartition("#")[0] == session for ref in one.seen)]
@@ -113,7 +110,7 @@ def mine(turns: Sequence[TurnRuns], session: str = "") -> Mined:
 
 
 def refusal(name: str, description: str, body: str, commands: Sequence[str]) -> str:
-    """Why this may not be proposed; empty where it may."""
+    """The reason why a candidate may not be proposed; empty if it may."""
     for command in commands:
         judgement = judge(command, workspace="/project", home="/home/nobody")
         if judgement.level != "plain":
@@ -206,7 +203,7 @@ def _detours(turns: Sequence[TurnRuns]) -> list[Draft]:
 
 
 def _stretches(runs: Sequence[Run]) -> list[list[str]]:
-    """The commands between failures, one after another, each once where it was repeated at once."""
+    """The runs of commands between failures, with immediate repetitions counted once."""
     found: list[list[str]] = [[]]
     for run in runs:
         if not run.worked:
@@ -217,7 +214,7 @@ def _stretches(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _fails(commands: Sequence[str], runs: Sequence[Run]) -> bool:
-    """Whether a turn began with these commands and one of them, behind the first, failed."""
+    """Return whether a turn began with these commands and one of them after the first failed."""
     for at, run in enumerate(runs):
         if run.command != commands[0] or not run.worked:
             continue

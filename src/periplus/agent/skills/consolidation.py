@@ -1,4 +1,4 @@
-"""From turns to candidates of skills: what both memories that last do when they consolidate."""
+"""Consolidation of turns into skill candidates, shared by both durable memories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Learned(NamedTuple):
-    """True counts: candidates that are new, those that were refused (by a check, or by a person before), what went wrong."""
+    """Counts: new candidates, refused ones (by a check, or by a person before), and errors."""
 
     skills: int = 0
     rejected: int = 0
@@ -30,10 +30,11 @@ def learn_skills(
     is_known: Callable[[Draft], bool],
     propose: Callable[[Sequence[tuple[Draft, str]]], tuple[int, int]],
 ) -> Learned:
-    """``propose`` records drafts, each with whose words it is in, and gives how many were new and how many a person had rejected.
-
-    A model is asked for the words of what ``is_known`` does not know yet. Words of its that are not taken, and a model that gives no
-    answer, cost the words and not the candidate: the rule's own stand in.
+    """Learn candidates. ``propose`` records drafts, each with the author of its words, and returns how many were new and how many a person
+    had
+    rejected.
+    A model is asked to word the candidates that ``is_known`` does not know yet. If its words are rejected, or it gives no answer, the
+    candidate keeps the words of the rule.
     """
     mined = mine(turns, session)
     errors: list[str] = []

@@ -1,7 +1,6 @@
-"""Where skills lie, and which of them count: the user's before the project's, the project's before those of plugins.
-
-No link is followed on the way to a skill or within one. What cannot be read is told with its file and line, and takes nothing else
-with it.
+"""Discovery of skills, and their precedence: the user's before the project's, the project's before those of plugins.
+No link is followed on the way to a skill or within one. A skill that cannot be read is reported with file and line, and affects no
+other.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ _LIMITS: Final = Limits(file_bytes_max=FILE_BYTES_MAX, entries_max=2_000)
 
 
 class SkillPlace(NamedTuple):
-    """``folder`` below ``root`` holds a folder for each skill. ``root`` is ours to open; from there on no link is followed. ``origin`` is what
-    ``root`` is a copy of.
+    """A place of skills: ``folder`` below ``root`` has a folder for each skill. We may open ``root``; below it no link is followed.
+    ``origin`` is
+    the folder that ``root`` is a copy of.
     """
 
     root: str
@@ -34,7 +34,7 @@ class SkillPlace(NamedTuple):
 
 
 class SkillProblem(NamedTuple):
-    """What does not count, and why: an error in its file, or another of its name that comes before it."""
+    """A skill that is ignored, and why: an error in its file, or another of its name that takes precedence."""
 
     file: str
     source: str
@@ -50,7 +50,7 @@ class FoundSkills(NamedTuple):
 
 
 def places_of(config: str, root: str, *, is_trusted: bool) -> list[SkillPlace]:
-    """The user's folder, and those of a project that the user trusts: without trust nothing of it is opened."""
+    """The user's folder, and those of a trusted project. Nothing of an untrusted project is opened."""
     found = [SkillPlace(config, "skills", USER)] if config else []
     if is_trusted:
         found += [SkillPlace(root, folder, "project") for folder in PROJECT_FOLDERS]
@@ -58,7 +58,7 @@ def places_of(config: str, root: str, *, is_trusted: bool) -> list[SkillPlace]:
 
 
 def find_skills(places: Sequence[SkillPlace], unread: Callable[[str], bool] = lambda _: False) -> FoundSkills:
-    """The skills of all places, by name, but for those that ``unread`` says may not be read (by the path of its file, or its handle)."""
+    """Find the skills of all places, by name, without those that ``unread`` keeps back (by the path of the file, or its handle)."""
     held: dict[str, Skill] = {}
     problems: list[SkillProblem] = []
     for place in places:

@@ -1,5 +1,4 @@
-"""The head of a skill's file: the part of YAML that such heads are written in, and nothing else of it.
-
+"""Front matter of a skill's file: the subset of YAML that is used there, and nothing else.
     ---
     name: pdf-forms
     description: >-
@@ -11,9 +10,9 @@
     allowed-tools: [read, edit]
     ---
     # How to …
-
-Plain and quoted texts, texts over several lines (``|`` and ``>``, or lines that stand further in), lists in brackets or of dashes, one level of
-names below a name. Anchors, tags, references and braces are errors: what somebody else's program would make of them is not guessed.
+Supported are plain and quoted texts, texts over several lines (``|`` and ``>``, or indented lines), lists in brackets or with dashes,
+and
+one nested level of names. Anchors, tags, references and braces are errors, since their meaning to other programs is not guessed.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _NOT_OURS: Final = "&*!{}%@`"
 
 
 class Front(NamedTuple):
-    """``values`` by their names, ``lines`` where each stands (from 1), and the text behind the head."""
+    """Front matter: ``values`` by name, ``lines`` with the line of each (from 1), and the text after it."""
 
     values: Mapping[str, Value]
     lines: Mapping[str, int]
@@ -45,7 +44,7 @@ class Front(NamedTuple):
 
 
 def parse_front(text: str, path: str) -> Front:
-    """The head and the text of a file. Raises FormatError with the line that is wrong."""
+    """Parse front matter and text of a file. Raises FormatError with the wrong line."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         raise FormatError("it does not begin with front matter between two lines of ---", path=path, line=1,
@@ -59,7 +58,7 @@ def parse_front(text: str, path: str) -> Front:
 
 
 class _Reader:
-    """Reads the lines of a head one after another; ``at`` is the one that is looked at."""
+    """Reads the lines of the front matter in order; ``at`` is the current one."""
 
     def __init__(self, lines: Sequence[str], path: str) -> None:
         self._lines, self._path, self.at = lines, path, 1
@@ -85,7 +84,7 @@ class _Reader:
         return values, places
 
     def _value(self, text: str) -> Value:
-        """What stands behind a name's colon, and in the lines below that belong to it."""
+        """Read the value after a name's colon, and the lines below that belong to it."""
         block = _BLOCK.match(text)
         if block is not None:
             return self._block(is_folded=block[1] == ">", keeps_end=block[2] == "+")
@@ -103,7 +102,7 @@ class _Reader:
         return self._names()
 
     def _scalar(self, text: str) -> str:
-        """One line's text. Leaves ``at`` behind it."""
+        """Read the text of one line and move ``at`` past it."""
         if text[0] in "\"'":
             found = self._quoted(text)
         elif text[0] in _NOT_OURS:
@@ -122,7 +121,7 @@ class _Reader:
         while at < len(text):
             char = text[at]
             if quote == "'" and text.startswith("''", at):
-                at += 1  # one quote is written as two
+                at += 1  # a quote is written twice
             elif char == quote:
                 break
             elif quote == '"' and char == "\\":
@@ -187,7 +186,7 @@ class _Reader:
         return "\n".join(" ".join(part) for part in _paragraphs(cut))
 
     def _further_in(self) -> list[str]:
-        """The lines below that stand further in, which go on with a plain text."""
+        """The indented lines below, which continue a plain text."""
         return [row for row in self._rows_further_in() if row.strip()]
 
     def _rows_further_in(self) -> list[str]:
@@ -207,7 +206,7 @@ class _Reader:
 
 
 def _paragraphs(rows: Sequence[str]) -> list[list[str]]:
-    """Folded: lines become one, an empty line begins the next."""
+    """Fold lines: consecutive lines become one, an empty line starts the next."""
     found: list[list[str]] = [[]]
     for row in rows:
         if row:

@@ -1,7 +1,7 @@
-"""Phrases by which a text tries to take over who reads it. Found, told and held back; never quietly taken out.
-
-What is looked for are the rows of ``agent.orders``. This finds what is said openly. It is no proof that a text is harmless: that a
-skill can do nothing that a person has not allowed rests on permission and sandbox, not on this.
+"""Screening of skills for prompt injection. Phrases are reported and the skill is withheld; nothing is removed silently.
+The patterns are the rows of ``agent.prompt_injection``, which find what is said openly. A text without findings is not proven harmless:
+that a
+skill can do nothing without a person's permission rests on permission and sandbox, not on this.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _SHOWN: Final = 80
 
 
 def injection_phrases(text: str) -> tuple[str, ...]:
-    """What was found, in words for a person, at most ``FOUND_MAX``; empty where nothing was. Letters that only look otherwise, and
-    marks that are not seen, hide nothing.
+    """Return the phrases that were found, for people to read, at most ``FOUND_MAX``; empty if there is none. Lookalike letters and
+    invisible marks
+    hide nothing.
     """
     found: dict[str, None] = {}
     _, hidden = strip_invisible(text.removeprefix("\ufeff"))

@@ -1,4 +1,4 @@
-"""A candidate in a model's words: asked for, checked, and thrown away where it says more than was seen."""
+"""Wording of a candidate by a model: requested, checked, and rejected if it says more than was seen."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Say only what the commands show. In the body, the commands stand in a block of c
 
 
 class WordingError(UsageError):
-    """What a model made of a candidate is not taken."""
+    """The model's wording was rejected."""
 
     code = "wording"
 
 
 def reworded_draft(draft: Draft, llm: LLMClient) -> Draft:
-    """The draft in the model's words, its commands and evidence as they are. Raises WordingError, and what the model raises."""
+    """Return the draft in the model's words, with its commands and evidence unchanged. Raises WordingError, and what the model raises."""
     told = json.dumps(
         {"rule": draft.rule, "commands": draft.commands, "times": len(draft.seen), "failed": draft.failed},
         ensure_ascii=False,

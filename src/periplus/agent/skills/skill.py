@@ -1,7 +1,6 @@
-"""A skill: a way of working that is written down, in the published format of Agent Skills (a folder with a ``SKILL.md``).
-
-Its name is that of its folder. ``source`` says who brought it, and by that how far it is believed: the user's own is the person's word, a
-project's or a plugin's is advice in a fence. ``held`` is what was found in it that tries to take over its reader.
+"""A skill: a written way of working, in the published format of Agent Skills (a folder with a ``SKILL.md``).
+Its name is that of its folder. ``source`` decides its trust: the user's own skill is the person's word, one of a project or plugin is
+fenced advice. ``held`` lists phrases in it that try to take over the reader.
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ USER: Final = "user"
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """``folder`` is its path below ``root``, from where no link is followed. ``notes`` are told to who looks closer; where ``is_offered`` is false only a person names it.
-    ``origin`` is what ``root`` is a copy of.
+    """A skill. ``folder`` is its path below ``root``, from where no link is followed. ``notes`` are shown on closer inspection; if
+    ``is_offered``
+    is false, only a person names it. ``origin`` is the folder that ``root`` is a copy of.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Skill:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held back: not the user's own, and it says what no skill needs to say."""
+        """Return whether the skill is withheld: not the user's own, and with suspicious phrases."""
         return bool(self.held) and not self.is_users
 
     @property
     def file(self) -> str:
-        """What a person calls it."""
+        """The path of its file, for people."""
         return f"{self.root}/{self.folder}/{SKILL_FILE}"
 
     def place_of(self, path: str) -> str:
-        """Where the person knows a file of it: of a plugin's, in the plugin and not in the copy that is read."""
+        """The path of one of its files, for people: a plugin's file in the plugin, not in the copy that is read."""
         return f"{self.origin or self.root}/{self.folder}/{path}"
 
     @property
@@ -80,7 +80,7 @@ class Skill:
 
 
 def check_name(name: str, path: str, line: int | None = None) -> str:
-    """Raises FormatError for what is not a valid skill name."""
+    """Check a skill's name. Raises FormatError."""
     if len(name) > NAME_MAX or not _NAME.fullmatch(name):
         raise FormatError(f"name: {name[:80]!r} is not a valid skill name", path=path, line=line,
                           mend=f"Up to {NAME_MAX} small letters, digits and single hyphens between them.")  # fmt: skip
@@ -88,7 +88,7 @@ def check_name(name: str, path: str, line: int | None = None) -> str:
 
 
 def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
-    """The skill of the bytes of its file, which lies in ``folder`` below ``root``. Raises FormatError with the line."""
+    """Parse the bytes of a skill's file in ``folder`` below ``root``. Raises FormatError with the line."""
     path, folder_name = f"{root}/{folder}/{SKILL_FILE}", folder.rpartition("/")[2]
     if len(data) > FILE_BYTES_MAX:
         raise FormatError(
@@ -122,7 +122,7 @@ def read_skill(data: bytes, root: str, folder: str, source: str) -> Skill:
 
 
 def skill_text(name: str, description: str, body: str, metadata: Mapping[str, str]) -> str:
-    """A skill as its file has it: what ``read_skill`` reads back."""
+    """Format a skill as the text of its file, which ``read_skill`` reads back."""
     head = [f"name: {name}", f"description: {_quoted(' '.join(description.split()))}"]
     if metadata:
         head += ["metadata:", *(f"  {key}: {_quoted(value)}" for key, value in sorted(metadata.items()))]

@@ -1,8 +1,6 @@
-"""Skills and the files beside them as pages: ``@periplus/skills/NAME/…``, read, listed and searched with the ordinary file tools.
-
-A skill's own file is as it was when the session began, whatever became of it since. The files beside it are read where they lie,
-from the root on which the user's trust rests: no link is followed, and no path leads out. What a rule keeps from being read is not read
-here either, nor what is held back.
+"""Skills and their files as pages: ``@periplus/skills/NAME/…``, read, listed and searched with the ordinary file tools.
+A skill's own file stays as it was when the session began. The files beside it are read in place, below the root that the user trusts:
+no link is followed, and no path leads out. Files that a rule keeps from being read, and withheld skills, are not read here either.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ class SkillPages:
     """Satisfies ``tools.pages.PageSource``."""
 
     def __init__(self, found: FoundSkills, unread: Callable[[str], bool] = lambda _: False) -> None:
-        """``unread`` is asked with the path of a file from the system's root, and with its handle."""
+        """``unread`` is called with the absolute path of a file, and with its handle."""
         self._found, self._unread = found, unread
 
     def list(self, prefix: str) -> Sequence[Page]:
-        """A line for each skill; below one of them, all of its files."""
+        """One line for each skill; below a skill, all of its files."""
         pages = []
         for skill in self._found.skills:
             title = "held back" if skill.is_held else skill.description[:_TITLE]
@@ -43,12 +41,12 @@ class SkillPages:
         return sorted(page for page in pages if page.handle.startswith(prefix))
 
     def files(self, skill: Skill) -> Sequence[Page]:
-        """The files beside the skill's own; what is no plain file is not there."""
+        """The files beside the skill's own; only regular files are listed."""
         try:
             with Confined(skill.root, limits=_LIMITS) as confined:
                 entries = list(confined.walk(skill.folder))
         except PeriplusError:
-            return []  # the folder is gone, or became a link: the skill itself is known still
+            return []  # the folder is gone, or became a link: the skill itself stays known
         own = len(skill.folder) + 1
         return [
             Page(f"{SKILLS_ROOT}{skill.name}/{entry.path[own:]}", "", entry.size)

@@ -1,4 +1,4 @@
-"""Which skill was used how often: each use is a record of the journal."""
+"""Usage counts of skills: each use is a record of the journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Uses(NamedTuple):
 
 
 def record_use(project: Project, skill: Skill) -> None:
-    """Write down that the session of the project's writer uses a skill."""
+    """Record that the session of the project's writer uses a skill."""
 
     def write(transaction: Transaction) -> None:
         payload = {"v": 1, "skill": skill.name, "source": skill.source, "session": project.writer.session}
@@ -33,7 +33,7 @@ def record_use(project: Project, skill: Skill) -> None:
 
 
 def uses_of(project: Project, skills: list[Skill]) -> dict[str, Uses]:
-    """How often each was used in this project, by its name; where older records are elsewhere, as far as those tell that are here."""
+    """Count the uses of each skill in this project by name, as far as records are here."""
     from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     journal = project.journal

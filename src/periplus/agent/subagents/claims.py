@@ -1,8 +1,7 @@
-"""What a subagent may change, and that nobody else does meanwhile.
-
-With paths it claims them before its first step, and the file tools change nothing else; without, it claims each file as it is about to
-change it. What the sessions above it have claimed is theirs to lend, and needs no claim of its own. All is let go at its end, and by
-itself when its time is over, should its process have been killed.
+"""Claims of a subagent: the paths that it alone may change.
+With given paths it claims them before its first step, and its file tools change nothing else. Without, it claims each file just before
+changing it. Claims of the sessions above it are lent to it and need no claim of its own. All claims are released at its end, and expire
+by themselves if its process is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SHOWN: Final = 10
 
 
 class ChildClaims:
-    """The claims of the writer of ``project``, which is the subagent's; ``above`` are the sessions that it works for, by name."""
+    """The claims of the writer of ``project``, which is the subagent; ``above`` are the names of its parent sessions."""
 
     def __init__(
         self, project: Project, *, reads: bool, paths: Sequence[str], above: Sequence[str], about: str, ttl_s: int
@@ -36,18 +35,18 @@ class ChildClaims:
         self._held: list[str] = []
 
     def begin(self) -> None:
-        """Claim what it was given. Raises ClaimedError, which names who has it; nothing is claimed then."""
+        """Claim the given paths. Raises ClaimedError, which names the holder; nothing is claimed then."""
         if self._reads:
             return
         try:
             for path in self._paths:
                 self._claim(path)
-        except BaseException:  # whatever it is: what was claimed by then is let go
+        except BaseException:  # for any exception: release what was claimed so far
             self.end()
             raise
 
     def guard(self, paths: Sequence[str]) -> None:
-        """Told what is about to be changed. Raises RefusedError for what it was not given, ClaimedError for what is another's."""
+        """Check paths that are about to be changed. Raises RefusedError for paths outside its task, ClaimedError for claims of others."""
         if self._reads:
             raise RefusedError(
                 "this subagent only reads", safe="Nothing was changed.", mend="Report what you would change."
@@ -64,7 +63,7 @@ class ChildClaims:
                 self._claim(path)
 
     def end(self) -> None:
-        """Let go of everything."""
+        """Release all claims."""
         if self._held:
             self._held.clear()
             self._project.work.release(reason="the subagent ended")

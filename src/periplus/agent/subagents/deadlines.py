@@ -1,7 +1,6 @@
-"""The two clocks of a subagent: how long it may take, and how long nothing may be heard of it.
-
-A thread waits for the earlier of the two and sets the token of the subagent, which stops its model, its tools and their processes. While a
-person is asked neither clock runs: nobody else is to answer for how long that takes.
+"""Deadlines of a subagent: a limit on its whole time, and one on the time without any progress.
+A thread waits for the earlier of the two and sets the token of the subagent, which stops its model, its tools and their processes. Both
+clocks stand still while a person is asked.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Late: TypeAlias = Literal["", "deadline", "idle"]
 
 
 class Watch:
-    """Ends ``token`` after ``deadline_s``, or when ``heard`` was not called for ``idle_s``; ``late`` says which it was."""
+    """Sets ``token`` after ``deadline_s``, or when ``heard`` was not called for ``idle_s``; ``late`` says which it was."""
 
     def __init__(self, world: World, token: CancelToken, *, deadline_s: float, idle_s: float) -> None:
         self._world, self._token = world, token
@@ -43,17 +42,17 @@ class Watch:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the subagent was told to stop, by whomever."""
+        """Return whether the subagent was told to stop, by anybody."""
         return self._token.is_cancelled
 
     def heard(self) -> None:
-        """It gave a sign of life."""
+        """Note a sign of progress."""
         with self._lock:
             self._heard_s = self._world.monotonic_s()
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """A person is asked within."""
+        """Stop the clocks while a person is asked."""
         with self._lock:
             if not self._asking:
                 self._asked_s = self._world.monotonic_s()
@@ -69,7 +68,7 @@ class Watch:
                     self._heard_s = now_s
 
     def left(self) -> tuple[float, Late]:
-        """The seconds until it is late, and how it will be; a whole span while a person is asked."""
+        """The seconds until the next deadline, and which one it is; a full span while a person is asked."""
         with self._lock:
             now_s = self._world.monotonic_s()
             if self._asking:

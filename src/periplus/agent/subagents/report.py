@@ -1,4 +1,4 @@
-"""What comes back from a subagent: how it ended, what it changed and spent, where all of it stands, and its last answer whole."""
+"""Report of a subagent: how it ended, its changes and usage, where to read more, and its last answer in full."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOW: Final = {
 
 
 class Changed(NamedTuple):
-    """A file that is not as it was: the digests of its bytes, None where there is none."""
+    """A changed file with the digests of its bytes, None without a file."""
 
     path: str
     before: str | None
@@ -39,7 +39,7 @@ class Changed(NamedTuple):
 
 
 def changes_in(episodes: Sequence[Episode]) -> tuple[Changed, ...]:
-    """What became of files, from before the first step to after the last; what came to nothing is left out."""
+    """Net changes of files from the first step to the last; files that ended as they began are left out."""
     found: dict[str, Changed] = {}
     for episode in episodes:
         for effect in episode.result.effects if isinstance(episode, Resulted) else ():
@@ -50,7 +50,7 @@ def changes_in(episodes: Sequence[Episode]) -> tuple[Changed, ...]:
 
 
 def usage_of(episodes: Sequence[Episode]) -> Usage:
-    """What was spent, subagents of its own counted."""
+    """Usage with that of its own subagents."""
     spent = Usage()
     for episode in episodes:
         if isinstance(episode, Answered):
@@ -63,7 +63,7 @@ def usage_of(episodes: Sequence[Episode]) -> Usage:
 def report_of(
     who: str, outcome: str, episodes: Sequence[Episode], spawned: Spawned, item_id: str, outputs: Outputs | None, note: str = ""
 ) -> tuple[str, str]:  # fmt: skip
-    """The report, and the handle of the last answer where it is too long to stand in it. ``note`` is what else there is to say."""
+    """Return the report, and the handle of the last answer if that is too long for the report. ``note`` is added text."""
     ended = next((one for one in reversed(episodes) if isinstance(one, Ended)), None)
     usage = spawned.usage
     cost = f", ${usage.cost / 1e6:.4f}" if usage.cost else ""

@@ -1,4 +1,4 @@
-"""What a session lends to its subagents: its model, its person, its hooks. Each is used by one at a time."""
+"""Resources that a session shares with its subagents: its model, its person, its hooks. One user at a time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _LentClient:
         while not is_taken and not self._is_stopped:
             is_taken = self._lock.acquire(timeout=_LOOKS_S)
         self._is_mine = is_taken
-        if self._is_stopped:  # while it waited, or just as it got the model
+        if self._is_stopped:  # stopped while it waited, or just as it got the model
             if is_taken:
                 self._give()
             raise ModelError("the turn was stopped")
@@ -88,12 +88,12 @@ class _LentStreamingClient(_LentClient):
 
 
 def shared_client(client: LLMClient, lock: threading.Lock) -> LLMClient:
-    """``client`` for one of several who have to wait for each other: where no other can be opened."""
+    """Share ``client`` among subagents that take turns, if no other client can be opened."""
     return _LentStreamingClient(client, lock) if isinstance(client, StreamingClient) else _LentClient(client, lock)
 
 
 class Person:
-    """The person of the session, told who asks. Neither clock of ``watch`` runs meanwhile; who is stopped asks no more."""
+    """The person of the session, told which subagent asks. The clocks of ``watch`` stand still meanwhile; a stopped subagent asks no more."""
 
     def __init__(
         self, who: str, lock: threading.Lock, watch: Watch, approver: Approver | None, asker: Asker | None
@@ -116,7 +116,7 @@ class Person:
 
 
 class ReadOnlyHook(Hook):
-    """Denies whatever could change something."""
+    """Denies every call that could change something."""
 
     @property
     def name(self) -> str:
@@ -125,13 +125,13 @@ class ReadOnlyHook(Hook):
     def authorize_tool(self, name: str, args: Mapping[str, Any]) -> ToolDecision | None:
         if name in _READING or (name == "spawn_agent" and args.get("mode", "read-only") == "read-only"):
             return None
-        if name == "mcp" and "arguments" not in args:  # it asks what there is
+        if name == "mcp" and "arguments" not in args:  # a listing
             return None
         return ToolDecision(allow=False, reason="this subagent only reads; report what you would change or run")
 
 
 class SharedHook(Hook):
-    """A hook of the session at the seams of policy; what it does at the turn's is the turn's of the session, and not of a subagent."""
+    """A hook of the session, shared at its policy seams. The seams of a turn run for the session's own turn, not for a subagent's."""
 
     def __init__(self, hook: Hook, lock: threading.RLock) -> None:
         self._hook, self._lock = hook, lock

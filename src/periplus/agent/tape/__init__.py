@@ -1,4 +1,4 @@
-"""The tape: what a model sees, compiled from the episodes of a session."""
+"""The tape: the context that a model sees, compiled from the episodes of a session."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tape as the loop knows it: a ``TurnContext`` over the pure state, which asks the world and decides, and notes both.
-
-The only things of the world that are asked are handed in: files (``FileView``), what is known of a focus (``Lookup``), facts of the
-tail. Each answer goes into the log as a note and reaches the state from there.
+"""The tape as a ``TurnContext`` for the loop: a shell over the pure state that asks the world, decides, and notes both.
+Everything that it asks is handed in: files (``FileView``), knowledge about a focus (``Lookup``), facts of the tail. Each answer goes
+into
+the log as a note and reaches the state from there.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class Lookup(Protocol):
 
 
 class Tape:
-    """A ``TurnContext``. ``tools`` and ``prompt`` are the front of every request; a session that goes on keeps the prompt that
-    it began with. Without ``files`` patches are not verified: for runs that change no files.
+    """A ``TurnContext``. ``tools`` and ``prompt`` are the front of every request; a resumed session keeps its first prompt. Without
+    ``files``,
+    for runs that change no files, patches are not verified.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Tape:
         return [noted(state.turn, fold)] if fold is not None else []
 
     def messages(self) -> list[Message]:
-        """With marks where the provider's cache is worth cutting: behind the prompt, the entries, the turns before, and all."""
+        """The request, with cache marks after the prompt, the entries, the earlier turns, and the end."""
         state = self.state
         found = state.messages()
         marks = {0, len(state.batches), len(found) - 1}
@@ -150,7 +151,7 @@ class Tape:
     # -- what a person or a tool commands ------------------------------------------------------------------------------
 
     def change(self, note: SliceNote | TopicNote) -> Noted:
-        """The episode that changes the working state: to be logged, then taken. Raises UsageError, NotFoundError."""
+        """Return the episode that changes the working state, to be logged and then taken. Raises UsageError, NotFoundError."""
         tried = self.state.copied().topics
         if isinstance(note, SliceNote):
             tried.change(note)
@@ -159,7 +160,7 @@ class Tape:
         return noted(self.state.turn, note)
 
     def fold(self) -> Noted:
-        """The episode of a fold that was asked for, between turns. Raises UsageError where there is nothing to fold."""
+        """Return the episode of a requested fold, between turns. Raises UsageError if there is nothing to fold."""
         state = self.state
         if state.current is not None:
             raise UsageError("a turn is in progress", safe="Nothing was changed.", mend="Fold when it is over.")
@@ -169,7 +170,7 @@ class Tape:
         return noted(state.turn, found)
 
     def unfold(self) -> Noted:
-        """The episode that takes the last fold back. Raises UsageError where there is none."""
+        """Return the episode that takes the last fold back. Raises UsageError without one."""
         if not self.state.last_fold:
             raise UsageError("there is no fold to take back", safe="Nothing was changed.")
         return noted(self.state.turn, UnfoldNote(fold=self.state.last_fold))

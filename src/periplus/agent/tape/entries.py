@@ -1,6 +1,5 @@
-"""Entries of the tape: what a fold makes of turns, each a value of its own kind with one way to be written.
-
-An entry is text for the model and is frozen once written. What it leaves out it counts, with the call that shows it.
+"""Entries of the tape, which a fold makes of turns. Each kind is a value with one written form.
+An entry is text for the model and is frozen once written. It counts what it leaves out, with the call that shows it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnEntry(_Entry, frozen=True):
-    """The digest of a turn: what was asked, what was done, how it ended."""
+    """Digest of a turn: the request, the work done, how it ended."""
 
     asked: str
     did: str
@@ -61,22 +60,22 @@ class TurnEntry(_Entry, frozen=True):
         )
 
     def line(self) -> str:
-        """The digest of the digest, for an epoch."""
+        """One line of the digest, for an epoch."""
         return f"{self.turn}: {one_line(self.asked, 110)} ({self.ended})"
 
 
 class ReplyEntry(_Entry, frozen=True):
-    """What the model said at the end of a turn."""
+    """The model's answer at the end of a turn."""
 
     said: str
 
     def text(self) -> str:
         text = cut_text(self.said.strip(), REPLY_CHARACTERS, turn_handle(self.turn))
-        return fence(text, f"the answer of turn {self.turn}")  # what it quotes may be anybody's
+        return fence(text, f"the answer of turn {self.turn}")  # it may quote anybody
 
 
 class BaseEntry(_Entry, frozen=True):
-    """A file as it stood when it was first edited, or as a fold found it: what later patches rest on."""
+    """A file as it was when first edited, or as a fold found it: the base of later patches."""
 
     anchor: Anchor
 
@@ -103,7 +102,7 @@ def _gap(anchor: Anchor, at: int, count: int) -> str:
 
 
 class PatchEntry(_Entry, frozen=True):
-    """What a turn changed in a file."""
+    """A file's change in a turn."""
 
     patch: FilePatch
 
@@ -112,7 +111,7 @@ class PatchEntry(_Entry, frozen=True):
 
 
 class OutsideEntry(_Entry, frozen=True):
-    """What somebody else changed in a file that the tape knows."""
+    """A change by somebody else of a file that the tape knows."""
 
     patch: FilePatch
 
@@ -131,7 +130,7 @@ def _patch_text(turn: int, patch: FilePatch, name: str) -> str:
 
 
 class FindingEntry(_Entry, frozen=True):
-    """Something that was found out, and how well it is known."""
+    """A finding, and how well it is known."""
 
     tier: Tier
     found: str
@@ -141,7 +140,7 @@ class FindingEntry(_Entry, frozen=True):
 
 
 class KnowledgeEntry(_Entry, frozen=True):
-    """Knowledge that a turn was given and went by."""
+    """Knowledge that was given to a turn and used by it."""
 
     handle: str
     preview: str
@@ -151,7 +150,7 @@ class KnowledgeEntry(_Entry, frozen=True):
 
 
 class InstructionsEntry(_Entry, frozen=True):
-    """What the project says to agents, as it stands at a fold."""
+    """The project's instructions, as they are at a fold."""
 
     files: tuple[InstructionFile, ...]
     is_trusted: bool = False
@@ -161,7 +160,7 @@ class InstructionsEntry(_Entry, frozen=True):
 
 
 class EpochEntry(_Entry, frozen=True):
-    """All turns up to ``turn``, in a few lines: ``lines`` are the last of them, the others stand behind handles alone."""
+    """An outline of all turns up to ``turn``: ``lines`` are the last of them, the others stand behind handles alone."""
 
     lines: tuple[str, ...]
 
@@ -173,7 +172,7 @@ class EpochEntry(_Entry, frozen=True):
 
 
 class CommitmentsEntry(_Entry, frozen=True):
-    """Rules and what is still open, word for word, as they stand at a fold."""
+    """Rules and open commitments, word for word, as they are at a fold."""
 
     body: str
 
@@ -204,7 +203,7 @@ def file_handle(anchor: Anchor) -> str:
 
 
 def call_handle(turn: int, step: int, place: int, root: str = ROOT) -> str:
-    """The whole of what the call at ``place`` (from 1) of a step gave. ``root`` is that of the session's pages."""
+    """Handle of the full output of the call at ``place`` (from 1) of a step. ``root`` is that of the session's pages."""
     return f"{root}trail/{turn}/{step}.{place}.txt"
 
 
@@ -213,6 +212,6 @@ def patch_handle(turn: int, path: str, root: str = ROOT) -> str:
 
 
 def render(entries: tuple[Entry, ...]) -> tuple[str, int]:
-    """The text of entries, and its tokens, estimated."""
+    """The text of entries, and an estimate of its tokens."""
     text = "\n".join(entry.text() for entry in entries)
     return text, estimate_tokens(text)

@@ -1,8 +1,8 @@
-"""The fence: the one place where text that is not ours is marked as such, and the one way to leave something out.
-
-In a message that the person or the host wrote, what others wrote (files, memory, tools, other agents) stands between ``<data from="…">``
-and ``</data>``; nothing within can end it, for the beginning of such a mark is spelled otherwise there. What a tool gave
-stands in messages of the role ``tool``, which nothing in a text can leave, and needs no second fence.
+"""The fence: the one way to mark text of others as data, and the one way to leave something out.
+In a message of the person or the host, text of others (files, memory, tools, other agents) stands between ``<data from="…">`` and
+``</data>``. Nothing inside can end it, since the beginning of such a mark is spelled differently there. Tool output stands in messages
+of
+the role ``tool``, which no text can leave, and needs no second fence.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _NAME: Final = re.compile(r"[\"<>\x00-\x1f\x7f]")
 
 
 def fence(text: str, source: str) -> str:
-    """``text`` as data that ``source`` gave. The same text and source give the same bytes."""
+    """Mark ``text`` as data from ``source``. Equal text and source give equal bytes."""
     inside = _MARK.sub(lambda match: f"<\u200b{match[1]}{match[2]}", text)
     return f'<data from="{plain_name(source)}">\n{inside.rstrip(chr(10))}\n</data>'
 
 
 def plain_name(name: str) -> str:
-    """A name that others chose (a path, a branch), as it may stand outside of a fence: it begins and ends nothing."""
+    """A name chosen by others (a path, a branch) in a form that is safe outside of a fence."""
     return _NAME.sub(" ", name)
 
 
 def left_out(count: int, what: str, call: str) -> str:
-    """The line that stands where something was cut: how much, and the call that shows it."""
+    """The line in place of a cut: how much was left out, and the call that shows it."""
     return f"… {count:,} {what} left out; {call}"
 
 
 def cut_text(text: str, characters_max: int, handle: str) -> str:
-    """``text``, or its beginning with how much is left out and the call that shows all of it."""
+    """``text``, or its beginning with a note of how much is left out and the call that shows all of it."""
     if len(text) <= characters_max:
         return text
     kept = text[:characters_max]
@@ -43,7 +43,7 @@ def cut_text(text: str, characters_max: int, handle: str) -> str:
 
 
 def cut_lines(text: str, head: int, tail: int, handle: str) -> str:
-    """The first and the last lines of ``text`` where it has more, with how many are left out and the call that shows them."""
+    """The first and last lines of a long ``text``, with a note of how many are left out and the call that shows them."""
     lines = text.split("\n")
     if len(lines) <= head + tail + 1:
         return text
@@ -53,6 +53,6 @@ def cut_lines(text: str, head: int, tail: int, handle: str) -> str:
 
 
 def one_line(text: str, characters_max: int) -> str:
-    """``text`` in one line, cut; only for what names something that can be read in full elsewhere."""
+    """``text`` as one cut line; only for names of things that can be read in full elsewhere."""
     line = " ".join(text.split())
     return line if len(line) <= characters_max else line[: characters_max - 1].rstrip() + "…"

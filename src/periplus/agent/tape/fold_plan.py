@@ -1,8 +1,6 @@
-"""What is decided when the tape is too long, and what is read of files when a turn is sealed: at the edge, once, and then noted.
-
-Hysteresis: nothing happens up to the budget; then a fold brings the tape down so far (``fold_to``) that many turns go by until the
-next. A fold of turns is tried first, for it leaves the entries in front as they are; only where that is not enough is the
-whole condensed.
+"""Plans of folds and seals: decided once, at the edge, with file contents, and then noted.
+Hysteresis: nothing happens up to the budget; then a fold shortens the tape so far (``fold_to``) that many turns go by until the next. A
+fold of turns is tried first, since it leaves the entries in front unchanged; only if that is not enough, the whole is condensed.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from periplus.agent.tape_notes import Anchor, FilePatch, FoldNote, SealNote, not
 from periplus.base.text.token_estimate import estimate_tokens
 
 _WHOLE_TOKENS_MAX: Final = 1_000
-_ANCHOR_SHARE: Final = 3  # of what a fold leaves, at most one part in so many is files
+_ANCHOR_SHARE: Final = 3  # files take at most this fraction (1/n) of what a fold leaves
 _AROUND_LINES: Final = 25
 _DIGESTS_TRIED: Final = (40, 24, 12, 6, 3, 1, 0)
 _SAVED_SHARE: Final = 20
@@ -29,7 +27,7 @@ _SAVED_SHARE: Final = 20
 
 @runtime_checkable
 class FileView(Protocol):
-    """The files of the folder as they are, and what is kept of how they were. Neither raises for what cannot be read."""
+    """The files of the folder, and stored earlier contents. Neither method raises for what cannot be read."""
 
     def read(self, path: str) -> bytes | None: ...
 
@@ -41,7 +39,7 @@ def digest_of(data: bytes | None) -> str:
 
 
 def outside_changes(state: TapeState, files: FileView | None, but: Iterable[str] = ()) -> list[FilePatch]:
-    """The files that we changed once and that are otherwise by now, and not by a call of ours."""
+    """Files that we changed once and that somebody else has changed since."""
     passed = set(but)
     found: list[FilePatch] = []
     for path, known in state.known.items():
@@ -55,9 +53,8 @@ def outside_changes(state: TapeState, files: FileView | None, but: Iterable[str]
 
 
 def plan_seal(state: TapeState, files: FileView | None) -> SealNote:
-    """The patches of the turn in progress, from the bytes themselves, and what lies on the disk otherwise than they say.
-
-    Without ``files`` they say from which digest to which, and nothing is checked.
+    """Plan the end of the turn: its patches from the bytes themselves, and files on the disk that differ from them.
+    Without ``files`` the patches have digests only, and nothing is checked.
     """
     turn = state.current
     if turn is None:
@@ -81,7 +78,7 @@ def plan_seal(state: TapeState, files: FileView | None) -> SealNote:
 
 
 def _used(turn: PlacedTurn) -> tuple[str, ...]:
-    """The knowledge that was read in full, or that an answer names."""
+    """Knowledge that was read in full, or that an answer names."""
     found = []
     for one in turn.note.knowledge:
         name = one.handle.rpartition("/")[2].removesuffix(".md")
@@ -94,8 +91,9 @@ def _used(turn: PlacedTurn) -> tuple[str, ...]:
 
 
 def plan_fold(state: TapeState, files: FileView | None, *, turns: int, why: str) -> FoldNote | None:
-    """A fold of the turns up to ``turns`` that leaves no more than ``fold_to``, as far as that can be; None where there is nothing
-    to fold. Of a request that was too long no more than half is left: the model's window may be smaller than ``fold_to``.
+    """Plan a fold of the turns up to ``turns`` that leaves at most ``fold_to``, as far as possible; None if there is nothing to fold. A
+    request that
+    was too long is at least halved, since the model's window may be smaller than ``fold_to``.
     """
     most = min(state.fold_to, state.tokens // 2) if why == "overflow" else state.fold_to
     sealed = [turn for turn in state.turns if turn.number <= turns and turn.ended is not None]
@@ -129,7 +127,7 @@ def _after(state: TapeState, note: FoldNote) -> TapeState:
 
 
 def _first_bases(state: TapeState, sealed: Iterable[PlacedTurn], files: FileView | None) -> tuple[Anchor, ...]:
-    """The files whose first patch is about to become an entry, as they stood before it."""
+    """Files whose first patch is about to become an entry, as they were before it."""
     found: dict[str, Anchor] = {}
     held = {path: base.sha256 for path, base in state.bases.items()}
     for turn in sealed:
@@ -147,7 +145,7 @@ def _first_bases(state: TapeState, sealed: Iterable[PlacedTurn], files: FileView
 
 
 def _live(state: TapeState, files: FileView | None, tokens: int) -> tuple[Anchor, ...]:
-    """The files that were worked on last, as they are now, for a tape of so many tokens."""
+    """The latest files that were worked on, as they are now, for a tape of so many tokens."""
     found: list[Anchor] = []
     room = tokens // _ANCHOR_SHARE
     around = {
@@ -158,7 +156,7 @@ def _live(state: TapeState, files: FileView | None, tokens: int) -> tuple[Anchor
     for path, known in reversed(state.known.items()):
         data = files.read(path) if files is not None else None
         if digest_of(data) != known:
-            continue  # it was changed meanwhile: the next tail will say so
+            continue  # changed meanwhile: the next tail will say so
         anchor = _anchor(path, known, data, around.get(path, ()))
         size = sum(estimate_tokens(text) for _, text in anchor.shown)
         if size > room:
@@ -169,7 +167,7 @@ def _live(state: TapeState, files: FileView | None, tokens: int) -> tuple[Anchor
 
 
 def _anchor(path: str, sha256: str, data: bytes | None, around: Iterable[int]) -> Anchor:
-    """A file for the tape: all of it, or the lines around those that are named."""
+    """A file for the tape: all of it, or the lines around the named ones."""
     text = text_of(data) if data is not None else None
     if text is None:
         return Anchor(
@@ -198,7 +196,7 @@ def _anchor(path: str, sha256: str, data: bytes | None, around: Iterable[int]) -
 
 
 def cut_turn(state: TapeState) -> FoldNote | None:
-    """A fold within the turn in progress: what its older calls gave goes behind handles. None where nothing is left to go."""
+    """Plan a fold within the turn in progress: outputs of its older calls go behind handles. None if nothing can go."""
     turn = state.current
     if turn is None or not turn.steps:
         return None
@@ -220,7 +218,7 @@ def _cut_tokens(state: TapeState, before: int) -> int:
 
 
 def sealed_state(state: TapeState, seal: SealNote, ended: Ended) -> TapeState:
-    """What the tape will be when the turn is over."""
+    """The tape after the end of the turn."""
     other = state.copied()
     other.take(ended)
     other.take(noted(ended.turn, seal))

@@ -1,4 +1,4 @@
-"""What a fold makes of turns and entries: functions of values, which decide nothing."""
+"""Pure functions that turn turns into entries for a fold, without decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASES_MAX: Final = 64
 
 
 class Base(NamedTuple):
-    """Where the entries bring a file: its digest, and the turn with which that is so."""
+    """State of a file according to the entries: its digest, and the turn after which it holds."""
 
     sha256: str
     turn: int
@@ -37,7 +37,7 @@ Bases: TypeAlias = dict[str, Base]
 
 
 def entries_of(turns: Sequence[PlacedTurn], note: FoldNote, bases: Bases, holds: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries of turns that end, in their order; ``bases`` is brought forward."""
+    """The entries of ending turns, in order; ``bases`` is updated."""
     found: list[Entry] = [*holds]
     anchors = {anchor.path: anchor for anchor in note.anchors}
     for turn in turns:
@@ -66,7 +66,7 @@ def _digest(turn: PlacedTurn) -> TurnEntry:
 
 
 def _changed(turn: int, patch: FilePatch, anchors: dict[str, Anchor], bases: Bases, *, is_ours: bool) -> list[Entry]:
-    """The entries of a file's change: its base before the first one; nothing where the base is younger than the change."""
+    """The entries of a file's change, with its base before the first one; none if the base is younger than the change."""
     path = patch.path
     held = bases.get(path)
     if held is not None and held.turn >= turn and held.sha256 != patch.before:
@@ -87,7 +87,7 @@ def _changed(turn: int, patch: FilePatch, anchors: dict[str, Anchor], bases: Bas
 
 
 def recent(entries: Sequence[Entry], holds: str, turn: int) -> tuple[Entry, ...]:
-    """What holds and is open, where the entries do not say so already."""
+    """Rules and open commitments that the entries do not have yet."""
     last = next((one for one in reversed(entries) if isinstance(one, CommitmentsEntry)), None)
     if (last.body if last is not None else "") == holds:
         return ()
@@ -97,7 +97,7 @@ def recent(entries: Sequence[Entry], holds: str, turn: int) -> tuple[Entry, ...]
 def condensed(
     entries: Sequence[Entry], turns: Sequence[PlacedTurn], note: FoldNote, bases: Bases, holds: str, turn: int
 ) -> tuple[Entry, ...]:
-    """One batch in place of all: an outline of old turns, what holds, the files as they stand, the digests of the last turns."""
+    """One batch in place of all: an outline of old turns, commitments, files as they are, and digests of the last turns."""
     digests = [one for one in entries if isinstance(one, TurnEntry)] + [_digest(one) for one in turns]
     replies = {one.turn: one for one in entries if isinstance(one, ReplyEntry)}
     replies |= {one.number: ReplyEntry(turn=one.number, said=one.said()) for one in turns if one.said().strip()}

@@ -1,4 +1,4 @@
-"""The files of a folder as the tape looks at them: what is there now, and what is kept of how it was."""
+"""View of a folder's files for the tape: present contents, and stored earlier ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_BYTES_MAX: Final = 8 << 20
 
 
 class FolderView:
-    """Satisfies ``planning.FileView``. ``keeps`` are asked one after another for bytes by their SHA-256 (an object store's ``get``)."""
+    """Satisfies ``planning.FileView``. ``keeps`` are functions from a SHA-256 to bytes (an object store's ``get``), tried in order."""
 
     def __init__(self, folder: Confined, *keeps: Callable[[bytes], bytes]) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class FolderView:
                 return None
             return self._folder.read(path)
         except (OSError, PeriplusError):
-            return None  # a link, a folder, or nothing that may be read: not the file that we knew
+            return None  # a link, a folder, or unreadable: not the file that we knew
 
     def kept(self, sha256: str) -> bytes | None:
         try:
@@ -38,5 +38,5 @@ class FolderView:
             try:
                 return keep(digest)
             except (OSError, PeriplusError):
-                continue  # another may have it; where none has, the tape says that it is not kept
+                continue  # another may have it; if none has, the tape says that it is not kept
         return None

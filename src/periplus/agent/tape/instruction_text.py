@@ -1,4 +1,4 @@
-"""How what a project says to agents is written: with whose word it is, then each file fenced."""
+"""Written form of a project's instructions: their authority first, then each file fenced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNTRUSTED: Final = " The user has not said that this folder is trusted."
 
 
 def instructions_text(files: Sequence[InstructionFile], *, is_trusted: bool) -> str:
-    """The text of a message, or of an entry. The same files give the same bytes."""
+    """The text of a message or an entry. Equal files give equal bytes."""
     return "\n".join([_WHOSE + ("" if is_trusted else _UNTRUSTED), *(_file(one) for one in files)])
 
 

@@ -1,4 +1,4 @@
-"""The page table: one façade over code, memory, and turns of this and other sessions, from which the tail's knowledge is chosen."""
+"""Page table: one façade over code, memory, and turns of this and other sessions, which selects the tail's knowledge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODE_CHARACTERS: Final = 600
 
 
 class PageTable:
-    """``session`` is the one that asks: its own turns lie on the tape, and are not found again."""
+    """``session`` is the asking one: its own turns are on the tape already and are not found again."""
 
     def __init__(self, memory: Memory | None = None, retriever: Retriever | None = None, session: str = "") -> None:
         self._memory = memory
@@ -24,9 +24,8 @@ class PageTable:
         self._session = session
 
     def lookup(self, focus: str, kind: str = "", k: int = 6, paths: Sequence[str] = ()) -> Sequence[PageRef]:
-        """The best ``k`` pages for ``focus``, of one kind or of all; ``paths`` is what is worked on. Raises UsageError.
-
-        Each backend's scores are taken relative to its best; the order is total, so the same answers give the same order.
+        """The best ``k`` pages for ``focus``, of one kind or of all; ``paths`` are the files worked on. Raises UsageError.
+        Each backend's scores are relative to its best; the order is total, so equal answers give the same order.
         """
         if kind and kind not in KINDS:
             raise UsageError(f"unknown kind of page {kind!r}", mend=f"Known are: {', '.join(KINDS)}.")

@@ -1,7 +1,6 @@
-"""Patches, made by the host from the bytes before and after, and laid on again.
-
-A diff here is exact: ``apply(before, diff)`` is ``after``, to the last byte of the last line. So a file that the tape shows in full and the
-patches behind it *are* the file as it lies on the disk, which tests and seals rely on.
+"""Patches, made from the bytes before and after, and applied again.
+A diff here is exact: ``apply(before, diff)`` is ``after``, to the last byte of the last line. So a file that the tape shows in full and
+the patches after it *are* the file on the disk, which tests and seals rely on.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Diff(NamedTuple):
 
 
 def text_of(data: bytes) -> str | None:
-    """The bytes as text, None for what is none: UTF-8 without zero bytes, so that the text is the bytes."""
+    """The bytes as text; None unless they are UTF-8 without zero bytes, so that the text is the bytes."""
     if b"\0" in data[:65_536] or len(data) > TEXT_BYTES_MAX:
         return None
     try:
@@ -39,7 +38,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def patch_of(path: str, before: tuple[str, bytes | None], after: tuple[str, bytes | None]) -> FilePatch:
-    """From one state of a file to another: each its digest (empty: no file) and its bytes (None: they are not kept)."""
+    """The patch between two states of a file, each as its digest (empty: no file) and its bytes (None: not kept)."""
     old_digest, old = before
     new_digest, new = after
     if (old_digest and old is None) or (new_digest and new is None):
@@ -55,7 +54,7 @@ def patch_of(path: str, before: tuple[str, bytes | None], after: tuple[str, byte
 
 
 def diff_texts(before: str, after: str) -> Diff:
-    """The hunks of a unified diff. Empty where there is no difference."""
+    """The hunks of a unified diff. Empty without a difference."""
     old, new = _lines(before), _lines(after)
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
@@ -79,7 +78,7 @@ _Change = tuple[int, int, int, int]
 
 
 def _changes(old: Sequence[str], new: Sequence[str], offset: int) -> list[_Change]:
-    """``(start, end, start, end)`` of what differs; of very much text it is one change, for matching costs its square."""
+    """The differences as ``(start, end, start, end)``; one single change for very long texts, since matching takes quadratic time."""
     if not old and not new:
         return []
     if len(old) + len(new) > _LINES_MATCHED_MAX:
@@ -127,7 +126,7 @@ def _line(mark: str, line: str) -> str:
 
 
 def apply_diff(before: str, diff: str) -> str:
-    """``before`` with the hunks of ``diff``. Raises FormatError where they do not fit to the letter."""
+    """Apply the hunks of ``diff`` to ``before``. Raises FormatError if they do not fit exactly."""
     old = _lines(before)
     result: list[str] = []
     at = 0
@@ -157,6 +156,6 @@ def apply_diff(before: str, diff: str) -> str:
 
 
 def hunk_lines(diff: str, *, after: bool = False) -> tuple[int, ...]:
-    """The lines at which the hunks of a diff begin: of the text before, or ``after``."""
+    """The lines at which the hunks of a diff begin, in the text before, or in ``after``."""
     matches = (_HUNK.match(line) for line in diff.split("\n") if line.startswith("@@ "))
     return tuple(int(match[3 if after else 1]) for match in matches if match is not None)

@@ -1,4 +1,4 @@
-"""A turn in place: its messages as they were sent, and what a fold needs to make entries of it."""
+"""A turn in place: its messages as they were sent, and the data from which a fold makes entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMMAND_NAMES: Final = ("command", "cmd", "code")
 
 @dataclass(slots=True, eq=False)
 class StepInPlace:
-    """An answer of the model, and what came of its calls."""
+    """An answer of the model with the results of its calls."""
 
     number: int
     answer: Message
@@ -82,23 +82,21 @@ class PlacedTurn:
 
     @property
     def tokens(self) -> int:
-        """Of its messages, estimated. They are counted when that is asked: of a session that is taken up again most turns were folded
-        since, and nobody asks.
-        """
+        """Estimated tokens of its messages, counted on demand: in a resumed session most turns were folded since and are never counted."""
         if self._uncounted:
             self._counted += sum(_tokens(message) for message in self._uncounted)
             self._uncounted = ()
         return self._counted
 
     def take_tail(self, note: TailNote) -> None:
-        """Before the first answer: what the message says that begins the turn."""
+        """Set the tail, before the first answer."""
         self.note = note
         text = tail_text(self.request, note, (*self.untold, *note.outside), self.changed, self.gone, self._instructed)
         self.tail = Message(role="user", content=text)
         self._counted, self._uncounted = 0, (self.tail, *self.fed)
 
     def take_instructions(self, note: InstructionsNote) -> None:
-        """In the tail before the first answer, else behind what came of the last one's calls."""
+        """Add instructions to the tail before the first answer, later after the results of the last answer."""
         self.instructions += note.files
         text = instructions_text(note.files, is_trusted=note.is_trusted)
         if not self.steps:
@@ -146,7 +144,7 @@ class PlacedTurn:
         self._over = None
 
     def cut(self, before: int) -> None:
-        """Put what the calls before that step gave behind handles; 0 shows it again."""
+        """Put the outputs of calls before that step behind handles; 0 shows them again."""
         self.cut_before = before
         self._over = None
         self._counted, self._uncounted = 0, tuple(self.messages())
@@ -161,10 +159,10 @@ class PlacedTurn:
             self._over = found
         return found
 
-    # What a digest says
+    # Contents of a digest
 
     def did(self) -> str:
-        """What the calls of the turn were, counted by tool, with its last commands and how they ended."""
+        """The calls of the turn counted by tool, with its last commands and how they ended."""
         counts: dict[str, int] = {}
         commands: list[str] = []
         failed = 0

@@ -1,11 +1,10 @@
-"""Prefix survival: how much of a request was the beginning of the one before it.
-
-*PrefixSurvival* of a request is the length of the longest common byte prefix with the previous request of the session, divided by the
-length of that previous request, as they are sent. It is told for every boundary between two turns, and apart for those at which a
-fold lay.
-
-The bytes are those of ``serialised``: tools, then messages, each one line of JSON. What tells a provider where a cache may be cut
-(``Message.breakpoint``) is no part of them, as it is no part of what a provider compares.
+"""Prefix survival: how much of the previous request a request repeats at its beginning.
+The *survival* of a request is the length of the longest common byte prefix with the previous request of the session, divided by the
+length of that previous request, as they are sent. It is reported for every boundary between two turns, and separately for boundaries
+with
+a fold.
+The bytes are those of ``serialised``: tools, then messages, each one line of JSON. Cache marks (``Message.breakpoint``) are not part of
+them, since providers do not compare them either.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ BREAKS: Final[Mapping[str, str]] = {
 
 
 class PrefixSurvival(NamedTuple):
-    """Of one request. ``previous_bytes`` is 0 for the first of a session."""
+    """PrefixSurvival of one request. ``previous_bytes`` is 0 for the first of a session."""
 
     request_bytes: int
     previous_bytes: int
@@ -50,7 +49,7 @@ def serialised(message: Message | ToolSchema) -> bytes:
 
 
 class PrefixMeter:
-    """Told of every request of a session, in order. It holds the bytes of the last one."""
+    """Measures every request of a session, in order. It holds the bytes of the last one."""
 
     def __init__(self, tools: Sequence[ToolSchema] = ()) -> None:
         self._tools = b"".join(serialised(tool) for tool in tools)
@@ -61,7 +60,7 @@ class PrefixMeter:
         self.at_folds: list[float] = []
 
     def take(self, messages: Sequence[Message], turn: int, fold: int) -> PrefixSurvival:
-        """``turn`` of the request, and the number of the last ``fold`` before it."""
+        """Measure a request. ``turn`` is its turn, ``fold`` the number of the last fold before it."""
         held = self._held
         lines: list[tuple[Message, bytes]] = []
         common, is_same = len(self._tools), True
@@ -88,7 +87,7 @@ def _is_same(one: Message, other: Message) -> bool:
 
 
 def common_length(one: AnyStr, other: AnyStr) -> int:
-    """How many bytes, or characters, two texts begin with in common."""
+    """Length of the common prefix, in bytes or characters."""
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most

@@ -1,4 +1,4 @@
-"""How the working state and the tail of a turn are written."""
+"""Written form of the working state and of a turn's tail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KNOWN_CHARACTERS: Final = 600
 
 
 def sections(topics: Topics) -> dict[str, str]:
-    """The parts of the working state that have something to say, by the name of the field, as the model sees them."""
+    """The non-empty parts of the working state by field name, as the model sees them."""
     now = topics.current
     found = {
         "topic": f"topic: {now.topic}{f' ({now.title})' if now.title else ''}" if now.topic != MAIN_TOPIC else "",
@@ -39,7 +39,7 @@ def sections(topics: Topics) -> dict[str, str]:
 
 
 def commitments(topics: Topics) -> str:
-    """What a fold may not lose, word for word."""
+    """The parts that a fold must keep word for word."""
     return "\n".join(text for name, text in sections(topics).items() if name in _KEPT)
 
 
@@ -51,7 +51,7 @@ def tail_text(
     gone: Sequence[str],
     instructions: Sequence[str] = (),
 ) -> str:
-    """The message that begins a turn: what is so now, then what is asked."""
+    """The message that begins a turn: the present state, then the request."""
     lines = [_fact(fact) for fact in tail.facts]
     lines += instructions
     lines += changed.values()

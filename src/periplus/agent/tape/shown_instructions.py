@@ -1,4 +1,4 @@
-"""What of the project's instructions the model was shown, and which folders work has entered: a fold over episodes."""
+"""Instructions that the model was shown, and folders that work has entered: a fold over episodes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _PATHS: Final = ("path", "file", "file_path")
 
 @dataclass(slots=True)
 class Instructions:
-    """``live`` is what holds, by path, as it was shown last; ``folders`` are those that calls came to, the newest last, as the calls
-    spelled them.
+    """State of the instructions. ``live`` are the shown files by path, as last shown; ``folders`` are those that calls touched, the newest
+    last,
+    as the calls spelled them.
     """
 
     live: dict[str, InstructionFile] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Instructions:
             del self.live[next(iter(self.live))]
 
     def enter(self, name: str, args: Mapping[str, Any]) -> None:
-        """A call did its work: where was that?"""
+        """Note the folder that a successful call touched."""
         for key in _PATHS:
             path = args.get(key)
             if isinstance(path, str):
@@ -63,8 +64,8 @@ class Instructions:
     def entries(
         self, turn: int, sealed: Sequence[PlacedTurn] | None, placed: Sequence[PlacedTurn]
     ) -> tuple[InstructionsEntry, ...]:
-        """What a fold has to say again: what holds and was shown by the turns that go (None: by anything), but for what those in
-        place show.
+        """Instructions that a fold has to repeat: those shown by the turns that go (None: by any turn), except those that remaining turns
+        show.
         """
         shown = {(one.path, one.sha256) for turn_in_place in placed for one in turn_in_place.instructions}
         gone = None if sealed is None else {(one.path, one.sha256) for old in sealed for one in old.instructions}

@@ -1,7 +1,7 @@
 """The slice: the working state that is carried from turn to turn, one for each topic of a session.
-
-It is written by episodes alone and bounded in every field (``lifetimes``). A topic begins, is parked, taken up again and ended by
-explicit command; nobody guesses from what a person says that another one is meant. What lives for the session is shared by its topics.
+Only episodes write it, and every field is bounded (``lifetimes``). Topics are begun, parked, resumed and ended by explicit command;
+they
+are never guessed from a request. Fields with the lifetime of the session are shared by its topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STATES: Final[Mapping[str, TaskStatus]] = {"park": "parked", "done": "done", "a
 
 @dataclass(slots=True)
 class Slice:
-    """The state of one topic. Keyed fields keep the order in which their keys came."""
+    """The state of one topic. Keyed fields keep the order in which their keys were added."""
 
     topic: str
     title: str = ""
@@ -47,7 +47,7 @@ class Slice:
     turn: int = 0
 
     def change(self, note: SliceNote) -> None:
-        """Raises UsageError for what the field does not take."""
+        """Apply a note. Raises UsageError if the field does not accept it."""
         row = field_named(note.field)
         if row.producer != "slice":
             raise UsageError(f"{note.field} is not set by hand", safe="Nothing was changed.")
@@ -73,7 +73,7 @@ class Slice:
             _put(self.world, note.name or value, value, row.items_max)
 
     def _plan(self, note: SliceNote, value: str, items_max: int) -> None:
-        """``set`` with no name clears the plan; a step is named by its text, ``value`` is how far it is."""
+        """Change the plan. ``set`` without a name clears it; a step is named by its text, ``value`` is its state."""
         if note.op == "set" and not note.name:
             self.plan.clear()
         elif note.op == "remove":
@@ -84,7 +84,7 @@ class Slice:
             _put(self.plan, name, state, items_max, ended="done")
 
     def touch(self, path: str) -> None:
-        """A file was read or written by a call."""
+        """Note that a call read or wrote a file."""
         _latest(self.active_files, path, field_named("active_files").items_max)
 
     def edited(self, patch: FilePatch) -> None:
@@ -95,7 +95,7 @@ class Slice:
             _put(self.anchors, patch.path, hunk, field_named("anchors").items_max)
 
     def task(self, session: str, skills: tuple[str, ...] = (), resolution: str = "") -> TaskState:
-        """What another process needs to go on: references, and never what a file holds."""
+        """The state from which another process can continue: references, never file contents."""
         return TaskState(
             task_id=f"{session}/{self.topic}",
             session=session,
@@ -118,7 +118,7 @@ class Slice:
 
 
 def slice_of_task(state: TaskState) -> Slice:
-    """The slice that a task was left with."""
+    """The slice at the time of a task's checkpoint."""
     return Slice(
         state.task_id.rpartition("/")[2],
         state.title,
@@ -138,7 +138,7 @@ def slice_of_task(state: TaskState) -> Slice:
 
 
 class Topics:
-    """The topics of a session, one of which is worked on, and what they share."""
+    """The topics of a session, the current one among them, and their shared fields."""
 
     def __init__(self) -> None:
         self.slices: dict[str, Slice] = {MAIN_TOPIC: Slice(MAIN_TOPIC)}
@@ -151,7 +151,7 @@ class Topics:
         return self.slices[self._current]
 
     def change(self, note: SliceNote) -> None:
-        """Raises UsageError, and changes nothing then."""
+        """Apply a note. Raises UsageError, and changes nothing then."""
         if note.field not in ("rules", "skills"):
             self.current.change(note)
             return
@@ -161,10 +161,10 @@ class Topics:
         if note.op == "remove":
             held.pop(value, None)
         else:
-            _put(held, value, None, row.items_max, ended=True)  # none is: a rule is never lost for another
+            _put(held, value, None, row.items_max, ended=True)  # none is: a rule is never dropped for another
 
     def switch(self, note: TopicNote) -> None:
-        """Raises UsageError for a topic that is there already, NotFoundError for one that is not."""
+        """Switch topics. Raises UsageError for a new topic that exists, NotFoundError for an unknown one."""
         if note.action == "new":
             if note.topic in self.slices or not note.topic.strip():
                 raise UsageError(f"a topic {note.topic!r} cannot be begun: it exists already, or has no name",
@@ -199,7 +199,7 @@ class Topics:
             self.current.status = "parked"
 
     def _go_on(self) -> None:
-        """The one that was being worked on is left: the main topic is taken up, which is always there."""
+        """Leave the current topic for the main one, which always exists."""
         if self._current != MAIN_TOPIC:
             self._current = MAIN_TOPIC
             self.current.status = "active"
@@ -223,7 +223,7 @@ def _bounded(text: str, characters_max: int) -> str:
 
 
 def _put(held: dict[str, T], key: str, value: T, items_max: int, *, ended: object = _ANY) -> None:
-    """Set a key, which keeps its place. Where there are too many the oldest goes that is ``ended``; raises UsageError for none."""
+    """Set a key, which keeps its place. If there are too many, the oldest that is ``ended`` goes; raises UsageError if none is."""
     if key not in held and len(held) >= items_max:
         gone = next((name for name, one in held.items() if ended is _ANY or one == ended), None)
         if gone is None:
@@ -234,6 +234,6 @@ def _put(held: dict[str, T], key: str, value: T, items_max: int, *, ended: objec
 
 
 def _latest(held: dict[str, None], key: str, items_max: int) -> None:
-    """Put a key last, where the newest stand."""
+    """Move a key to the end, the place of the newest."""
     held.pop(key, None)
     _put(held, key, None, items_max)

@@ -1,7 +1,6 @@
-"""The table of what is carried from turn to turn: how long each field lives, what writes it, what reads it.
-
-``turn``: gone when the next request comes. ``task``: belongs to a topic, is parked and taken up with it. ``session``: as long as the
-session. A field that is not in this table is not carried; a test drives every producer and looks at every reader.
+"""Fields of the working state: the lifetime, the producer and the readers of each, in one table.
+``turn``: gone with the next request. ``task``: belongs to a topic, parked and resumed with it. ``session``: as long as the session. A
+field that is not in this table is not carried; a test drives every producer and checks every reader.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ Lifetime: TypeAlias = Literal["turn", "task", "session"]
 
 
 class Field(NamedTuple):
-    """``producer`` is the kind of episode, or note, that writes it; ``readers`` what shows it. ``items_max`` and ``characters_max``
-    bound it: what comes first goes first, but for what may not be lost, of which a new one is refused.
+    """A row. ``producer`` is the kind of episode or note that writes the field; ``readers`` show it. ``items_max`` and ``characters_max``
+    bound it:
+    the oldest goes first, except where nothing may be lost and a new item is refused.
     """
 
     name: str
@@ -53,7 +53,7 @@ _BY_NAME: Final = {field.name: field for field in FIELDS}
 
 
 def field_named(name: str) -> Field:
-    """The row of a field. Raises UsageError for one that is not carried."""
+    """Look up a row. Raises UsageError for a field that is not carried."""
     found = _BY_NAME.get(name)
     if found is None:
         raise UsageError(f"{name!r} is not a field of the working state", safe="Nothing was changed.",

@@ -1,23 +1,18 @@
-"""The state of a tape: a fold over the episodes of a session, without a clock, a file or a decision of its own.
-
+"""State of a tape: a fold over the episodes of a session, without a clock, files or decisions of its own.
 Theory of operation
 -------------------
 A request is made of three parts, in this order::
-
     system │ entries, in batches: one message a fold │ turns in place: tail, answers, results │ the turn in progress
     frozen │ frozen once written                     │ as they were sent                      │ only grows
-
-A turn that ends stays where it is, word for word: so the first request of the next turn *begins with the whole* of the last request
-of this one. When the tape is over its budget, a fold makes entries of the turns and puts them behind those that are there; what
-stands before is not touched. When even the entries are too many, a fold *of the whole* condenses them: an outline, what holds
-word for word, live files as they stand now. Between two folds nothing in front changes, at a fold of turns nothing in front of
-the first turn in place.
-
-``take`` is given every episode in order and raises for none that was written down: what cannot be applied (a note for a field that is full) changes
-nothing, then as now. So the same episodes give the same bytes.
-
-Rules kept here, and tested: an entry once written is never written otherwise; base and later patches of a file give its bytes;
-a fold that is taken back leaves what was there before; rules and open commitments stand word for word after every fold.
+A turn that ends stays where it is, word for word: so the first request of the next turn *begins with the whole* of the last request of
+this one. When the tape exceeds its budget, a fold turns the oldest turns into entries and adds them after the existing ones, which stay
+unchanged. When even the entries are too many, a fold *of the whole* condenses them into an outline, the commitments word for word, and
+live
+files as they are now. Between two folds nothing in front changes; at a fold of turns nothing before the first turn in place changes.
+``take`` gets every episode in order and raises for none that was logged: a note that cannot be applied (the field is full) changes
+nothing, at any time. So the same episodes give the same bytes.
+Rules kept here, and tested: an entry never changes once written; base and later patches of a file give its bytes; taking a fold back
+restores what was there before; rules and open commitments stand word for word after every fold.
 """
 
 from __future__ import annotations
@@ -59,7 +54,7 @@ _PATH_NAMES: Final = ("path", "file", "file_path")
 
 
 class Batch(NamedTuple):
-    """What one fold wrote: its entries, and the one message that they are."""
+    """The result of one fold: its entries, and the one message that they form."""
 
     entries: tuple[Entry, ...]
     message: Message
@@ -67,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """What a fold replaced."""
+    """The parts that a fold replaced."""
 
     fold: int
     batches: tuple[Batch, ...]
@@ -79,7 +74,7 @@ class _Before(NamedTuple):
 
 @dataclass(slots=True)
 class TapeState:
-    """Give it episodes with ``take``. ``system`` stands in for what the session's own ``OpenNote`` says, until that comes."""
+    """State of the tape; feed it episodes with ``take``. ``system`` is used until the session's own ``OpenNote`` arrives."""
 
     system: str
     budget: int
@@ -121,7 +116,7 @@ class TapeState:
             case Ended():
                 self._end(episode)
             case _:
-                pass  # Decided, Intended, HookFailed, Resumed: what came of them stands in the results
+                pass  # Decided, Intended, HookFailed, Resumed: the results tell their outcome
 
     @property
     def current(self) -> PlacedTurn | None:
@@ -130,7 +125,7 @@ class TapeState:
 
     @property
     def tokens(self) -> int:
-        """Of the whole request, estimated, without the schemas of tools."""
+        """Estimated tokens of the whole request without tool schemas."""
         own = sum(batch.tokens for batch in self.batches) + sum(turn.tokens for turn in self.turns)
         return estimate_tokens(self.system) + own
 
@@ -148,14 +143,14 @@ class TapeState:
         return self._before.fold if self._before is not None else 0
 
     def messages(self) -> list[Message]:
-        """The request, but for what is marked in it."""
+        """The request, without cache marks."""
         found = [Message(role="system", content=self.system), *(batch.message for batch in self.batches)]
         for turn in self.turns:
             found += turn.messages()
         return found
 
     def copied(self) -> TapeState:
-        """A state of its own, to see what an episode would make of this one."""
+        """An independent copy, to see the effect of an episode."""
         other = copy.copy(self)
         other.turns = [copy.copy(turn) for turn in self.turns]
         other.topics = copy.deepcopy(self.topics)
@@ -167,7 +162,7 @@ class TapeState:
 
     def _begin(self, episode: Requested) -> None:
         current = self.current
-        if current is not None:  # it was never ended: a crash, and another request instead of going on
+        if current is not None:  # it never ended: a crash, and a new request instead of a resumption
             self._end(Ended(turn=current.number, reason="aborted", note="It was broken off."))
         topics = self.topics
         if episode.topic and episode.topic != topics.current.topic:
@@ -187,7 +182,7 @@ class TapeState:
     def _take_tail(self, note: TailNote, turn: int) -> None:
         current = self.current
         if current is None or current.number != turn or current.steps:
-            return  # the request that it was for is not here: a log that was cut, and no tail is changed behind an answer
+            return  # its request is missing (a truncated log), or an answer exists: the tail cannot change after it
         for patch in note.outside:
             self._learn(patch)
         current.take_tail(note)
@@ -278,7 +273,7 @@ class TapeState:
 
     def _instruct(self, note: InstructionsNote, turn: int) -> None:
         current = self.current
-        # A log that was cut may not have the turn that it was for.
+        # A truncated log may lack its turn.
         if current is not None and current.number == turn:
             self.instructions.take(note)
             current.take_instructions(note)
@@ -287,7 +282,7 @@ class TapeState:
         try:
             self.topics.change(note)
         except UsageError:
-            return  # it was not checked before it was written; it changes nothing, now as then
+            return  # it was not checked before it was logged; it has no effect, now as then
         if note.field == "findings" and note.op != "remove" and self.current is not None:
             self.current.findings.append(note)
 
@@ -327,7 +322,7 @@ class TapeState:
     def _unfold(self, note: Unfold) -> None:
         before = self._before
         if before is None or before.fold != note.fold:
-            return  # another was laid on it meanwhile: refused before it was written, and nothing now
+            return  # another fold followed: it was refused before it was logged, and has no effect now
         since = [turn for turn in self.turns if all(turn is not held for held in before.turns)]
         self.batches, self.bases = before.batches, before.bases
         for turn, cut in zip(before.turns, before.cuts, strict=True):

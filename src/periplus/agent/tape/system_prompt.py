@@ -38,5 +38,5 @@ You are a coding agent. You work in one project folder, with tools, until what t
 
 
 def prompt_for(instructions: str = "") -> str:
-    """The prompt of a session. ``instructions`` are the host's own and trusted; what a project says is fenced in the tail."""
+    """The prompt of a session. ``instructions`` are the host's own and trusted; instructions of a project are fenced in the tail."""
     return f"{SYSTEM_PROMPT}\n# For this session\n{instructions.strip()}\n" if instructions.strip() else SYSTEM_PROMPT

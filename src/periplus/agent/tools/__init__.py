@@ -1,4 +1,4 @@
-"""What the agent can do: files, commands, the network, memory, questions, each a row of one table."""
+"""Tools of the agent: files, commands, the network, memory, questions. Each is a row of one table."""
 
 from __future__ import annotations
 

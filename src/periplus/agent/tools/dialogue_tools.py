@@ -1,4 +1,4 @@
-"""The tools that speak with somebody: ``ask_user`` with the person, ``remember`` and ``recall`` with memory, ``plan`` with oneself."""
+"""Tools for dialogue and notes: ``ask_user`` asks the person, ``remember`` and ``recall`` use memory, ``plan`` notes the working state."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def recall_tool(memory: Memory) -> Tool:
 
 
 def plan_tool(note: Callable[[SliceNote], None] | None = None) -> Tool:
-    """``note`` takes what changed; without it the call itself is the record, see ``notes_of_plan``."""
+    """Build the tool ``plan``. ``note`` receives the changes; without it the call itself is the record, see ``notes_of_plan``."""
 
     def run(args: Arguments) -> ToolResult:
         notes = _notes(args)
@@ -125,7 +125,7 @@ def plan_tool(note: Callable[[SliceNote], None] | None = None) -> Tool:
 
 
 def notes_of_plan(args: Mapping[str, Any]) -> list[SliceNote]:
-    """What a call of ``plan`` changes in the working state; nothing of a call that is wrong. A pure function of the call."""
+    """Changes of the working state by a call of ``plan``; none for an invalid call. A pure function of the call."""
     try:
         return _notes(check_arguments(plan_tool(), args))
     except ArgumentsError:

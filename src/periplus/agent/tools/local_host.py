@@ -1,4 +1,4 @@
-"""All tools of this machine as one host."""
+"""Host of all local tools."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostParts:
-    """What a host is made of. ``environment`` and ``home`` are the host's, handed over by the face; without a ``sandbox`` that works each
-    command needs ``consent``. ``unread`` is what rules keep from being read. ``pages`` are all handles but those of outputs. ``shared`` is the work of the session that this one works for.
+    """The parts of a host. ``environment`` and ``home`` come from the face. Without a working ``sandbox`` each command needs ``consent``.
+    ``unread`` are paths that rules keep from being read. ``pages`` are all handles except outputs. ``shared`` is the work of the parent
+    session.
     """
 
     root: str
@@ -65,7 +66,7 @@ class HostParts:
 
 
 def open_host(parts: HostParts) -> LocalToolHost:
-    """The host, its interrupted change finished or taken back (``host.recovered`` says). Close it."""
+    """Open the host, with an interrupted change finished or undone (``host.recovered``). Close it."""
     files = parts.files or Files()
     files.make_folder(parts.state, 0o700)
     outputs = Outputs(os.path.join(parts.state, "output"), files)

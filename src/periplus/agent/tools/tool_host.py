@@ -1,6 +1,5 @@
-"""The host of the tools of this machine: one table of tools, arguments checked before anything runs, every error told.
-
-``run`` never raises for what a model can get wrong: what a tool refuses becomes a result, with what is still safe and what mends it.
+"""Host of the local tools: one table of tools, arguments checked before anything runs, every error reported.
+``run`` never raises for a mistake of the model: a refusal becomes a result, with what is safe and how to fix it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _EVERYTHING: Final = (Access(resource="*", mode="write"),)
 
 
 class LocalToolHost:
-    """The tools of a table over one workspace. ``close`` ends what still runs."""
+    """The tools of a table over one workspace. ``close`` ends running processes."""
 
     def __init__(self, work: Workspace, tools: Iterable[Tool] = ()) -> None:
         self.work = work
@@ -45,14 +44,14 @@ class LocalToolHost:
             self.add(tool)
 
     def add(self, tool: Tool) -> None:
-        """One tool more. Raises UsageError where the name is taken."""
+        """Add a tool. Raises UsageError if the name is taken."""
         if tool.name in self._tools:
             raise UsageError(f"there are two tools named {tool.name!r}", mend="Give one of them another name.")
         self._tools[tool.name] = tool
         self._schemas = tuple(schema_of(one) for one in self._tools.values())
 
     def watch(self, *, on_cancel: Any = None, on_close: Any = None) -> None:
-        """Have ``on_cancel`` called when the turn is cancelled, ``on_close`` when the host is closed."""
+        """Register ``on_cancel`` for a cancelled turn and ``on_close`` for closing the host."""
         self._on_cancel += [on_cancel] if on_cancel else []
         self._on_close += [on_close] if on_close else []
 
@@ -60,7 +59,7 @@ class LocalToolHost:
         return self._schemas
 
     def accesses(self, name: str, args: Mapping[str, Any]) -> Sequence[Access]:
-        """What a call touches; everything, where that cannot be told, so that it runs alone."""
+        """The accesses of a call; everything if they are not known, so that it runs alone."""
         tool = self._tools.get(name)
         if tool is None:
             return ()
@@ -87,7 +86,7 @@ class LocalToolHost:
             )
 
     def plan(self, name: str, args: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """What a call is going to change; nothing where that cannot be told, or the call would be refused."""
+        """The planned changes of a call; none if they are not known, or if the call would be refused."""
         tool = self._tools.get(name)
         try:
             return tool.plan(check_arguments(tool, args)) if tool is not None and tool.plan is not None else ()
@@ -95,31 +94,31 @@ class LocalToolHost:
             return ()
 
     def digest(self, path: str) -> str | None:
-        """That of the bytes of a file, None where there is none."""
+        """Digest of a file's bytes, None without a file."""
         return digest_of(self.work.read(path))
 
     def note_seen(self, path: str, digest: str) -> None:
-        """The model knows the file as the bytes of that digest, from before this process."""
+        """Note that the model knows the file with this digest, from before this process."""
         self.work.note_seen(path, digest)
 
     def read_text(self, path: str) -> str:
         return self.work.read_text(path)
 
     def goes_on(self, name: str) -> bool:
-        """Whether a call of this tool that was cut off goes on where it was when it is run again."""
+        """Return whether an interrupted call of this tool continues where it was when it is run again."""
         tool = self._tools.get(name)
         return tool is not None and tool.goes_on
 
     def begin_turn(self, turn: str) -> None:
-        """What is changed from now on belongs to ``turn``, and is undone with it; a subagent's belongs to that of its parent."""
+        """Assign later changes to ``turn``, with which they are undone; a subagent's changes belong to its parent's turn."""
         self.work.begin_turn(turn)
 
     def undo(self, turn: str) -> tuple[str, ...]:
-        """Give the files that ``turn`` changed their bytes back; the paths. Raises ConflictError, NotFoundError, ClaimedError."""
+        """Restore the files that ``turn`` changed; the paths. Raises ConflictError, NotFoundError, ClaimedError."""
         return self.work.undo(turn).paths
 
     def cancel(self) -> None:
-        """End what runs in the foreground, from any thread: its calls return ``cancelled``."""
+        """Stop foreground work, from any thread: its calls return ``cancelled``."""
         for callback in self._on_cancel:
             callback()
 
@@ -136,7 +135,7 @@ class LocalToolHost:
 
 
 def result_of(error: PeriplusError) -> ToolResult:
-    """An error as the model is told of it."""
+    """The result that tells the model of an error."""
     outcome: Outcome = "denied" if isinstance(error, ClaimedError | ConfinementError) else "failed"
     said = [error.wrong if not isinstance(error, NotFoundError) else str(error), error.safe, error.mend]
     return ToolResult(outcome=outcome, output="\n".join(one for one in said if one), untrusted=False)

@@ -1,8 +1,7 @@
-"""What a tool is: a row with its parameters, from which come its schema, the check of a call, and its help.
-
-A model's arguments are a stranger's: they are checked against the parameters before anything runs, and whatever is wrong
-is told in one message that names each field. What models are known to send in place of a value (``"3"`` for 3, a list as
-its JSON text) is taken for what it means; nothing else is guessed.
+"""Definition of tools: a row with parameters, from which follow the schema, the check of a call, and the help.
+A model's arguments are not trusted: they are checked against the parameters before anything runs, and one message names every wrong
+field.
+Common substitutes (``"3"`` for 3, a list as its JSON text) are accepted; nothing else is guessed.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ _WANTED: Final[dict[Kind, str]] = {
 
 
 class ArgumentsError(UsageError):
-    """A call that the tool cannot take; the message names every field that is wrong."""
+    """Invalid arguments; the message names every wrong field."""
 
     code = "arguments"
 
 
 class Parameter(NamedTuple):
-    """One argument of a tool. ``most`` bounds a text in characters, a list in items, a number in value.
-
-    A ``list`` holds texts, or records of ``fields`` where there are some.
+    """One parameter of a tool. ``most`` bounds a text in characters, a list in items, a number in value.
+    A ``list`` holds texts, or records with ``fields`` if there are some.
     """
 
     name: str
@@ -52,7 +50,7 @@ class Parameter(NamedTuple):
 
 
 class Arguments:
-    """The arguments of a call that were checked: each getter gives what was sent, or its default."""
+    """The checked arguments of a call: each getter returns what was sent, or its default."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -79,17 +77,17 @@ class Arguments:
         return tuple(Arguments(value) for value in self._values.get(name, ()))
 
     def plain(self) -> dict[str, Any]:
-        """All of them, as values of JSON: for a tool that hands them on."""
+        """All arguments as JSON values, for a tool that passes them on."""
         return dict(self._values)
 
     def record(self, name: str) -> dict[str, Any]:
-        """An object as it was sent: for arguments that go on to somebody else."""
+        """An object as it was sent, for arguments that are passed on."""
         return dict(self._values.get(name, {}))
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. ``accesses`` says what a call touches, so that calls which do not meet may run beside each other."""
+    """A tool. ``accesses`` declares what a call touches, so that calls without overlap may run in parallel."""
 
     name: str
     about: str
@@ -103,7 +101,7 @@ class Tool:
 
 
 def schema_of(tool: Tool) -> ToolSchema:
-    """The tool as a model is told of it."""
+    """The tool as it is described to a model."""
     return ToolSchema(name=tool.name, description=tool.about, parameters=_object_schema(tool.parameters))
 
 
@@ -130,7 +128,7 @@ def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def check_arguments(tool: Tool, values: Mapping[str, Any]) -> Arguments:
-    """The arguments as the tool takes them. Raises ArgumentsError that names all that is wrong."""
+    """Check and convert the arguments. Raises ArgumentsError that names all that is wrong."""
     wrong: list[str] = []
     taken = _check_fields(tool.parameters, values, "", wrong)
     if wrong:
@@ -241,7 +239,7 @@ def _check_list(parameter: Parameter, value: Any, where: str, wrong: list[str]) 
 
 
 def _parsed(text: str) -> Any:
-    """Some models send a list or an object as its JSON text."""
+    """Decode a list or an object that a model sent as JSON text."""
     import json
 
     try:

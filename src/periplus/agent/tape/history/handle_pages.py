@@ -1,13 +1,11 @@
-"""Handles: what left the tape, as pages that the ordinary file tools read, list and search.
-
-    @periplus/turns/12.md                a turn: asked, said, called, changed
-    @periplus/turns/12/patch/src/a.py    what it changed in a file
-    @periplus/trail/12/3.1.txt           what the first call of its third step gave, to the letter
+"""Pages behind handles: contents that left the tape, for the ordinary file tools to read, list and search.
+    @periplus/turns/12.md                a turn: request, answers, calls, changes
+    @periplus/turns/12/patch/src/a.py    its change of a file
+    @periplus/trail/12/3.1.txt           the exact output of the first call of its third step
     @periplus/files/<sha256>/src/a.py    a file as it was
     @periplus/memory/<id>.md             a memory of the project
     @periplus/sessions/<id>/turns/3.md   a turn of another session, and its trail likewise
-
-Each is a ``PageSource`` (``agent.tools.pages``). A handle that the tape shows can be read.
+Each is a ``PageSource`` (``agent.tools.text_pages.page_source``). Every handle that the tape shows can be read.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def pages_of(
     project: Project | None = None,
     turns_of: Callable[[str], Turns] | None = None,
 ) -> dict[str, PageSource]:
-    """The sources of a session by their folder, as ``tools.pages.Pages`` takes them."""
+    """The page sources of a session by folder, as ``tools.text_pages.page_source.Pages`` takes them."""
     found: dict[str, PageSource] = {"turns": TurnPages(turns), "trail": TrailPages(turns)}
     if kept is not None:
         found["files"] = FilePages(kept)
@@ -108,7 +106,7 @@ class TurnPages:
 
 
 class TrailPages:
-    """What calls gave. Listed and searched turn by turn: of a whole session that would be without bound."""
+    """Outputs of calls. They are listed and searched turn by turn, since a whole session has no bound."""
 
     def __init__(self, turns: Turns, root: str = ROOT) -> None:
         self._turns = turns
@@ -153,7 +151,7 @@ class TrailPages:
 
 
 class OtherPages:
-    """Turns and trails of any session, each below its id; ``turns_of`` gives those of a session."""
+    """Turns and trails of any session, below its id; ``turns_of`` returns the turns of a session."""
 
     def __init__(self, turns_of: Callable[[str], Turns]) -> None:
         self._turns_of = turns_of
@@ -181,7 +179,7 @@ class OtherPages:
 
 
 class FilePages:
-    """Files as they were, by the digest of their bytes. They are named where they matter, and not listed."""
+    """Earlier contents of files, by the digest of their bytes. They are named where they matter and never listed."""
 
     def __init__(self, kept: Callable[[str], bytes | None]) -> None:
         self._kept = kept
@@ -202,7 +200,7 @@ class FilePages:
 
 
 class MemoryPages:
-    """The memory of a project, an entity a page."""
+    """The memory of a project, one page for each entity."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -234,7 +232,7 @@ class MemoryPages:
 
 
 def memory_text(item_type: str, item_id: str, ts: str, value: object) -> str:
-    """An entity as a page: what it says, then what else is known of it."""
+    """An entity as a page: its text, then its other fields."""
     import json
 
     fields = dict(value) if isinstance(value, dict) else {}

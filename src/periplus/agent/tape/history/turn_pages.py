@@ -1,6 +1,5 @@
-"""A turn as a page: all that was asked, said, called and changed, from its episodes and from nothing else.
-
-What a call gave stands there in short where it is long; whole, it is a page of its own, to the letter.
+"""A turn as a page: request, answers, calls and changes, from its episodes alone.
+Long outputs of calls are shortened there; each is a page of its own in full.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ARGS_CHARACTERS: Final = 300
 
 
 def turn_text(episodes: Sequence[Episode], root: str = ROOT) -> str:
-    """The page of a turn. Raises NotFoundError where there are no episodes."""
+    """The page of a turn. Raises NotFoundError without episodes."""
     if not episodes:
         raise NotFoundError("no such turn in this session", mend="list(path='@periplus/turns/') shows what there is.")
     turn = episodes[0].turn
@@ -101,7 +100,7 @@ def _change_line(turn: int, patch: FilePatch, root: str) -> str:
 
 
 def call_text(episodes: Sequence[Episode], step: int, place: int) -> str:
-    """What a call gave, to the letter. Raises NotFoundError."""
+    """The exact output of a call. Raises NotFoundError."""
     calls = next((one.message.tool_calls for one in episodes if isinstance(one, Answered) and one.step == step), ())
     if 0 < place <= len(calls):
         for episode in episodes:
@@ -124,7 +123,7 @@ def patch_text(episodes: Sequence[Episode], path: str) -> str:
 
 
 def title_of(episodes: Sequence[Episode]) -> str:
-    """What was asked, in a line."""
+    """The request in one line."""
     return next((one_line(one.text, 120) for one in episodes if isinstance(one, Requested)), "")
 
 

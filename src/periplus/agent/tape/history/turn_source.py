@@ -1,4 +1,4 @@
-"""Turns of a session, to be read again: a protocol, and the one over episodes that are in memory anyway."""
+"""Source of past turns: a protocol, and an implementation over episodes in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from periplus.agent.tape.history.turn_pages import title_of, turn_text
 
 
 class FoundTurn(NamedTuple):
-    """A turn that answers a question. ``score`` grows with the match."""
+    """A turn that matches a question. ``score`` grows with the match."""
 
     session: str
     turn: int
@@ -22,7 +22,7 @@ class FoundTurn(NamedTuple):
 
 @runtime_checkable
 class Turns(Protocol):
-    """The turns of one session. ``episodes`` is empty for a turn that is not there."""
+    """The turns of one session. ``episodes`` is empty for a turn that does not exist."""
 
     def episodes(self, turn: int) -> Sequence[Episode]: ...
 
@@ -32,7 +32,7 @@ class Turns(Protocol):
 
 
 class KeptTurns:
-    """Over all episodes of a session, as ``read`` gives them."""
+    """Turns over all episodes of a session, as ``read`` returns them."""
 
     def __init__(self, read: Callable[[], Sequence[Episode]]) -> None:
         self._read = read

@@ -1,20 +1,18 @@
-"""Changes of files: several at once as one, each turn's kept so that it can be undone, ``.git`` never touched.
-
+"""Changes of files: atomic over several files, recorded for each turn so that they can be undone; ``.git`` is never touched.
 Theory of operation
 -------------------
-The log is a file of lines. Before anything is changed, the bytes before and after of every file are objects, and a line with their
-digests is on the disk; then the files are written, one after the other; then a line says that it is done. Whoever finds a
-line without that second one goes on: a file that holds the bytes before gets those after. If a file holds neither,
-somebody else changed it meanwhile, and those that were written go back to what they were: all or nothing either way.
-
-Undoing a turn is one more change, from the digests that its first and last line give for each file, and refused where a file
-is no longer what the turn left, unless what others wrote there since is to stay and can be told apart.
-
-What a command changed is known by looking only, and a person or another run may have written meanwhile: such a line is ``seen``. Its files
-are taken back where somebody says so, and left otherwise.
-
-Bytes that were redacted in the store are no objects here either: they are kept in memory, as long as the process lives. After that
-a turn that began with them cannot be undone, and says so.
+The log is a file of lines. Before anything is changed, the bytes before and after of every file are stored as objects, and a line with
+their digests is on the disk; then the files are written one after the other; then a line marks the change as done. A process that finds
+a
+line without that second one continues it: a file that has the bytes before gets those after. If a file has neither, somebody else
+changed
+it meanwhile, and the files already written are restored: all or nothing either way.
+Undoing a turn is one more change, from the digests of its first and last line for each file. It is refused if a file has changed since
+the turn, unless later changes of others are to stay and can be told apart.
+Changes by a command are only observed, and a person or another run may have written meanwhile: such a line is ``seen``. Its files are
+restored on request and left alone otherwise.
+Bytes that were redacted in the store are not stored here either: they stay in memory while the process lives. After that a turn that
+began with them cannot be undone, and says so.
 """
 
 from __future__ import annotations
@@ -44,11 +42,13 @@ from periplus.objects import ObjectStore
 _LOG_BYTES_MAX: Final = 256 << 20
 CHANGES_MAX: Final = 2_000
 _NEW_MODE: Final = 0o644
-_WITHHELD_BYTES_MAX: Final = 64 << 20  # of redacted contents in memory
+_WITHHELD_BYTES_MAX: Final = 64 << 20  # redacted contents in memory
 
 
 class Change(NamedTuple):
-    """One file: its bytes before and after, None where there is none. ``is_executable`` and ``mode`` of None keep what it was."""
+    """The change of one file: its bytes before and after, None without a file. ``is_executable`` and ``mode`` of None keep the present
+    value.
+    """
 
     path: str
     before: bytes | None
@@ -58,7 +58,7 @@ class Change(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What an interrupted change came to: paths that were finished, taken back, and left because another changed them."""
+    """Result of an interrupted change: paths that were finished, restored, and left because somebody else changed them."""
 
     finished: tuple[str, ...] = ()
     taken_back: tuple[str, ...] = ()
@@ -66,8 +66,9 @@ class Recovered(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """The paths that an undo gave their bytes back; ``merged`` are those of them in which others had written since, and that stayed.
-    ``left`` changed while a command ran, by whom nobody can tell: they are as they were left.
+    """Paths that an undo restored; ``merged`` are those among them that keep later changes of others. ``left`` changed while a command
+    ran, with
+    an unknown author, and were not touched.
     """
 
     paths: tuple[str, ...]
@@ -100,19 +101,18 @@ class _Done(msgspec.Struct, frozen=True, tag_field="kind", tag="done", forbid_un
 
 
 def digest_of(data: bytes | None) -> str | None:
-    """SHA-256 in hexadecimal, None of nothing."""
+    """SHA-256 in hexadecimal, None of None."""
     return None if data is None else sha256(data).hex()
 
 
 def effect_of(change: Change) -> dict[str, Any]:
-    """As ``ToolResult.effects`` has it."""
+    """The change in the form of ``ToolResult.effects``."""
     return {"path": change.path, "before": digest_of(change.before), "after": digest_of(change.after)}
 
 
 class ChangeLog:
     """The changes of one session in ``folder``; the log and the objects lie in ``state``. One process at a time.
-
-    What ``is_out`` says of a digest was redacted, and is kept on no disk.
+    Contents whose digest ``is_out`` were redacted, and are never written to a disk.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class ChangeLog:
         self._path = os.path.join(state, "changes.jsonl")
         self._patches: list[_Patch] = []
         self._done: dict[int, _Done] = {}
-        self._half: _Patch | None = None  # one that could neither be made nor taken back
-        self._end = 0  # of the last whole line, in bytes
+        self._half: _Patch | None = None  # a change that could neither be made nor undone
+        self._end = 0  # end of the last whole line, in bytes
         files.make_folder(state, 0o700)
         self.objects = ObjectStore(os.path.join(state, "objects"), files)
         self._load()
@@ -132,7 +132,7 @@ class ChangeLog:
     # Making changes
 
     def apply(self, turn: str, changes: Sequence[Change], *, undoes: str = "") -> None:
-        """All of ``changes``, or none. Raises what the folder refuses; ConflictError where a file is not what it was."""
+        """Apply all of ``changes``, or none. Raises what the folder refuses; ConflictError if a file has changed."""
         if len(changes) > CHANGES_MAX:
             raise UsageError(f"{len(changes):,} files at once, at most {CHANGES_MAX:,}", safe="Nothing was changed.")
         if len({change.path for change in changes}) < len(changes):
@@ -150,7 +150,7 @@ class ChangeLog:
         self._patches.append(patch)
         try:
             for change, file in zip(changes, kept, strict=True):
-                self._expect(change)  # as late as can be: what another wrote meanwhile is not written over
+                self._expect(change)  # as late as possible: a concurrent change must not be overwritten
                 self._put(change.path, change.after, file.mode)
         except PeriplusError:
             self._half = patch
@@ -159,7 +159,7 @@ class ChangeLog:
         self._finish(patch.number, is_taken_back=False)
 
     def keep(self, data: bytes, *, durable: bool = True) -> bytes:
-        """Keep bytes as an object, in memory alone if they were redacted; gives their digest. Raises EnvironmentFailure."""
+        """Store bytes as an object, in memory alone if they were redacted, and return their digest. Raises EnvironmentFailure."""
         digest = sha256(data)
         if not self._is_out(digest):
             return self.objects.put(data, durable=durable)
@@ -169,8 +169,8 @@ class ChangeLog:
         return digest
 
     def record(self, turn: str, changes: Sequence[Change], modes: Mapping[str, int]) -> None:
-        """Note what was changed already, by a command: it is undone with the turn like what ``apply`` did. ``modes`` are
-        those before.
+        """Record changes that a command already made, so that they are undone with the turn like those of ``apply``. ``modes`` are those
+        before.
         """
         self._end_half()
         for change in changes[:CHANGES_MAX]:
@@ -199,7 +199,7 @@ class ChangeLog:
             )  # fmt: skip
 
     def recover(self) -> Recovered:
-        """Finish, or take back, the change that was stopped in the middle; to be called before anything else is done."""
+        """Finish or undo a change that was interrupted. Call it before anything else."""
         if not self._patches or self._patches[-1].number in self._done:
             return Recovered()
         patch = self._patches[-1]
@@ -218,13 +218,13 @@ class ChangeLog:
         return Recovered(finished=tuple(file.path for file in patch.files))
 
     def _end_half(self) -> None:
-        """Take back what stands half made. Raises what keeps it from that, and the next change tries again."""
+        """Undo a half-made change. Raises what prevents it; then the next change tries again."""
         if self._half is not None:
             self._take_back(self._half)
             self._half = None
 
     def _is_lost(self, digest: str | None) -> bool:
-        """Whether these bytes are kept nowhere: they were redacted, and the process that had them has ended."""
+        """Return whether the bytes are gone: they were redacted, and the process that had them has ended."""
         try:
             self._bytes(digest)
         except NotFoundError:
@@ -261,17 +261,17 @@ class ChangeLog:
     # Looking back
 
     def turns(self) -> list[str]:
-        """The turns with changes that stand, the oldest first."""
+        """The turns with changes that were not undone, oldest first."""
         found = dict.fromkeys(patch.turn for patch in self._standing() if not patch.undoes)
         return [turn for turn in found if self._open(turn)]
 
     def changed_in(self, turn: str) -> dict[str, tuple[str | None, str | None]]:
-        """The digests before and after the turn of each file that it changed; what came to nothing is left out."""
+        """The digests before and after the turn of each file that it changed; files that ended as they began are left out."""
         found = {path: (first.before, last.after) for path, (first, last) in self._spans(turn).items()}
         return {path: pair for path, pair in found.items() if pair[0] != pair[1]}
 
     def content(self, digest: str) -> bytes:
-        """The bytes of a file as it was. Raises NotFoundError."""
+        """The bytes of an earlier content. Raises NotFoundError."""
         name = bytes.fromhex(digest)
         held = self._withheld.get(name)
         if held is not None:
@@ -288,10 +288,11 @@ class ChangeLog:
         self, turn: str, *, with_seen: bool = True, is_merging: bool = False,
         guard: Callable[[Sequence[str]], None] = lambda _paths: None,
     ) -> Undone:  # fmt: skip
-        """Give every file that ``turn`` changed the bytes that it had before; without ``with_seen`` not those that changed while a
-        command ran. With ``is_merging`` what others wrote since in other lines of a file stays. ``guard`` is asked about the paths that
-        would be written. Raises ConflictError, and changes nothing, where a file was changed since; NotFoundError where there is nothing
-        to undo; what ``guard`` raises.
+        """Restore every file that ``turn`` changed; without ``with_seen`` not those that changed while a command ran. With ``is_merging``
+        later
+        changes of others in other lines stay. ``guard`` is called with the paths that would be written. Raises ConflictError, and
+        changes
+        nothing, if a file was changed since; NotFoundError if there is nothing to undo; and what ``guard`` raises.
         """
         self._end_half()
         spans = self._open(turn)
@@ -325,7 +326,7 @@ class ChangeLog:
         return Undone(tuple(change.path for change in changes), left, tuple(both))
 
     def _open(self, turn: str) -> dict[str, tuple[_File, _File]]:
-        """The files that a turn changed and that were not taken back; what came to nothing is left out."""
+        """The files that a turn changed and that were not undone; files that ended as they began are left out."""
         back = {file.path for patch in self._standing() if patch.undoes == turn for file in patch.files}
         return {
             path: (first, last) for path, (first, last) in self._spans(turn).items()
@@ -365,7 +366,7 @@ class ChangeLog:
         try:
             fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                if os.fstat(fd).st_size > self._end:  # a line that failed, and could not be cut off then
+                if os.fstat(fd).st_size > self._end:  # a failed line that could not be cut off at the time
                     os.ftruncate(fd, self._end)
                 write_all(self._files, fd, data)
                 if is_durable:
@@ -389,7 +390,7 @@ class ChangeLog:
         except OSError as error:
             raise environment_failure(error, "read", self._path) from error
         whole, _, rest = data.rpartition(b"\n")
-        if rest:  # a line that was stopped in the middle: nothing followed from it
+        if rest:  # an interrupted line: nothing followed from it
             self._cut(len(data) - len(rest))
         self._end = len(data) - len(rest)
         offset = 0

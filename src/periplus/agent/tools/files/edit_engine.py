@@ -1,11 +1,9 @@
-r"""The edit engine: find a piece of a text and put another in its place. Values in, values out.
-
-A piece is looked for exactly first. If it is nowhere, whole lines are compared more tolerantly, one tolerance after the other,
-and what had to be tolerated is told: the caller's picture of the file was not quite right. At every level the piece must be found
-once, unless all are asked for; a tolerant match is never one of several.
-
-Line ends are not part of the question: text is compared with ``\n``, and what is put in takes the ends of the lines that it
-replaces, or of their neighbours.
+"""Edit engine: find a piece of text and replace it. Pure functions over values.
+The piece is searched exactly first. If that fails, whole lines are compared more and more tolerantly, and the result says what was
+tolerated, since the caller's picture of the file was not quite right. At every level the piece must be found once, unless all are asked
+for; a tolerant match must be the only one.
+Line ends are ignored: text is compared with ``
+``, and new text takes the ends of the lines that it replaces, or of their neighbours.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ class EditError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The text after an edit. ``places`` are the lines at which pieces were replaced, from 1; ``tolerated`` in words."""
+    """The text after an edit. ``places`` are the lines at which pieces were replaced, from 1; ``tolerated`` says what was tolerated."""
 
     lines: Lines
     places: tuple[int, ...]
@@ -45,7 +43,7 @@ class Edited:
 
 
 def edit_lines(lines: Lines, old: str, new: str, *, every: bool = False) -> Edited:
-    """Put ``new`` in the place of ``old``. Raises EditError for empty or blank ``old``, none or several matches."""
+    """Replace ``old`` by ``new``. Raises EditError for empty or blank ``old``, and for no match or several."""
     if not old.strip():
         raise _refusal(
             "the text to look for is empty" if not old else "the text to look for is blank",
@@ -72,7 +70,7 @@ def edit_lines(lines: Lines, old: str, new: str, *, every: bool = False) -> Edit
 
 
 def _exact_spots(text: str, old: str) -> list[int]:
-    """Where ``old`` stands, each behind the end of the one before; two that overlap are ambiguous and count both."""
+    """Positions of ``old`` without overlap; two overlapping ones are ambiguous and count both."""
     spots = []
     at = text.find(old)
     while at >= 0:
@@ -88,12 +86,12 @@ def _exact_spots(text: str, old: str) -> list[int]:
 
 
 def _replaced(lines: Lines, pieces: Sequence[tuple[int, int, str]], tolerated: Sequence[str]) -> Edited:
-    """``pieces`` are start, end and new text, in order and apart."""
+    """Replace ``pieces``: start, end and new text, in order and disjoint."""
     text, ends = lines.text, lines.ends
     out: list[str] = []
     out_ends: list[str] = []
     places = []
-    at = done = 0  # characters, and ends, that were taken over
+    at = done = 0  # characters and line ends copied so far
     for start, end, new in pieces:
         before = done + text.count("\n", at, start)
         removed = text.count("\n", start, end)
@@ -112,7 +110,7 @@ def _replaced(lines: Lines, pieces: Sequence[tuple[int, int, str]], tolerated: S
 
 
 def _neighbour(lines: Lines, place: int, gone: Sequence[str]) -> str:
-    """The end for a line more: that of the last one replaced, else of the line it stands in, else of the one before."""
+    """The end for an added line: that of the last one replaced, else of the line it stands in, else of the one before."""
     if gone:
         return gone[-1]
     if place < len(lines.ends):
@@ -124,10 +122,10 @@ def _neighbour(lines: Lines, place: int, gone: Sequence[str]) -> str:
 
 
 def _tolerant_match(text: str, old: str, new: str) -> tuple[int, int, str, list[str]] | None:
-    """Start, end, what to put there and what was tolerated, of the one place that fits; None where none does."""
+    """Start, end, replacement and tolerances of the one place that matches; None without one."""
     rows = text.split("\n")
     wanted, put = old.split("\n"), new.split("\n")
-    is_closed = len(wanted) > 1 and wanted[-1] == ""  # old ends with the end of a line
+    is_closed = len(wanted) > 1 and wanted[-1] == ""  # old ends with a line end
     if is_closed:
         wanted.pop()
     notes: list[str] = []
@@ -172,7 +170,7 @@ _LEVELS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
 
 
 def _row_spots(rows: Sequence[str], wanted: Sequence[str], normal: Callable[[str], str]) -> list[int]:
-    """The rows at which ``wanted`` begins when both are made ``normal``."""
+    """The rows at which ``wanted`` begins when both are ``normal``-ised."""
     have, want = [normal(row) for row in rows], [normal(row) for row in wanted]
     first, size = want[0], len(want)
     return [at for at in range(len(have) - size + 1) if have[at] == first and have[at : at + size] == want]
@@ -198,7 +196,7 @@ def _fitted(
 
 
 def _reindented(held: Sequence[str], wanted: Sequence[str], put: Sequence[str]) -> list[str] | None:
-    """``put`` indented as the file is, where ``wanted`` was not; None where the two do not differ in one manner."""
+    """``put`` with the file's indentation where ``wanted`` was indented differently; None if the difference is not uniform."""
     pairs: dict[str, str] = {}
     for mine, theirs in zip(wanted, held, strict=True):
         if mine.strip() and pairs.setdefault(_indent(mine), _indent(theirs)) != _indent(theirs):
@@ -222,8 +220,9 @@ def _reindented(held: Sequence[str], wanted: Sequence[str], put: Sequence[str]) 
 
 
 def _shift(pairs: dict[str, str]) -> Callable[[str], str | None]:
-    """What an indentation that is not among ``pairs`` becomes: as much deeper as it is than the deepest known below it; of
-    one that is shallower than all, what all have in common is put before or taken away.
+    """Map indentations that are not among ``pairs``: as much deeper as they are than the deepest known one below; for one shallower than
+    all, add or
+    remove what all have in common.
     """
     added = {theirs.removesuffix(mine) if theirs.endswith(mine) else None for mine, theirs in pairs.items()}
     cut = {mine.removesuffix(theirs) if mine.endswith(theirs) else None for mine, theirs in pairs.items()}

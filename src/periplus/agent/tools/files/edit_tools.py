@@ -1,4 +1,4 @@
-"""The tools ``edit`` and ``write``: one or several files, all of it or nothing."""
+"""The tools ``edit`` and ``write``: one or several files, all or nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_tool(work: Workspace) -> Tool:
 
 
 class _Draft:
-    """The files as the edits so far leave them; nothing of it is written yet."""
+    """The files after the edits so far; nothing is written yet."""
 
     def __init__(self, work: Workspace) -> None:
         self._work = work
@@ -70,7 +70,7 @@ class _Draft:
     def take(self, edit: Arguments) -> None:
         path = self._work.path(edit.text("path"))
         kinds = [name for name in ("old", "create", "delete", "move_to") if edit.has(name)]
-        if len(kinds) > 1:  # some models send every argument, and those that they do not mean empty
+        if len(kinds) > 1:  # some models send every argument, unused ones empty
             kinds = [name for name in kinds if (edit.flag(name) if name == "delete" else edit.text(name))]
         if kinds == ["delete"] and not edit.flag("delete"):
             kinds = []
@@ -172,7 +172,7 @@ def _write(work: Workspace, args: Arguments) -> ToolResult:
 
 
 def _written(work: Workspace, args: Arguments) -> tuple[Change | None, str]:
-    """What is to be written, None where the file holds it already, and what is said of it."""
+    """The change to write, None if the file has that content already, and the message."""
     path = work.path(args.text("path"))
     content = args.text("content")
     try:
@@ -194,7 +194,7 @@ def _written(work: Workspace, args: Arguments) -> tuple[Change | None, str]:
 
 
 def _as_held(held: bytes, content: str) -> tuple[bytes, str]:
-    """The bytes of ``content`` in the encoding and with the ends of lines that the file has now."""
+    """The bytes of ``content`` in the file's present encoding and line ends."""
     try:
         text = decode(held)
     except BinaryFileError:

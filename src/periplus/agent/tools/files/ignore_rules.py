@@ -1,8 +1,7 @@
-"""Which files a search passes over: what ``.gitignore`` files name, and folders that hold what tools made.
-
-A reading of gitignore's rules that is the same wherever it runs, with git installed or not: patterns with ``*``, ``?``, ``**``
-and ``[…]``, a slash that binds to the folder, one at the end for folders only, ``!`` to take back. Matching takes time that is bounded by
-the lengths, whoever wrote the file.
+"""Ignore rules: files named by ``.gitignore``, and folders of build products, which a search skips.
+Our reading of gitignore's rules gives the same answer with or without git: patterns with ``*``, ``?``, ``**`` and ``[…]``, a slash that
+anchors to the folder, a final slash for folders only, ``!`` to re-include. Matching time is bounded by the lengths, whoever wrote the
+file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Rule(NamedTuple):
 
 
 def parse_rules(text: str, base: Sequence[str] = ()) -> list[Rule]:
-    """The rules of a ``.gitignore`` that lies in the folder ``base``."""
+    """Parse a ``.gitignore`` in the folder ``base``."""
     rules = []
     for line in text.splitlines()[: RULES_MAX * 2]:
         row = line.rstrip() if not line.endswith("\\ ") else line
@@ -49,7 +48,7 @@ def parse_rules(text: str, base: Sequence[str] = ()) -> list[Rule]:
 
 
 class Ignores:
-    """The rules that hold in a folder: those of the folders above it, then its own; the last that fits decides."""
+    """The rules of a folder: those of the folders above it, then its own; the last match decides."""
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._rules = tuple(rules)
@@ -58,7 +57,7 @@ class Ignores:
         return Ignores((*self._rules, *rules)) if rules else self
 
     def leaves_out(self, names: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether the file or folder of that path is passed over. Its folders are asked for before."""
+        """Return whether the file or folder is ignored. Its parents are checked first."""
         if is_folder and names[-1] in MADE_FOLDERS:
             return True
         for rule in reversed(self._rules):
@@ -103,7 +102,7 @@ def _name_fits(name: str, pattern: str) -> bool:
 
 
 def _one_fits(char: str, pattern: str, place: int) -> int:
-    """The length of the part of the pattern that takes this character; 0 where it does not."""
+    """The length of the part of the pattern that matches this character; 0 if none does."""
     part = pattern[place]
     if part == "?":
         return 1

@@ -1,8 +1,8 @@
-"""Taking one change of a text back while what others wrote in it since stays: three ways, by lines.
-
-``base`` is what the change left, ``now`` what stands there, ``before`` what was there in front of the change. What differs between base and
-now is the others', what differs between base and before is taken back. Where the two touch the same lines, or lines side by side, nobody
-but a person can say what is meant.
+"""Three-way merge by lines: undo one change of a text and keep the later changes of others.
+``base`` is the text after the change, ``now`` the present text, ``before`` the text before the change. The difference from base to now
+belongs to others and stays; the difference from before to base is undone. If the two touch the same or adjacent lines, only a person
+can
+decide.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MERGED_LINES_MAX: Final = 20_000
 
 
 class _Piece(NamedTuple):
-    """Lines ``begin`` to ``end`` of the base, and what stands in their place."""
+    """Lines ``begin`` to ``end`` of the base, and their replacement."""
 
     begin: int
     end: int
@@ -24,7 +24,7 @@ class _Piece(NamedTuple):
 
 
 def merged(base: bytes | None, now: bytes | None, before: bytes | None) -> bytes | None:
-    """``now`` without what led from ``before`` to ``base``; None where that cannot be told apart."""
+    """``now`` without the change from ``before`` to ``base``; None if that cannot be told apart."""
     if base is None or now is None or before is None or any(b"\0" in one for one in (base, now, before)):
         return None
     rows = [one.splitlines(keepends=True) for one in (base, now, before)]

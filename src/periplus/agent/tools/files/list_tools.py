@@ -1,4 +1,4 @@
-"""The tool ``list``: what lies in a folder, or which files a glob fits, or the pages under a handle."""
+"""The tool ``list``: a folder, the files that match a glob, or the pages under a handle."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The tool ``read``: a window of a file or page with line numbers, a picture, or bytes as hex.
-
-A file of any size is read in pieces: no more is held than what is shown. Whatever is left out is told, with the call
-that gives it.
+A file of any size is read in pieces: only what is shown is held. Whatever is left out is stated, with the call that shows it.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ _PARAMETERS: Final = (
 
 
 class Row(NamedTuple):
-    """A line as it is shown: its text, cut where it is long, and where the rest of it begins (-1: there is none)."""
+    """A line as shown: its text, cut if long, and where its rest begins (-1: no rest)."""
 
     text: str
     rest_at: int = -1
 
 
 class Window(NamedTuple):
-    """Lines ``first`` and on; ``total`` is -1 where it was not counted."""
+    """Lines from ``first`` on; ``total`` is -1 if not counted."""
 
     rows: list[Row]
     first: int
@@ -82,7 +80,7 @@ def _read(work: Workspace, args: Arguments) -> ToolResult:
             return _picture_result(work, name, kind, os.pread(fd, size, 0))
         if args.flag("hex") or is_binary(head):
             return _hex(name, fd, size, args)
-        if args.integer("offset"):  # some models send every argument; from byte 0 on the lines are shown as well
+        if args.integer("offset"):  # some models send every argument; offset 0 still shows lines
             return _bytes_from(name, fd, size, args)
         if size <= WHOLE_BYTES_MAX:
             return _whole(work, name, b"".join(_pieces(fd)), args)
@@ -118,9 +116,8 @@ def _whole(work: Workspace, name: str, data: bytes, args: Arguments) -> ToolResu
 def window_of(
     text: str, args: Arguments, offset_of: Callable[[int], int] | None = None, size_of: Callable[[str], int] = len
 ) -> Window:
-    """The lines that the arguments ask for, as far as SHOWN_CHARS_MAX reaches.
-
-    Offsets count what ``size_of`` counts, characters unless it is told. ``offset_of`` gives where a line begins.
+    """The requested lines, as far as SHOWN_CHARS_MAX reaches.
+    Offsets are in units of ``size_of``, characters by default. ``offset_of`` returns where a line begins.
     """
     rows = text.split("\n")
     if not rows[-1]:
@@ -178,11 +175,11 @@ def _pieces(fd: int, start: int = 0) -> Iterator[bytes]:
 
 
 class _Scan:
-    """Takes a file in pieces and keeps the lines ``start`` and on, ``count`` of them, each up to what is shown of it."""
+    """Takes a file in pieces and keeps ``count`` lines from ``start``, each up to the shown length."""
 
     def __init__(self, start: int, count: int) -> None:
         self._start, self._count = max(1, start), count
-        self._number, self._at = 1, 0  # the line that is open, and the offset
+        self._number, self._at = 1, 0  # the current line, and the offset
         self._open = b""
         self._open_at = 0
         self._kept = 0
@@ -221,14 +218,14 @@ class _Scan:
         self._number += 1
 
     def finish(self, *, is_closed: bool) -> int:
-        """The number of lines. ``is_closed``: the file's last line has its end."""
+        """The number of lines. ``is_closed``: the file's last line has a line end."""
         if not is_closed:
             self._close()
         return self._number - 1
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """Without the beginning of a UTF-8 character at the end."""
+    """Drop an incomplete UTF-8 character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte < 0x80:
@@ -240,7 +237,7 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 def _streamed(work: Workspace, name: str, fd: int, size: int, args: Arguments) -> ToolResult:
-    """Lines of a file that is not held whole. Its digest is taken where it can be edited at all."""
+    """Lines of a file that is not held whole. Its digest is computed if the file could be edited."""
     start, count = args.integer("start", 1), args.integer("count", LINES_DEFAULT)
     if start < 0:
         return _shown(name, _tail(fd, size, -start, count), f"{size:,} bytes, counted from the end", args)
@@ -261,7 +258,7 @@ def _streamed(work: Workspace, name: str, fd: int, size: int, args: Arguments) -
 
 
 def _tail(fd: int, size: int, back: int, count: int) -> Window:
-    """The last lines, read from the end: how many come before is not known, and -1 is the last."""
+    """The last lines, read from the end: the number of earlier lines is not known, and -1 is the last."""
     data = b""
     at = size
     while at > 0 and data.count(b"\n") <= back and len(data) < WHOLE_BYTES_MAX:
@@ -285,7 +282,7 @@ def _bytes_from(name: str, fd: int, size: int, args: Arguments) -> ToolResult:
     data = os.pread(fd, SHOWN_CHARS_MAX, offset)
     decoder = codecs.getincrementaldecoder(_encoding(fd, size))("replace")
     text = decoder.decode(data, final=offset + len(data) >= size)
-    end = offset + len(data) - len(decoder.getstate()[0])  # a character that was cut through is left for the next call
+    end = offset + len(data) - len(decoder.getstate()[0])  # a cut character is left for the next call
     left = f"\n… {size - end:,} bytes left out; read(path={name!r}, offset={end})" if end < size else ""
     return ToolResult(
         outcome="ok", output=f"{name}, bytes {offset:,}-{max(offset, end - 1):,} of {size:,}\n{text}{left}"
@@ -293,7 +290,7 @@ def _bytes_from(name: str, fd: int, size: int, args: Arguments) -> ToolResult:
 
 
 def _encoding(fd: int, size: int) -> str:
-    """That of the file, which is looked at whole; of one too large for that, UTF-8."""
+    """The encoding of the file, from all of it; UTF-8 for a file too large for that."""
     try:
         return decode(b"".join(_pieces(fd))).encoding if size <= WHOLE_BYTES_MAX else "utf-8"
     except BinaryFileError:

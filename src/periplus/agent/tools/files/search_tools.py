@@ -1,7 +1,6 @@
-"""The tool ``search``: which lines fit a pattern. With ripgrep where it is installed, with Python where not: one answer.
-
-Which files are looked at, in which order, and what is shown of them is decided here for both; the engine only says which lines of a
-file fit. What could not be looked at is told.
+"""The tool ``search``: lines that match a pattern. Ripgrep, where installed, and Python give the same answer.
+The choice of files, their order and the shown text are decided here for both; the engine only finds the matching lines of a file. Files
+that could not be searched are named.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _PARAMETERS: Final = (
 
 
 class Found(NamedTuple):
-    """A file and the numbers of its lines that fit."""
+    """A file and the numbers of its matching lines."""
 
     path: str
     lines: list[int]
@@ -188,7 +187,7 @@ def _quoted(text: str) -> str:
 
 
 def _text_of(folder: Confined, path: str) -> str | None:
-    """A file as both engines see it: None where it is no text, or not there any more."""
+    """A file as both engines see it; None if it is not text, or gone."""
     try:
         data = folder.read(path)
     except (NotFoundError, ConfinementError, EnvironmentFailure):
@@ -211,14 +210,14 @@ def _is_searched(head: bytes) -> bool:
 
 
 def by_python(folder: Confined, pattern: Pattern, entries: Sequence[Entry], seconds: float) -> list[Found]:
-    """The lines of each file that fit, of files with some."""
+    """The matching lines of each file that has some."""
     texts = [(entry.path, _text_of(folder, entry.path) or "") for entry in entries]
     found = matching_lines(pattern, [text for _, text in texts], seconds=seconds)
     return [Found(path, lines) for (path, _), lines in zip(texts, found, strict=True) if lines]
 
 
 def by_ripgrep(program: str) -> Engine:
-    """The same by ripgrep, which is given files by their names and the folder to start in."""
+    """The same with ripgrep, which gets file names and the folder to start in."""
 
     def engine(folder: Confined, pattern: Pattern, entries: Sequence[Entry], seconds: float) -> list[Found]:
         numbers = _asked(program, folder.root, pattern, [entry.path for entry in entries], seconds)

@@ -1,8 +1,8 @@
-"""What a command changed: the folder before and after it, so that its changes are told, and undone with the turn.
-
-Before a command every file that is not ignored is known by its digest and kept as an object; those that were looked at before and
-did not change since are not read again. After it what differs is one change of the turn, like one that a tool made. A folder that is too
-large for this is not watched, and that is told.
+"""Detection of files that a command changed: the folder before and after, so that changes are reported and undone with the turn.
+Before a command the digest of every file that is not ignored is known and its content stored; files that were read before and did not
+change since are not read again. The differences afterwards are one change of the turn, like one of a tool. A folder that is too large
+is
+not watched, and that is reported.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FILES_MAX: Final = 5_000
 BYTES_MAX: Final = 128 << 20
 FILE_BYTES_MAX: Final = 8 << 20
 WALK_SECONDS_MAX: Final = 5.0
-_SETTLED_NS: Final = 2_500_000_000  # a file system may keep times no finer than two seconds
+_SETTLED_NS: Final = 2_500_000_000  # file times may have a resolution of two seconds
 
 
 class _Known(NamedTuple):
-    """A file as it was looked at: ``stamp`` changes with it, None where it had changed just before."""
+    """A file as it was read: ``stamp`` changes with it; None if it had changed just before."""
 
     stamp: tuple[int, ...] | None
     digest: bytes
@@ -36,7 +36,7 @@ class _Known(NamedTuple):
 
 
 class TreeWatch:
-    """The files of one workspace. ``why_not`` says why they are not watched; empty where they are."""
+    """The files of one workspace. ``why_not`` says why they are not watched; empty if they are."""
 
     def __init__(self, work: Workspace, *, files_max: int = FILES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._work, self._files_max, self._bytes_max = work, files_max, bytes_max
@@ -45,13 +45,13 @@ class TreeWatch:
         self.why_not = ""
 
     def before(self) -> None:
-        """To be called before a command starts: what others changed until now is none of its changes."""
+        """Take the state before a command starts: changes so far belong to others."""
         with self._lock:
             found = self._look()
             self._known = found if found is not None else {}
 
     def after(self) -> tuple[dict[str, Any], ...]:
-        """To be called when it has ended, or goes on in the background: what it changed, as in ``ToolResult.effects``."""
+        """Take the state after it ended or went to the background: its changes, in the form of ``ToolResult.effects``."""
         with self._lock:
             if self.why_not:
                 return ()
@@ -67,7 +67,7 @@ class TreeWatch:
                     continue
                 before, after = self._bytes(old), self._bytes(new)
                 if old is not None and new is None and self._work.folder.stat(path) is not None:
-                    continue  # it is there still, and is ignored now, or too large
+                    continue  # it still exists, but is ignored now, or too large
                 changes.append(Change(path, before, after, mode=new.mode if new else None))
                 if old is not None:
                     modes[path] = old.mode
@@ -79,7 +79,7 @@ class TreeWatch:
         return None if known is None else self._work.changes.content(known.digest.hex())
 
     def _look(self) -> dict[str, _Known] | None:
-        """Every file that is watched; None, and ``why_not``, where that is too much."""
+        """Every watched file; None, with ``why_not``, if there are too many."""
         walk = Walk(self._work.folder, seconds=WALK_SECONDS_MAX)
         found: dict[str, _Known] = {}
         size = 0

@@ -1,4 +1,4 @@
-"""What the tools of a host share: the folder, the pages, what was read, the changes of the turn, and who may stop them."""
+"""Workspace of a host's tools: the folder, the pages, the files read so far, the changes of the turn, and cancellation."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ SEEN_MAX: Final = 10_000
 
 
 class ChangeLock:
-    """One workspace at a time changes the folder: what a command changed is told by looking before and after it, so nobody else may
-    change anything meanwhile. Whoever is in may come in again, from any thread. Who is stopped does not wait any longer.
+    """Lock for changes of the folder. Changes by a command are detected by comparing the folder, so nobody else may change it meanwhile.
+    The
+    holder may enter again, from any thread. A cancelled waiter stops waiting.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class ChangeLock:
 
 
 class SharedWork(NamedTuple):
-    """What a subagent's workspace shares with that of its parent: changes are the parent's, of its ``turn``, and undone with it."""
+    """The parts of its parent's workspace that a subagent shares: its changes are the parent's, of its ``turn``, and undone with it."""
 
     changes: ChangeLog
     turn: str
@@ -73,7 +74,7 @@ class SharedWork(NamedTuple):
 
 
 class Workspace:
-    """The folder ``root`` that the agent works in. ``state`` is a folder of the session's own, outside of it or in the store."""
+    """The working folder ``root`` of the agent. ``state`` is a folder of the session, outside of it or in the store."""
 
     def __init__(self, root: str, state: str, *, pages: Pages | None = None, guard: Guard | None = None,
                  files: Files | None = None, shared: SharedWork | None = None, unread: ReadRestrictions | None = None,
@@ -97,22 +98,20 @@ class Workspace:
         self.folder.close()
 
     def recover(self) -> Recovered:
-        """To be called once, before the first tool runs."""
+        """Recover once, before the first tool runs."""
         return self.changes.recover() if not self._is_shared else Recovered()
 
     def begin_turn(self, turn: str) -> None:
-        """What is changed from now on belongs to ``turn``; shared work to the turn that it was lent for."""
+        """Assign later changes to ``turn``; shared work keeps the parent's turn."""
         if not self._is_shared:
             self.turn = turn
 
     def shared(self) -> SharedWork:
-        """What another workspace needs to work in this one's turn."""
+        """The parts for another workspace to work in this one's turn."""
         return SharedWork(self.changes, self.turn, self.turnstile)
 
     def path(self, path: str) -> str:
-        """A path from the folder, as everything below names it; one that begins with the folder is taken too. Raises
-        ConfinementError.
-        """
+        """Normalise a path relative to the folder; an absolute path inside the folder is accepted too. Raises ConfinementError."""
         if is_handle(path):
             raise UsageError(
                 f"{path} is a page, not a file", mend="Pages are read, listed and searched, never changed."
@@ -126,7 +125,7 @@ class Workspace:
         return "/".join(judge_path(path or ".")) or "."
 
     def resource(self, path: str) -> str:
-        """How ``Access`` names a path; what is no path is named as it stands, and meets nothing."""
+        """The resource name of a path for ``Access``; an invalid path is named as it is, and overlaps with nothing."""
         if is_handle(path):
             return f"page:{path}"
         try:
@@ -137,7 +136,7 @@ class Workspace:
     # What the model has seen of files
 
     def note_seen(self, path: str, digest: str) -> None:
-        """The model knows the file as the bytes of that digest; also for who restores a session."""
+        """Note that the model knows the file with this digest; also used to restore a session."""
         with self._lock:
             self._seen.pop(path, None)
             self._seen[path] = digest
@@ -149,7 +148,7 @@ class Workspace:
             return self._seen.get(path)
 
     def current(self, path: str) -> bytes:
-        """The bytes of a file that is to be changed. Raises ConflictError where the model knows it as something else."""
+        """The bytes of a file that is to be changed. Raises ConflictError if the model knows another content."""
         data = self.folder.read(path)
         seen = self.seen(path)
         if seen is not None and seen != digest_of(data):
@@ -161,7 +160,7 @@ class Workspace:
     # Changing
 
     def apply(self, changes: Sequence[Change]) -> tuple[dict[str, Any], ...]:
-        """All of ``changes`` or none, and what they did to which file. Raises ClaimedError, ConflictError, …"""
+        """Apply all of ``changes`` or none, and return the effects. Raises ClaimedError, ConflictError, …"""
         self.guard([change.path for change in changes])
         with self.turnstile.held(self):
             self.changes.apply(self.turn, changes)
@@ -175,12 +174,12 @@ class Workspace:
         return tuple(effect_of(change) for change in changes)
 
     def guard(self, paths: Sequence[str]) -> None:
-        """Told what is about to be changed. Raises what the guard raises: ClaimedError, RefusedError."""
+        """Check paths that are about to be changed. Raises what the guard raises: ClaimedError, RefusedError."""
         if self._guard is not None and paths:
             self._guard(paths)
 
     def claimed(self, paths: Sequence[str]) -> str:
-        """What a guard says of paths that were changed already; empty where it says nothing."""
+        """The guard's objection to paths that were changed already; empty without one."""
         try:
             self.guard(paths)
         except RefusedError as error:
@@ -188,7 +187,7 @@ class Workspace:
         return ""
 
     def note_changed(self, changes: Sequence[Change], modes: Mapping[str, int]) -> None:
-        """A command changed these files: of the turn they are, and what the model knew of them is not so any more."""
+        """Record that a command changed these files: they belong to the turn, and the model no longer knows their content."""
         self.changes.record(self.turn, changes, modes)
 
     def undo(self, turn: str, *, with_seen: bool = True, is_merging: bool = False) -> Undone:
@@ -201,14 +200,14 @@ class Workspace:
         return done
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, None where there is none that may be read: for who looks after files between calls."""
+        """The bytes of a file, None if it cannot be read; for checks of files between calls."""
         try:
             return self.folder.read(path)
         except PeriplusError:
             return None
 
     def kept(self, sha256: str) -> bytes | None:
-        """The bytes of that digest, where some change of the session had them before or after it."""
+        """The bytes with that digest, if a change of the session had them before or after."""
         try:
             return self.changes.content(sha256)
         except (PeriplusError, ValueError):
@@ -228,7 +227,7 @@ class Workspace:
 
 
 def claims_guard(project: Project) -> Guard:
-    """Refuses what a live claim of another agent covers, and names the claim."""
+    """A guard that refuses paths under a live claim of another agent, and names the claim."""
 
     def guard(paths: Sequence[str]) -> None:
         from periplus.memory.coordination.path_check import PATHS_MAX

@@ -1,7 +1,6 @@
-"""Run as a program of its own, by ``periplus.agent.tools.shell.code_tools``, in the sandbox: a program whose functions are tools.
-
-It reads the program from one pipe and speaks with the host over both, and needs nothing but Python. The value of an
-expression at the end of the program is printed, as a Python prompt does.
+"""Child program of ``periplus.agent.tools.shell.code_tools``, in the sandbox: run a program whose functions are tools.
+It reads the program from one pipe, talks to the host over both, and needs nothing but Python. Like a Python prompt, it prints the value
+of an expression at the end of the program.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 
 class ToolError(Exception):
-    """A tool did not do what it was asked for; ``outcome`` says in which manner."""
+    """A tool failed; ``outcome`` says how."""
 
     def __init__(self, outcome: str, output: str) -> None:
         super().__init__(f"{outcome}: {output}")
@@ -28,7 +27,7 @@ def main() -> None:
     answers = os.fdopen(int(sys.argv[1]), "rb")
     asks = int(sys.argv[2])
     for fd in (answers.fileno(), asks):
-        os.set_inheritable(fd, False)  # what the program starts has no part in them
+        os.set_inheritable(fd, False)  # child processes must not inherit them
     begun = json.loads(answers.readline())
     names = {"__name__": "__main__", "ToolError": ToolError}
     for name, fields in begun["names"].items():

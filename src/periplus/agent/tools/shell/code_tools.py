@@ -1,8 +1,8 @@
 """The tool ``code``: Python in the sandbox, with tools as functions.
-
-What the program prints is the result; what a function gave is seen only by the program. The functions speak with the host over two pipes,
-one line of JSON for each call and each answer. A call from within is a call: it is authorised as one, and without somebody who
-authorises only what reads is there.
+The printed output of the program is the result; only the program sees what a function returned. Functions talk to the host over two
+pipes, one line of JSON for each call and each answer. A call from within is authorised like any call; without an authoriser only reads
+are
+allowed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _told(process: Process, server: _Server) -> ToolResult:
 
 
 class _Server:
-    """Answers the calls of one program, one after the other, till ``stop``: in the thread of who serves, whose the store is."""
+    """Answers the calls of one program, one after the other, until ``stop``, in the thread that owns the store."""
 
     def __init__(
         self, host: LocalToolHost, authorize: Authorize | None, names: list[str], asks: int, answers: int
@@ -122,12 +122,12 @@ class _Server:
         self.effects: list[dict[str, Any]] = []
 
     def fields(self, name: str) -> list[str]:
-        """The names of a tool's arguments, in their order."""
+        """The argument names of a tool, in order."""
         schema = next(one for one in self._host.schemas() if one.name == name)
         return list(schema.parameters["properties"])
 
     def stop(self) -> None:
-        """From any thread: no call more is waited for."""
+        """Stop waiting for calls; from any thread."""
         os.write(self._stop_write, b".")
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class _Server:
                 break  # the program has ended
 
     def _line(self, held: bytes) -> tuple[bytes | None, bytes] | None:
-        """The next line, None for one that is too long, and what came behind it. Nothing where no more is to be waited for."""
+        """The next line (None if it is too long) and the data after it; None when no more is expected."""
         import select
 
         is_too_long = False
@@ -157,7 +157,7 @@ class _Server:
             if not piece:
                 return None
             if len(held) > LINE_BYTES_MAX:
-                held, is_too_long = b"", True  # from here on only its end is looked for
+                held, is_too_long = b"", True  # from here on only its end matters
             held += piece
         row, _, rest = held.partition(b"\n")
         return None if is_too_long else row, rest
@@ -183,7 +183,7 @@ class _Server:
         return {"outcome": result.outcome, "output": result.output, "exit_code": result.exit_code}
 
     def send(self, value: Mapping[str, Any]) -> None:
-        """In a thread of its own where the pipe is too small for it: the program may not read yet."""
+        """Send an answer, in a thread of its own if the pipe is too small, since the program may not be reading yet."""
         data = memoryview(json.dumps(value).encode() + b"\n")
         if not self._is_serving:
             threading.Thread(target=_write, args=(os.dup(self._answers), data), daemon=True).start()

@@ -1,7 +1,6 @@
-"""The tools ``shell`` and ``process``: commands in the sandbox, and those that go on behind a call.
-
-The environment of a command is declared: what ``declared_environment`` takes over by name, and nothing else of the host's. Leaving the
-sandbox, and the network, need the word of a person; where nobody can be asked they are denied.
+"""The tools ``shell`` and ``process``: commands in the sandbox, and background processes.
+The environment of a command is explicit: what ``declared_environment`` takes over by name, and nothing else of the host's. Leaving the
+sandbox and using the network need a person's consent; without a person they are denied.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _PROCESS: Final = (
 def declared_environment(
     host: Mapping[str, str], *, home: str, temporary: str, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What a command finds in its environment: names of the host's that say where tools lie and how to speak, our own, ``more``."""
+    """The environment of a command: host variables for tools and language by name, our own, and ``more``."""
     taken = {name: host[name] for name in _TAKEN_OVER if name in host}
     taken |= {name: value for name, value in host.items() if name.startswith("LC_")}
     path = [folder for folder in taken.get("PATH", os.defpath).split(":") if folder.startswith("/")]
@@ -86,14 +85,14 @@ def declared_environment(
 
 
 class Shell:
-    """What it takes to run commands: where, as whom, in which sandbox, and whom to ask."""
+    """The settings for running commands: folder, user, sandbox, and the person to ask."""
 
     def __init__(
         self, work: Workspace, processes: Processes, sandbox: Sandbox, *, environment: Mapping[str, str], home: str = "",
         consent: Consent | None = None, writable: Sequence[str] = (), hidden: Sequence[str] = (),
         allow_network: bool = False,
     ) -> None:  # fmt: skip
-        """``environment`` is the host's, of which little is taken over; ``home`` and ``hidden`` the folders that are hidden."""
+        """``environment`` is the host's, of which little is taken over; ``home`` and ``hidden`` are hidden folders."""
         self.work, self.processes, self.sandbox = work, processes, sandbox
         self._consent, self._writable, self._allow_network = consent, tuple(writable), allow_network
         self._hidden_home, self._hidden = home, tuple(hidden)
@@ -103,7 +102,7 @@ class Shell:
         self.environment = declared_environment(environment, home=self.home, temporary=self.temporary)
         self.watch = TreeWatch(work)
         self._told_why_not = ""
-        # One that PATH finds in the home folder or in /tmp would not be there in the sandbox.
+        # A program in the home folder or /tmp would be missing in the sandbox.
         places = (_SYSTEM_PATH, self.environment["PATH"]) if sandbox.layer != "none" else (self.environment["PATH"],)
         self._program = next((found for one in places if (found := shutil.which("bash", path=one))), "/bin/sh")
 
@@ -114,7 +113,7 @@ class Shell:
         self, words: Sequence[str], cwd: str, about: str, *, network: bool = False, unsandboxed: bool = False, terminal: bool = False,
         takes_input: bool = False, passed: Sequence[int] = (), more: Mapping[str, str] | None = None, kept: Sequence[str] = (),
     ) -> Process:  # fmt: skip
-        """Start a program in the folder ``cwd`` of the workspace. Raises RefusedError for what nobody allowed."""
+        """Start a program in the folder ``cwd`` of the workspace. Raises RefusedError for what was not allowed."""
         sandbox = self.sandbox
         if unsandboxed or sandbox.layer == "none":
             self._ask("unsandboxed", about, "" if unsandboxed else f" ({sandbox.about})")
@@ -134,9 +133,9 @@ class Shell:
         )  # fmt: skip
 
     def changed(self, process: Process, result: ToolResult) -> ToolResult:
-        """The result with what the command changed; that nothing was found is told once."""
+        """Add the files that the command changed. The reason for not tracking changes is told once."""
         effects = self.watch.after()
-        watched = {one["path"] for one in effects}  # calls from within a program are among them
+        watched = {one["path"] for one in effects}  # this includes calls from within a program
         merged = (*(one for one in result.effects if one["path"] not in watched), *effects)
         why_not = self.watch.why_not
         note = ""
@@ -190,7 +189,7 @@ def _run(shell: Shell, args: Arguments) -> ToolResult:
 
 
 def _written_by(shell: Shell, command: str, cwd: str) -> list[str]:
-    """The files of the workspace that the words of a command say it writes."""
+    """Files of the workspace that the command line says it writes."""
     root = shell.work.root
     judgement = judge(command, home=shell.home, workspace=root, folder=os.path.join(root, cwd))
     paths = (os.path.relpath(path, root) for path in judgement.writes)
@@ -261,12 +260,12 @@ def _process(processes: Processes, args: Arguments) -> ToolResult:
     if args.has("wait_s"):
         processes.in_foreground(process, args.number("wait_s"))
     elif action == "input":
-        process.wait(0.2)  # so that an answer that comes at once is shown at once
+        process.wait(0.2)  # show an immediate answer at once
     return _ended(process)
 
 
 def _ended(process: Process) -> ToolResult:
-    """As ``_told``; that a look found a failed command is no failure of the look."""
+    """Describe an ended process; a look at a failed command is not itself a failure."""
     told = _told(process, process.output.news())
     return ToolResult(outcome="ok", output=told.output, handle=told.handle, exit_code=told.exit_code)
 

@@ -1,11 +1,12 @@
-"""Processes that tools start: each in a group of its own, its output kept, ended when they must be.
-
+"""Processes started by tools: each in its own group, with stored output, and ended reliably.
 Theory of operation
 -------------------
-A command that outlives its deadline is not killed: it is left to run, as a process with an id, and its output goes on to be kept.
-All are started by one thread that lives as long as they do, because a sandbox dies with the *thread* that started it, and the
-threads of calls come and go. Of each, one thread reads what it says. Ending one ends its group, and all that carry its mark in
-their environment, also those that left the group; in a sandbox with process ids of its own everything in it goes.
+A command that outlives its deadline is not killed: it continues as a process with an id, and its output is stored. One long-lived
+thread
+starts all processes, because a sandbox dies with the *thread* that started it, and the threads of calls come and go. One more thread
+for
+each process reads its output. Ending a process ends its group, and all processes that carry its mark in their environment, even outside
+the group; in a sandbox with its own process ids everything inside ends.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     import subprocess
 
 RUNNING_MAX: Final = 32
-REMEMBERED_MAX: Final = 100  # of those that have ended; what they said is there still
+REMEMBERED_MAX: Final = 100  # ended processes; their output stays available
 MARK: Final = "PERIPLUS_COMMAND"
 _GRACE_S: Final = 2.0
 _PIECE_BYTES: Final = 1 << 16
 _DRAIN_S: Final = 1.0
 _ROUNDS_MAX: Final = 200
-# The first terminal that the leader of a session opens is its own: so no code of ours runs between fork and exec.
+# The first terminal that a session leader opens becomes its controlling one, so no code of ours runs between fork and exec.
 _TAKE_TERMINAL: Final = ("/bin/sh", "-c", 't=$1; shift; exec "$@" <>"$t" >&0 2>&1', "sh")
 
 
 class Process:
-    """One that was started. ``is_over`` once it has ended and its output was read."""
+    """A started process. ``is_over`` once it has ended and its output was read."""
 
     def __init__(self, id_: str, about: str, output: Output, mark: str, *, has_terminal: bool) -> None:
         self.id, self.about, self.output, self.has_terminal = id_, about, output, has_terminal
@@ -62,11 +63,11 @@ class Process:
         return (self.ended or time.monotonic()) - self.began
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is over, after at most ``seconds``."""
+        """Wait at most ``seconds``; return whether it is over."""
         return self._over.wait(seconds)
 
     def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Give it input. Raises UsageError where it takes none any more."""
+        """Send input. Raises UsageError if it takes none any more."""
         with self._writing:
             self._put(data, is_last=is_last)
 
@@ -96,7 +97,7 @@ class Process:
             raise UsageError(f"{self.id} takes no input any more: {error}") from error
 
     def finish(self) -> None:
-        """It has ended and all it said was read."""
+        """Mark it as ended, with all output read."""
         self._over.set()
         with self._writing:
             if self._write_fd >= 0:
@@ -104,7 +105,7 @@ class Process:
                 self._write_fd = -1
 
     def stop(self, why: str) -> None:
-        """End it and what it started; returns when it is over."""
+        """End it with all processes that it started; returns when it is over."""
         with self._ending:
             if not self.is_over:
                 self.stopped_by = self.stopped_by or why
@@ -116,7 +117,7 @@ class Process:
 
 
 class Processes:
-    """What runs for one host. ``close`` ends it all."""
+    """The running processes of one host. ``close`` ends them all."""
 
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs
@@ -133,7 +134,7 @@ class Processes:
         self, words: Sequence[str], cwd: str, environment: Mapping[str, str], about: str, *, terminal: bool = False,
         passed: Sequence[int] = (), takes_input: bool = False,
     ) -> Process:  # fmt: skip
-        """Start a program. Raises UsageError where too many run, EnvironmentFailure where it cannot be started."""
+        """Start a program. Raises UsageError if too many run, EnvironmentFailure if it cannot be started."""
         with self._lock:
             running = [one.id for one in self._all.values() if not one.is_over]
             if len(running) >= RUNNING_MAX:
@@ -175,12 +176,12 @@ class Processes:
 
     @property
     def cancels(self) -> int:
-        """How often was cancelled: taken before a start, it says afterwards whether the start came too late."""
+        """The number of cancellations so far: read before a start, it shows afterwards whether the start came too late."""
         with self._lock:
             return self._cancels
 
     def in_foreground(self, process: Process, seconds: float, cancels: int | None = None) -> bool:
-        """Wait for it as a call does: ``cancel`` ends it meanwhile, or has since ``cancels`` was taken. Gives whether it is over."""
+        """Wait for a process as a call does; ``cancel`` ends it, also if it came after ``cancels`` was read. Return whether it is over."""
         with self._lock:
             self._foreground.add(process)
             is_late = cancels is not None and cancels != self._cancels
@@ -193,7 +194,7 @@ class Processes:
                 self._foreground.discard(process)
 
     def cancel(self) -> None:
-        """End those that calls wait for."""
+        """End the processes that calls wait for."""
         with self._lock:
             self._cancels += 1
             waiting = list(self._foreground)
@@ -220,7 +221,7 @@ class Processes:
         for thread in threads:
             thread.join()
         if self._next > 1:
-            kill_marked(self._mark)  # what commands that have ended left behind
+            kill_marked(self._mark)  # processes that ended commands left behind
         with self._lock:
             starter, self._starter = self._starter, None
         if starter is not None:
@@ -260,7 +261,7 @@ def _begin(
                 [*_TAKE_TERMINAL, os.ttyname(theirs), *words], cwd=cwd, env=dict(environment), stdin=theirs, stdout=theirs, stderr=theirs,
                 start_new_session=True, pass_fds=tuple(passed),
             )  # fmt: skip
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # for any exception: close what was opened, then raise
             os.close(ours)
             raise
         finally:
@@ -292,7 +293,7 @@ def _size(fd: int) -> None:
 
 
 def _listen(process: Process, popen: subprocess.Popen[bytes], fd: int) -> None:
-    """Read what it says till it has ended. Its end counts, not that of its output: something may hold the pipe open."""
+    """Read the output until the process has ended. Its exit counts, not the end of output: something else may hold the pipe open."""
     import select
 
     os.set_blocking(fd, False)
@@ -326,8 +327,8 @@ def _drain(fd: int, output: Output) -> str:
         except OSError:
             if is_alone:
                 return "closed"
-            # A terminal whose other side is gone. Linux looks for what was written before it looks whether that side is there: what came
-            # in between is had by the next read only.
+            # A terminal whose other side is gone. Linux checks for data before it checks for the other side, so data that came in
+            # between is returned by the next read only.
             is_alone = True
             continue
         if not piece:
@@ -345,7 +346,7 @@ def _signal(process: Process, number: int) -> None:
         try:
             os.killpg(popen.pid, number)
         except (ProcessLookupError, PermissionError):
-            pass  # it ended meanwhile
+            pass  # ended meanwhile
     for pid in _marked(process.mark):
         try:
             os.kill(pid, number)
@@ -354,7 +355,7 @@ def _signal(process: Process, number: int) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill what carries the mark until nothing does; new ones may be born meanwhile."""
+    """Kill processes with the mark until there are none; new ones may start meanwhile."""
     for _ in range(_ROUNDS_MAX):
         pids = _marked(mark)
         if not pids:
@@ -368,7 +369,7 @@ def kill_marked(mark: str) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """The processes whose mark begins so, wherever they went. Linux only; elsewhere the group has to do."""
+    """The processes whose mark begins so, in any group. Linux only; elsewhere the group has to do."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     try:
@@ -382,5 +383,5 @@ def _marked(mark: str) -> list[int]:
                     if any(row.startswith(wanted) for row in file.read(1 << 20).split(b"\0")):
                         found.append(int(name))
             except OSError:
-                continue  # of somebody else, or gone
+                continue  # of another user, or gone
     return found

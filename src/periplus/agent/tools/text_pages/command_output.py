@@ -1,7 +1,6 @@
-"""What commands say: masked, kept on the disk, shown with head and tail, and read again by its handle.
-
-Output is untrusted and may hold secrets: it is masked before it is written anywhere, line by line as it comes. Of a command that says more
-than is kept, the beginning is kept, and the end; how much lies between is told.
+"""Outputs of commands: masked, stored on the disk, shown with head and tail, and read again by handle.
+Output is untrusted and may hold secrets, so it is masked line by line before it is written anywhere. Of a long output the beginning and
+the end are kept, and the gap is stated.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _KEY_BEGINS, _KEY_ENDS = b"-----BEGIN ", b"-----END "
 
 
 class Output:
-    """What one command says. ``add`` takes what comes; the methods may be called from any thread."""
+    """The output of one command. ``add`` takes new data; the methods may be called from any thread."""
 
     def __init__(self, handle: str, path: str, files: Files) -> None:
         self.handle = handle
         self._path, self._files = path, files
         self._lock = threading.Lock()
-        self._open = b""  # not yet a whole line
+        self._open = b""  # the incomplete line
         self._size = 0  # bytes on the disk
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -44,7 +43,7 @@ class Output:
         self._came = 0  # characters, kept or not
         self._fd = -1
         self.masked = 0
-        self._told = 0  # characters of those that came
+        self._told = 0  # how many of them ``news`` returned
         try:
             self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -56,14 +55,14 @@ class Output:
             end = held.rfind(b"\n") + 1
             begins = held.rfind(_KEY_BEGINS)
             if begins >= 0 and held.find(_KEY_ENDS, begins) < 0:
-                end = min(end, begins)  # a key of many lines is masked as one
+                end = min(end, begins)  # a multi-line key is masked as one
             if len(held) - end > _LINE_BYTES_MAX:
                 end = _parted(held, end)
             self._open = held[end:]
             self._keep(held[:end])
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output."""
         with self._lock:
             if self._fd < 0:
                 return
@@ -103,19 +102,19 @@ class Output:
             write_all(self._files, self._fd, data)
             self._size += len(data)
         except OSError:
-            self._dropped += len(data)  # a full disk must not hold up the command; that it was not kept is told
+            self._dropped += len(data)  # a full disk must not stop the command; the gap is stated
 
     def _gap(self) -> str:
-        """What stands in the place of what was not kept."""
+        """The mark for the part that was not kept."""
         return f"\n… {self._dropped:,} bytes were not kept\n" if self._dropped else ""
 
     def text(self) -> str:
-        """All that is kept, so far; what is not yet a line is masked on its own."""
+        """Everything kept so far; an incomplete line is masked on its own."""
         with self._lock:
             return self._text()[0]
 
     def _text(self) -> tuple[str, int]:
-        """The text, and how many characters came in all until its end."""
+        """The text, and how many characters came until its end."""
         held = read_plain(self._path, OUTPUT_BYTES_MAX + TAIL_BYTES_MAX * 2)
         text = held.decode("utf-8", "replace")
         if self._fd < 0:
@@ -125,7 +124,7 @@ class Output:
         return text + self._gap() + rest + waiting, self._came + len(waiting)
 
     def news(self) -> str:
-        """What came since this was asked last, as far as it is kept."""
+        """The kept part of what came since the last call."""
         with self._lock:
             text, end = self._text()
             begin, self._told = self._told, end
@@ -158,7 +157,7 @@ class Outputs:
         return output
 
     def keep(self, text: str) -> str:
-        """Keep a text that is not a command's; its handle."""
+        """Store a text that is not a command's output and return its handle."""
         output = self.new()
         output.add(text.encode("utf-8", "replace"))
         output.close()
@@ -200,13 +199,14 @@ class Outputs:
 
 
 def _parted(held: bytes, end: int) -> int:
-    """Where a line that does not end is parted, after ``end``: not within a secret, of which neither part would look like one. What may
-    be the beginning of one is carried on.
+    """Where to split an endless line, after ``end``: not inside a secret, whose halves would look harmless. A possible beginning of one is
+    carried
+    on.
     """
     whole = _masked(held)
     for carried in _CARRIED_BYTES:
         at = len(held) - carried
-        while held[at] & 0xC0 == 0x80:  # within a character
+        while held[at] & 0xC0 == 0x80:  # inside a character
             at -= 1
         if at > end and _masked(held[:at]) + _masked(held[at:]) == whole:
             return at
@@ -218,7 +218,7 @@ def _masked(data: bytes) -> str:
 
 
 def shorten(text: str, handle: str, chars_max: int = SHOWN_CHARS_MAX) -> str:
-    """The beginning and the end of a long text, with how much lies between and the call that shows it."""
+    """The beginning and the end of a long text, with the length of the gap and the call that shows it."""
     if len(text) <= chars_max:
         return text
     head, tail = text[: chars_max // _HEAD_SHARE], text[-(chars_max - chars_max // _HEAD_SHARE) :]

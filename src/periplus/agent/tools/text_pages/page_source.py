@@ -1,7 +1,6 @@
-"""Pages: texts that are not files and are read, listed and searched as if they were, by a handle ``@periplus/…``.
-
-What left the tape, what a command said, what memory holds: each backend is a ``PageSource``, and ``Pages`` sends a handle
-to the source whose folder it lies in. A page is text; its windows are cut as those of a file.
+"""Pages: texts that are not files but are read, listed and searched like files, by a handle ``@periplus/…``.
+Earlier turns, outputs of commands, memory: each backend is a ``PageSource``, and ``Pages`` routes a handle to the source of its folder.
+A page is text, and is read in windows like a file.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _LISTED_MAX: Final = 10_000
 
 
 class Page(NamedTuple):
-    """A page in a listing. ``size`` in characters, 0 where it is not known."""
+    """A page in a listing. ``size`` in characters, 0 if not known."""
 
     handle: str
     title: str = ""
@@ -26,7 +25,7 @@ class Page(NamedTuple):
 
 
 class PageMatch(NamedTuple):
-    """A line of a page that a pattern fits; ``line`` counts from 1."""
+    """A line of a page that matches a pattern; ``line`` counts from 1."""
 
     handle: str
     line: int
@@ -35,10 +34,10 @@ class PageMatch(NamedTuple):
 
 @runtime_checkable
 class PageSource(Protocol):
-    """A folder of pages. Handles are whole (``@periplus/turns/12.md``); ``prefix`` is one, or what several begin with.
-
-    ``read`` raises NotFoundError for what is not there. ``search`` takes a pattern as the search tool does and may
-    use ``search_pages``; it raises UsageError for what is no pattern.
+    """A folder of pages. Handles are complete (``@periplus/turns/12.md``); ``prefix`` is a handle or the beginning of several.
+    ``read`` raises NotFoundError for a missing page. ``search`` takes a pattern of the search tool and may use ``search_pages``; it
+    raises
+    UsageError for an invalid pattern.
     """
 
     def list(self, prefix: str) -> Sequence[Page]: ...
@@ -55,7 +54,7 @@ def is_handle(path: str) -> bool:
 def search_pages(
     source: PageSource, pattern: str, prefix: str, is_looked_in: Callable[[Page], bool] = lambda _: True
 ) -> list[PageMatch]:
-    """The lines of the pages under ``prefix`` that fit: for a source that has no index of its own."""
+    """Search the pages under ``prefix`` line by line, for a source without an index of its own."""
     from periplus.agent.tools.text_pages.pattern_matching import match_texts
     from periplus.agent.tools.text_pages.search_patterns import Pattern
 
@@ -65,7 +64,7 @@ def search_pages(
 
 
 class Pages:
-    """Several sources as one, by the folder below ``@periplus/`` that is theirs (``turns``, ``output``)."""
+    """Several sources as one, by their folder below ``@periplus/`` (``turns``, ``output``)."""
 
     def __init__(self, sources: Mapping[str, PageSource] | None = None, rest: PageSource | None = None) -> None:
         self._sources = dict(sources or {})

@@ -1,6 +1,5 @@
-"""Finding a pattern in texts with Python alone: in a process of its own, which is ended when it takes too long.
-
-The same answer comes from ripgrep where it is there, in time that is linear in the text; see docs/decisions/0003-regular-expressions.md.
+"""Pattern matching with Python alone, in a process of its own that is ended when it takes too long.
+Ripgrep, where installed, gives the same answer in time linear in the text; see docs/decisions/0063.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _SHOWN_CHARS: Final = 500
 
 
 class LineMatch(NamedTuple):
-    """``line`` counts from 1."""
+    """A matching line; ``line`` counts from 1."""
 
     name: str
     line: int
@@ -27,7 +26,7 @@ class LineMatch(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as both engines see them: what follows the last end is a line only if there is something."""
+    """Split into lines as both engines do: after the last line end there is a line only if it has text."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -37,7 +36,7 @@ def lines_of(text: str) -> list[str]:
 def match_texts(
     pattern: Pattern, texts: Iterable[tuple[str, str]], *, seconds: float = SEARCH_SECONDS_MAX
 ) -> Iterator[LineMatch]:
-    """The lines that fit, in the order of the texts. Raises RefusedError when the time is over."""
+    """The matching lines, in the order of the texts. Raises RefusedError when the time is over."""
     import time
 
     deadline = time.monotonic() + seconds
@@ -63,7 +62,7 @@ def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
 
 
 def matching_lines(pattern: Pattern, texts: Sequence[str], *, seconds: float) -> list[list[int]]:
-    """For each text the numbers of the lines that fit."""
+    """The numbers of the matching lines of each text."""
     if pattern.literal is not None:
         return [_holding(pattern.literal, text) for text in texts]
     return _asked(pattern.python, texts, seconds)

@@ -1,7 +1,5 @@
-"""Run as a program of its own, by ``periplus.agent.tools.text_pages.pattern_matching``: which lines of some texts an expression fits.
-
-It reads one JSON document from standard input, writes one to standard output and needs nothing but Python: whoever waits
-for it can end it.
+"""Child program of ``periplus.agent.tools.text_pages.pattern_matching``: find the lines of texts that match an expression.
+It reads one JSON document from standard input, writes one to standard output, and needs nothing but Python. The parent can end it.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ _MEMORY_BYTES_MAX = 2 << 30
 
 
 def main() -> None:
-    """Answers a list for each text: the numbers of its lines that fit, from 1."""
+    """Write a list for each text: the numbers of its matching lines, from 1."""
     asked = json.load(sys.stdin)
     search = re.compile(asked["expression"], re.ASCII).search
     found = []
@@ -36,7 +34,7 @@ def _limit_memory() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
     except (ValueError, OSError):
-        pass  # a system without this limit; the time is limited still
+        pass  # a system without this limit; time is still limited
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-r"""Patterns of the search tool: one small dialect, read here and written out for Python's ``re`` and for ripgrep.
-
-Two engines with a dialect each would answer one question in two ways. What both can do alike is taken: characters, classes,
-``.``, groups, ``|``, repetitions, ``^``, ``$``, ``\b`` and ``(?i)`` in front. A pattern fits within one line. Classes as ``\w``
-are ASCII, letters of either case are written out as classes, and bytes that are no text fit nothing. Whatever else an engine
-would take (references back, looking ahead, properties) is an error that names the place.
+r"""Patterns of the search tool: one small dialect, parsed here and written out for Python's ``re`` and for ripgrep.
+Two engines with their own dialects would answer one question in two ways. So only what both do alike is accepted: characters, classes,
+``.``, groups, ``|``, repetitions, ``^``, ``$``, ``\b`` and a leading ``(?i)``. A pattern matches within one line. Classes like ``\w``
+are
+ASCII, case-insensitive letters are written out as classes, and bytes that are not text match nothing. Everything else (back references,
+lookaround, properties) is an error that names the place.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _CLASSES: Final = {
     "w": ((48, 57), (65, 90), (95, 95), (97, 122)),
     "s": ((9, 9), (11, 13), (32, 32)),
 }
-_NO_TEXT: Final = "\\udc80-\\udcff"  # what surrogateescape makes of bytes that are no UTF-8
+_NO_TEXT: Final = "\\udc80-\\udcff"  # surrogateescape forms of bytes that are not UTF-8
 
 _Ranges = tuple[tuple[int, int], ...]
 
 
 class PatternError(UsageError):
-    """What is no pattern; the message names the place."""
+    """An invalid pattern; the message names the place."""
 
     code = "pattern"
 
 
 class _Piece(NamedTuple):
-    """A part of a pattern in both dialects; ``size`` is what it comes to when its repetitions are written out."""
+    """A part of a pattern in both dialects; ``size`` is its size with repetitions written out."""
 
     python: str
     rust: str
@@ -44,7 +44,7 @@ class _Piece(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """A pattern that was read. ``literal`` is its text where it is nothing else, else None."""
+    """A parsed pattern. ``literal`` is its text if it is plain text, else None."""
 
     text: str
     python: str
@@ -53,7 +53,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, *, is_literal: bool = False, ignores_case: bool = False) -> Pattern:
-        """Raises PatternError."""
+        """Parse a pattern. Raises PatternError."""
         if not 0 < len(text) <= PATTERN_CHARS_MAX:
             raise PatternError(
                 f"a pattern has 1 to {PATTERN_CHARS_MAX:,} characters, not {len(text):,}", mend="Write another one."
@@ -187,7 +187,7 @@ class _Reader:
         return _Piece(f"(?:{atom.python}){mark}", f"(?:{atom.rust}){mark}", size)
 
     def _bounds(self, start: int) -> tuple[int, int, int] | None:
-        """Least, most (-1: no bound) and the end of ``{…}``; None where it is only a brace."""
+        """Least, most (-1: no limit) and the end of ``{…}``; None if it is only a brace."""
         end = self._text.find("}", start, start + 12)
         inner = self._text[start + 1 : end] if end > 0 else ""
         least, comma, most = inner.partition(",")
@@ -233,7 +233,7 @@ class _Reader:
         return _class_piece(tuple(ranges), is_negated=False)
 
     def _folded(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """With the other case of each letter, where case does not count; of long ranges beyond ASCII it does."""
+        """Add the other case of each letter if case is ignored; long ranges beyond ASCII stay case-sensitive."""
         if not self._ignores_case:
             return ranges
         more = []
@@ -274,7 +274,7 @@ def _class_piece(ranges: _Ranges, *, is_negated: bool) -> _Piece:
 
 
 def _char_text(code: int) -> str:
-    """A character as both dialects write it, within a class and without."""
+    """A character as both dialects write it, inside a class and outside."""
     char = chr(code)
     if char.isascii():
         return char if char.isalnum() else f"\\x{code:02x}"

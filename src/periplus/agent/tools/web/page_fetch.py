@@ -1,11 +1,11 @@
-"""The tool ``fetch``: a page of a public host, by http or https.
-
+"""The tool ``fetch``: a page of a public host, over http or https.
 Theory of operation
 -------------------
-The address that was judged is the one that is connected to: a name is resolved once for each request, all its addresses must be
-public, and the socket is opened to one of them, so that a name which means another machine a moment later gains nothing. Of the
-socket the peer's address is judged again. A redirect is a new request and is judged like the first. Nothing of the host's
-environment is used: no proxies, no cookies, no credentials. Bytes, time, redirects and headers are bounded.
+The address that was judged is the one that is connected to: a name is resolved once for each request, all its addresses must be public,
+and the socket is opened to one of them, so that a name which changes a moment later gains nothing. The peer address of the socket is
+judged again. A redirect is a new request and is judged like the first. Nothing of the host's environment is used: no proxies, no
+cookies,
+no credentials. Bytes, time, redirects and headers are bounded.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _PARAMETERS: Final = (
 
 
 class FetchCancelledError(EnvironmentFailure):
-    """What was fetched is not wanted any more."""
+    """The fetch was cancelled."""
 
     code = "cancelled"
 
 
 class Fetched(NamedTuple):
-    """What came back. ``url`` is that of the last request; ``is_cut``: there was more than is taken."""
+    """A fetched page. ``url`` is that of the last request; ``is_cut``: the body was longer than the limit."""
 
     url: str
     status: int
@@ -66,7 +66,7 @@ class Fetched(NamedTuple):
 
 
 class Fetcher:
-    """Gets pages. ``resolver``, ``is_allowed`` and ``ports`` say where to: the internet unless told otherwise."""
+    """Fetches pages. ``resolver``, ``is_allowed`` and ``ports`` restrict the hosts; the default is the public internet."""
 
     def __init__(
         self, *, resolver: Resolver = resolve, is_allowed: Callable[[str], bool] = is_public,
@@ -80,14 +80,17 @@ class Fetcher:
         self._watches: set[_Watch] = set()
 
     def cancel(self) -> None:
-        """End what is fetched now, from any thread: its calls raise FetchCancelledError."""
+        """Cancel the current fetches, from any thread: their calls raise FetchCancelledError."""
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
             watch.cancel()
 
     def fetch(self, url: str, *, headers: Mapping[str, str] | None = None, redirects: int = REDIRECTS_MAX) -> Fetched:
-        """``headers`` are sent with the first request only. Raises UsageError for what is no address, RefusedError for what is not to be fetched, EnvironmentFailure."""
+        """Fetch a page. ``headers`` are sent with the first request only. Raises UsageError for an invalid address, RefusedError for one
+        that is not
+        allowed, EnvironmentFailure.
+        """
         deadline = time.monotonic() + self._seconds
         seen = []
         for _ in range(redirects + 1):
@@ -120,7 +123,7 @@ class Fetcher:
         return parts
 
     def _request(self, url: str, parts: SplitResult, deadline: float, headers: Mapping[str, str]) -> Fetched | str:
-        """What came back, or where it is to be looked for."""
+        """Send one request; return the page, or the address of a redirect."""
         import http.client
         import socket
         import ssl
@@ -154,7 +157,7 @@ class Fetcher:
                 f"cannot get {url}: {type(error).__name__}: {error}", safe="Nothing was changed."
             ) from error
         else:
-            if watch.is_cancelled:  # the end of a body may be the end of the connection
+            if watch.is_cancelled:  # the end of a body may be caused by closing the connection
                 raise FetchCancelledError(f"getting {url} was cancelled", safe="Nothing was changed.")
             return answer
         finally:
@@ -211,7 +214,7 @@ class Fetcher:
 
 
 class _Watch:
-    """Ends a connection at its deadline, whatever it is doing then: each byte that drips in would begin a wait anew."""
+    """Closes a connection at its deadline in any state; a socket timeout would start again with each byte."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self._socket = connected.dup()
@@ -282,7 +285,7 @@ def _text(found: Fetched, *, is_raw: bool) -> tuple[str, str]:
 
 
 def _codec(charset: str) -> str:
-    """The codec for a charset that the web has; UTF-8 for every other, for a server may name any codec of Python."""
+    """The codec of a charset of the web; UTF-8 for every other, since a server could name any codec of Python."""
     try:
         name = codecs.lookup(charset).name if charset else "utf-8"
     except (LookupError, ValueError):

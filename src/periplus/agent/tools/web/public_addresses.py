@@ -1,4 +1,4 @@
-"""Which addresses are public: an allowlist of what the internet routes, in whatever spelling or wrapping it comes."""
+"""Public addresses: an allowlist of what the internet routes, in any spelling or wrapping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
 """The addresses of a host, as text. Raises OSError."""
 
 _NAME_CHARS_MAX: Final = 253
-# What ``is_global`` of some Python versions still lets pass, or what leads to an address that it would not.
+# Networks that ``is_global`` of some Python versions allows, or that lead to addresses it does not allow.
 _REFUSED: Final = tuple(map(ipaddress.ip_network, (
     "100.64.0.0/10", "192.0.0.0/24", "198.18.0.0/15", "192.88.99.0/24", "168.63.129.16/32", "fec0::/10", "64:ff9b:1::/48",
     "2001::/23", "2001:db8::/32", "3fff::/20", "100::/64", "5f00::/16",
@@ -36,13 +36,13 @@ _PRIVATE_NAMES: Final = (
 
 
 def is_public(address: str) -> bool:
-    """Whether ``address`` is one of the internet's. What carries another address in it is judged by that one too."""
+    """Return whether ``address`` is public. An address embedded in it is judged too."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     if "%" in address:
-        return False  # of one link only
+        return False  # link-local
     if isinstance(found, ipaddress.IPv6Address):
         inner = _carried(found)
         if inner is not None:
@@ -56,7 +56,7 @@ def is_public(address: str) -> bool:
 
 
 def _carried(found: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address within: mapped, compatible, 6to4, NAT64."""
+    """The embedded IPv4 address: mapped, compatible, 6to4, NAT64."""
     if found.ipv4_mapped is not None:
         return found.ipv4_mapped
     if found.sixtofour is not None:
@@ -67,7 +67,7 @@ def _carried(found: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def check_host(host: str) -> str:
-    """The name of a host as it is asked for. Raises RefusedError for one that is not of the internet."""
+    """Normalise the name of a host. Raises RefusedError unless it can be public."""
     name = host.rstrip(".").lower()
     if not name or len(name) > _NAME_CHARS_MAX:
         raise _refused(host, "it is not a host name")
@@ -85,7 +85,7 @@ def check_host(host: str) -> str:
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """The system's resolver."""
+    """Resolve with the system's resolver."""
     import socket
 
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -93,7 +93,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def public_addresses(host: str, port: int, resolver: Resolver, is_allowed: Callable[[str], bool]) -> list[str]:
-    """Where to connect to. If one of a host's addresses is not public the host is refused: it may choose which one we get."""
+    """The addresses to connect to. A host with one address that is not public is refused, since it may choose which one we get."""
     try:
         found = list(resolver(host, port))
     except (OSError, UnicodeError) as error:

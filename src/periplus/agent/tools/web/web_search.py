@@ -1,7 +1,7 @@
-"""The tool ``web_search``, through a provider that the person configured; without one there is no such tool.
-
-A provider is a function. ``JsonProvider`` is one for services that answer a GET with JSON: where the question goes into the address, where the key
-goes into a header, and where in the answer the results are. Its key is sent to that address alone and over no redirect.
+"""The tool ``web_search``, through a provider that the person configured. Without one there is no such tool.
+A provider is a function. ``JsonProvider`` serves services that answer a GET with JSON: it knows where the query goes in the address,
+which
+header has the key, and where the results are in the answer. The key is sent to that address alone and over no redirect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARAMETERS: Final = (
 
 
 class WebHit(NamedTuple):
-    """A page that was found."""
+    """A search result."""
 
     title: str
     url: str
@@ -51,7 +51,7 @@ SearchProvider: TypeAlias = Callable[[str, int], Sequence[WebHit]]
 
 
 class JsonProvider:
-    """``address`` has ``{query}`` and may have ``{count}``; ``results`` names the way to the list of results, by dots."""
+    """``address`` has ``{query}`` and may have ``{count}``; ``results`` is the dotted path to the list of results."""
 
     def __init__(
         self, address: str, *, results: str, title: str = "title", url: str = "url", text: str = "description",
@@ -67,11 +67,11 @@ class JsonProvider:
         self._fetcher = fetcher or Fetcher()
 
     def cancel(self) -> None:
-        """End what is asked for now, from any thread."""
+        """Cancel the current requests, from any thread."""
         self._fetcher.cancel()
 
     def __call__(self, query: str, count: int) -> list[WebHit]:
-        """Raises EnvironmentFailure for an answer that is none, FormatError for one without results where they should be."""
+        """Search. Raises EnvironmentFailure for a failed request, FormatError for an answer without results in their place."""
         url = self._address.replace("{query}", quote(query, safe="")).replace("{count}", str(count))
         found = self._fetcher.fetch(url, headers=self._headers, redirects=0)
         if found.status >= 400 or found.is_cut:
@@ -91,7 +91,7 @@ class JsonProvider:
 
 
 class SearchService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider as the user's settings have it (``[search]``). ``key_header`` is the header in which the key is sent, behind ``key_prefix``."""
+    """A search provider in the user's settings (``[search]``). ``key_header`` is the header of the key, after ``key_prefix``."""
 
     address: str
     results: str = ""
@@ -103,9 +103,8 @@ class SearchService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def open_provider(service: SearchService, key: str) -> JsonProvider:
-    """The provider, with its key. It may lie on this machine, since the user says so: nothing else that is not public is reached.
-
-    Raises UsageError for what is no address, without a key where one is needed, and where a key would be sent without TLS.
+    """Open the provider with its key. It may be on this machine, since the user says so; no other private address is reached.
+    Raises UsageError for an invalid address, a missing key, and a key that would be sent without TLS.
     """
     try:
         parts = urlsplit(service.address)
