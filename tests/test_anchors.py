@@ -128,7 +128,7 @@ def test_where_symbols_cannot_be_told_the_file_is_the_anchor_and_it_is_said(proj
     write(tmp_path, "hash_password() { scrypt; }\n", "src/auth.sh")
     done = project.remember(Memory("note", "the shell hashes too", about=("src/auth.sh:hash_password",)))
     assert done.notes == (
-        "src/auth.sh is anchored as a whole, for its symbols cannot be told: no language is known whose files are named so",
+        "src/auth.sh is anchored as a whole, because its symbols cannot be read: no language is known whose files are named so",
     )
     assert where(project, done.entity) == [("fresh", "src/auth.sh", 0)]
     write(tmp_path, "changed\n", "src/auth.sh")

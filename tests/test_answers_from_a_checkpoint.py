@@ -156,7 +156,7 @@ def test_a_brief_does_without_the_archive(alone):
     without_index(alone.folder / ".periplus")
     said = alone("brief", "Rule", "--as", "bob").out
     assert "Rule 0" in said
-    assert "what others changed cannot be told" in said
+    assert "changes by others are unknown" in said
     shutil.move(away, archive)
     assert "note created by ada" in alone("brief", "Rule", "--as", "bob").out
 

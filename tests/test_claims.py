@@ -238,7 +238,7 @@ def test_who_holds_a_claim_releases_it_and_others_need_force(ada, bob):
     with pytest.raises(NotFoundError):
         ada.work.release(["clm_zzzz"])
     note = ada.remember(Memory("note", "no claim")).entity
-    with pytest.raises(NotFoundError, match="is a note, no claim"):
+    with pytest.raises(NotFoundError, match="is a note, not a claim"):
         ada.work.release([note.item_id])
 
 
@@ -522,7 +522,7 @@ def test_who_waits_for_what_one_holds_keeps_one_from_nothing(ada, bob, clock):
     assert ada.work.claim(asked("doc")).is_new, "else both would wait for each other"
     assert ada.work.claim(asked("src/a.py")).is_new is False, "what one has is renewed"
     lines = [line.text for section in ada.brief("anything").sections for line in section.lines]
-    assert any("eve waits for you to let go of ." in line for line in lines)
+    assert any("eve waits for you to release ." in line for line in lines)
 
 
 def test_who_gives_up_leaves_the_line(ada, bob, clock):

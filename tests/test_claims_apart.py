@@ -82,7 +82,7 @@ def test_a_claim_of_a_step_that_was_ended_elsewhere_holds_nothing(ada, bob, step
         assert one.work.claims() == []
         assert one.work.who() == []
         assert not one.work.check(["lib"]).blocked
-        assert "Others work here now" not in one.brief("lib").text
+        assert "Claims of others" not in one.brief("lib").text
     other = ada.work.claim(Asked(("lib",)))
     assert as_seen(ada, taken.claim).value["state"] == "released"
     meet(ada, bob)

@@ -266,7 +266,7 @@ def test_remember_a_duplicate_and_what_says_almost_the_same(store):
     told = store("remember", "Build with make all", "--type", "decision", "--rationale", "It is whole").lines
     decision = told[0].split()[3]
     told = store("remember", "Build with make all", "--type", "decision", *more).lines
-    assert told[1] == "  It does not have tags make, about nowhere.py, rationale: nothing was added."
+    assert told[1] == "  The existing memory lacks tags make, about nowhere.py, rationale: nothing was added."
     assert told[2].startswith(f"  To add it: periplus set {decision} FIELD=VALUE")
     near = store.json("remember", "Build with make all, always", "--type", "lesson")
     assert (near.new, near.near) == (True, [item_id])
@@ -340,7 +340,7 @@ def test_remember_from_standard_input(store):
 )  # fmt: skip
 def test_a_field_that_is_none_of_the_type_is_told_with_those_that_are(store, field, wrong):
     done = store.fails("remember", "x", "--type", "decision", "--set", f"{field}=7", code=2, wrong=wrong)
-    assert "Of its own it has: alternatives, rationale, state." in done.err
+    assert "Its own fields are: alternatives, rationale, state." in done.err
 
 
 def test_show_names_what_it_is_about_as_a_person_does(store):

@@ -567,7 +567,7 @@ def test_a_table_that_nothing_reads_is_told_by_doctor(store):
     config.write_text(before + "\n[hoks]\nclaimed = 'deny'\n")
     (problem,) = store.json("doctor", code=1).problems
     assert (problem.severity, problem.next) == ("warning", "Write [hooks].")
-    assert problem.what == "[hoks] is no table that is known here: nothing in it counts"
+    assert problem.what == "[hoks] is an unknown table: its settings are ignored"
     config.write_text(before + "\n[weather]\nrain = 1\n")
     (problem,) = store.json("doctor").problems  # a later version may know it
     assert problem.severity == "note"

@@ -465,7 +465,7 @@ def test_mail_of_another_project_to_who_writes_here_waits_to_be_accepted(eve, pe
     assert f"{mine.id}  message, pending, of {mine.store}, from bo to eve" in eve("candidates", "show", mine.id).lines
     assert eve.json("inbox", "mail", "--as", "eve", code=1).messages == []  # nobody accepted it
     assert "8000" not in eve("brief", "anything", "--as", "eve").out
-    eve.fails("candidates", "accept", mine.id, "--type", "note", code=2, wrong="a message is taken as it is")
+    eve.fails("candidates", "accept", mine.id, "--type", "note", code=2, wrong="a message is accepted unchanged")
     done = eve.json("inbox", "accept", mine.id)
     assert (done.type, done.new) == ("message", True)
     (message,) = eve.json("inbox", "mail", "--as", "eve").messages

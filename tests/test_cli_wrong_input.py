@@ -396,7 +396,7 @@ WRONG = {
     "claim list": [(["x"], 2, "unrecognized arguments: x")],
     "claim release": [
         (["nothing_like_it"], 1, "nothing has an id"),
-        (["{note}"], 1, "is a note, no claim"),
+        (["{note}"], 1, "is a note, not a claim"),
         (["{claim}", "--as", "eve"], 5, "is a claim of ada"),
     ],
     "check": [
@@ -418,16 +418,16 @@ WRONG = {
     ],
     "plan add": [
         (["{plan}"], 2, "required: TEXT"),
-        (["{step}", "x"], 1, "is a step, no plan"),
+        (["{step}", "x"], 1, "is a step, not a plan"),
         (["{plan}", "x", "--scope", "../x"], 2, "outside of the project"),
         (["{plan}", "x", "--after", "{note}"], 2, "no work to wait for"),
     ],
     "plan list": [(["x"], 2, "unrecognized arguments: x")],
-    "plan show": [([], 2, "required: PLAN"), (["{note}"], 1, "is a note, no plan")],
-    "plan ready": [(["{note}"], 1, "is a note, no plan"), (["nothing_like_it"], 1, "nothing has an id")],
+    "plan show": [([], 2, "required: PLAN"), (["{note}"], 1, "is a note, not a plan")],
+    "plan ready": [(["{note}"], 1, "is a note, not a plan"), (["nothing_like_it"], 1, "nothing has an id")],
     "plan next": [
-        (["--step", "{plan}"], 1, "is a plan, no step"),
-        (["--plan", "{step}"], 1, "is a step, no plan"),
+        (["--step", "{plan}"], 1, "is a plan, not a step"),
+        (["--plan", "{step}"], 1, "is a step, not a plan"),
         (["--ttl", "1"], 2, "is not between"),
     ],
     "plan done": [
@@ -445,8 +445,8 @@ WRONG = {
         (["x", "--corrects", "{note}"], 1, "no handoff"),
     ],
     "handoff list": [(["x"], 2, "unrecognized arguments: x")],
-    "handoff accept": [([], 2, "required: ID"), (["{note}"], 1, "is a note, no handoff")],
-    "handoff close": [([], 2, "required: ID"), (["{note}"], 1, "is a note, no handoff")],
+    "handoff accept": [([], 2, "required: ID"), (["{note}"], 1, "is a note, not a handoff")],
+    "handoff close": [([], 2, "required: ID"), (["{note}"], 1, "is a note, not a handoff")],
     "session begin": [([], 2, "required: NAME"), ([" "], 2, "no name of a session"), (["x" * 201], 2, "no name")],
     "session end": [([], 2, "no session is named"), (["never begun"], 1, "there is no session")],
     "who": [(["x"], 2, "unrecognized arguments: x")],
@@ -461,7 +461,7 @@ WRONG = {
     ],
     "inbox read": [
         ([], 2, "required: ID"),
-        (["{note}"], 1, "is a note, no message"),
+        (["{note}"], 1, "is a note, not a message"),
         (["{message}", "--as", "eve"], 5, "not to eve"),
     ],
     "inbox answer": [
@@ -674,7 +674,7 @@ WRONG = {
     ],
     "context push": [
         ([], 2, "required: WHERE"),
-        (["{absent}"], 2, "is no place to exchange contexts with"),
+        (["{absent}"], 2, "is not a place to exchange contexts with"),
         ([""], 2, "is no place"),
         (["{folder}"], 2, "there is no store in"),
         (["udp://x:1"], 2, "is no place"),
@@ -691,7 +691,7 @@ WRONG = {
     ],
     "context pull": [
         ([], 2, "required: WHERE"),
-        (["{absent}"], 2, "is no place to exchange contexts with"),
+        (["{absent}"], 2, "is not a place to exchange contexts with"),
         ([""], 2, "is no place"),
         (["{folder}"], 2, "there is no store in"),
         (["udp://x:1"], 2, "is no place"),
@@ -706,7 +706,7 @@ WRONG = {
     ],
     "context clone": [
         ([], 2, "required: WHERE"),
-        (["{absent}"], 2, "is no place to exchange contexts with"),
+        (["{absent}"], 2, "is not a place to exchange contexts with"),
         ([""], 2, "is no place"),
         (["{folder}"], 2, "there is no store in"),
         (["udp://x:1"], 2, "is no place"),
@@ -761,7 +761,7 @@ WRONG = {
         (["--seq", "1", "--reason", ""], 2, "reason"),
     ],
     "migrate": [
-        (["--from", "{v1}"], 2, "--from goes with --to dual"),
+        (["--from", "{v1}"], 2, "--from needs --to dual"),
         (["--from", "{absent}", "--to", "dual"], 1, "{absent}"),
         (["--from", "{file}", "--to", "dual"], 2, "{file}"),
         (["--to", "dual"], 2, "--from"),

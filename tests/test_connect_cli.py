@@ -482,7 +482,7 @@ def test_what_is_connected_does_not_age_with_the_memory_and_what_an_earlier_vers
     of_another = found["codex", "hooks", "hooks.json"]
     assert (of_another.old, of_another.works) == (False, False), "it starts another program"
     said = sh.start("connect", "--check", "claude-code", stdout=subprocess.PIPE).communicate(timeout=120)[0].decode()
-    assert "  old    instructions: works, and is not as this version writes it" in said
+    assert "  old    instructions: works, but was written by another version" in said
     assert "wrong  instructions" not in said
     sh("connect", "claude-code", "codex", "opencode")
     assert not any(one.old for one in checked(sh, "claude-code", "codex", "opencode").findings)

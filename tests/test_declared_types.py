@@ -194,7 +194,7 @@ def test_who_lacks_the_declaration_reads_finds_and_keeps_it(root, clock, tmp_pat
             lambda: project.work.set_fields(entity.item_id, {"text": "other"}),
             lambda: project.work.evolve(entity.item_id, "other"),
         ):
-            with pytest.raises(NotFoundError, match="'risk' is a type that is not known here"):
+            with pytest.raises(NotFoundError, match="'risk' is an unknown type"):
                 call()
         assert records(project) == before
         problems = project.examine().problems
@@ -244,17 +244,17 @@ class _Blocked:
     [
         (
             "[types.risk]\n",
-            "types.risk is not as it should be: Object missing required field `prefix`",
+            "types.risk is not valid: Object missing required field `prefix`",
             "A type has: prefix",
         ),
         ('[types.risk]\nprefix = "R1"\n', "types.risk.prefix is 'R1'", "2 to 8 letters"),
         ('[types.risk]\nprefix = "dec"\n', "types.risk.prefix 'dec' is that of decision", "Choose another"),
         ('[types.risk]\nprefix = "lin"\n', "types.risk.prefix 'lin' is one of Periplus itself", "Choose another"),
         ('[types.trap]\nprefix = "tra"\n', "types.trap is a type of Periplus itself", "Choose another name"),
-        ('[types."a/b"]\nprefix = "aab"\n', "types.a/b is no name of a type", "a-z"),
+        ('[types."a/b"]\nprefix = "aab"\n', "types.a/b is not a valid type name", "a-z"),
         (
             '[types.risk]\nprefix = "rsk"\ncolour = 1\n',
-            "types.risk is not as it should be: Object contains unknown field `colour`",
+            "types.risk is not valid: Object contains unknown field `colour`",
             "A type has",
         ),
         (
@@ -276,7 +276,7 @@ class _Blocked:
         ),
         (
             '[types.risk]\nprefix = "rsk"\nstates = ["a", "b"]\nreplaced = "b"\n',
-            "types.risk.replaced is 'b', which is no end",
+            "types.risk.replaced is 'b', which is not an end state",
             "The ends",
         ),
         (

@@ -82,9 +82,9 @@ def test_a_folder_in_the_place_of_a_file_of_hooks_is_told_and_parked(shell, name
 def test_one_event_that_waits_is_one_event(shell):
     tell(shell, "t-1")
     (shell.folder / ".periplus/hooks/lock").mkdir()  # so that it waits
-    assert "1 event of hooks waits to be taken in hooks/spool The next command takes it in." in told(shell, 1)
+    assert "1 event of hooks waits to be imported hooks/spool The next command imports it." in told(shell, 1)
     tell(shell, "t-2")
-    assert "2 events of hooks wait to be taken in hooks/spool The next command takes them in." in told(shell, 1)
+    assert "2 events of hooks wait to be imported hooks/spool The next command imports them." in told(shell, 1)
 
 
 @as_root
@@ -124,7 +124,7 @@ def test_a_spool_that_may_not_be_read_is_told(tmp_path):
     finally:
         os.seteuid(0)
     assert "cannot read" in problem.what
-    assert problem.what.endswith("what hooks are told is not kept, and not taken in")
+    assert problem.what.endswith("hook events are neither kept nor imported")
     assert (problem.severity, problem.mend) == ("warning", "Let user nobody read and write there.")
 
 

@@ -89,7 +89,7 @@ def test_what_is_done_with_such_an_entity_ends_as_it_should(victim, tmp_path):
     )
     victim("sync", "--with", mallory.puts(tmp_path / "stick"))
     victim.fails("evolve", ids["dec"], "The mill turns left", code=2, wrong="not a decision")
-    victim.fails("inbox", "accept", empty, code=2, wrong="says nothing that could be accepted")
+    victim.fails("inbox", "accept", empty, code=2, wrong="has no content that could be accepted")
     for words in (
         ["plan", "done", ids["pln"]],
         ["inbox", "accept", bare],

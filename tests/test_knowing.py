@@ -70,7 +70,7 @@ def test_files_bring_what_changed_with_them_what_is_known_of_them_and_who_worked
     commit(ada, "c2", "Footer", "src/footer.py")
     found = ada.related(["src/login/cookies.py"])
     assert [vote.path for vote in found.files] == ["tests/test_cookies.py"]
-    assert found.files[0].why == ("changed together with them", "it tests src/login/cookies.py")
+    assert found.files[0].why == ("changed together with these files", "it tests src/login/cookies.py")
     assert {hit.item_id for hit in found.memory} == {rule.item_id, trap.item_id}
     assert {hit.why for hit in found.memory} == {("about src/login/cookies.py",)}
     assert [(hit.item_id, hit.kind, hit.why) for hit in found.work] == [

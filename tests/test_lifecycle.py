@@ -257,7 +257,7 @@ def test_an_update_touches_what_the_table_lets_it(project, clock):
     handoff = put(project, "handoff", clock)
     with pytest.raises(UsageError, match="text of a handoff cannot be set") as caught:
         update(project.journal, WRITER, handoff.item_id, {"text": "Other"})
-    assert caught.value.mend == "A correction supersedes it."
+    assert caught.value.mend == "To correct it, write an entity that supersedes it."
     assert records(project) == seq + 1
 
 

@@ -126,7 +126,7 @@ def test_the_same_memory_gives_the_same_bytes_and_only_what_changed_is_written(p
     with open(os.path.join(project.folder, "auth.py"), "w", encoding="utf-8") as file:
         file.write("def login():\n    return 2\n")
     assert project.export_markdown(book)[2:] == (3, 4, 0), "what is stale says so, on its page and on the first"
-    assert b"## Wants a look" in bytes_of(book)["README.md"]
+    assert b"## Needs review" in bytes_of(book)["README.md"]
     project.work.set_fields(new.item_id, {"text": "Hash with scrypt"})
     assert project.export_markdown(book)[2:] == (4, 3, 1)
     assert f"decisions/hash-with-argon2-{new.item_id}.md" not in bytes_of(book)

@@ -597,7 +597,7 @@ def test_what_names_no_file_is_told(served):
             assert data["notes"] == ["Nothing is there yet by the name of b.py (paths lead from the project's folder)"]
             assert data["notes"][0] in text
             text, data = await told(client, "remember", text="Seen twice", evidence=["record:999", "record:1"])
-            assert data["notes"] == ["there is no record 999 here: that it is evidence is written all the same"]
+            assert data["notes"] == ["there is no record 999 here: it is kept as evidence all the same"]
             (about,) = [
                 tool.input_schema["properties"]["about"]
                 for tool in (await client.list_tools()).tools

@@ -85,7 +85,7 @@ def test_what_no_word_finds_is_found_by_its_meaning(place, model):
         assert texts(project, "rudder of the vessel") == []
     with Project(place, ADA, embeddings=model) as project:
         (first, *_) = project.recall("rudder of the vessel").hits
-        assert (first.text, first.why) == ("The hull has a new mast", ("is near in meaning",))
+        assert (first.text, first.why) == ("The hull has a new mast", ("has a similar meaning",))
         assert texts(project, "yeast in the oven")[0] == "We knead the dough with flour"
         assert texts(project, "rudder of the vessel", types=("trap",)) == []
         assert texts(project, "xyzzy frobnicates") == []
@@ -96,7 +96,7 @@ def test_what_words_find_is_ranked_as_without_and_comes_first(place, model):
         for question in ("green hull", "paint the keys", "who counts the hands", "the cat at the harbour"):
             plain, hits = without.recall(question).hits, with_model.recall(question).hits
             assert [(hit.text, hit.score) for hit in hits[: len(plain)]] == [(hit.text, hit.score) for hit in plain]
-            assert all(hit.why == ("is near in meaning",) for hit in hits[len(plain) :])
+            assert all(hit.why == ("has a similar meaning",) for hit in hits[len(plain) :])
 
 
 def test_vectors_are_made_once_go_with_their_documents_and_follow_the_model(place, model, tmp_path):
@@ -243,7 +243,7 @@ def test_the_command_takes_the_users_folder_and_opens_no_socket(place, model):
         argv, env={**environment, "PERIPLUS_EMBEDDINGS": model}, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["hits"][0]["why"] == ["is near in meaning"]
+    assert json.loads(done.stdout)["hits"][0]["why"] == ["has a similar meaning"]
     blocked = subprocess.run([sys.executable, "-c", code.replace("from periplus.cli.entry import run\nrun()", "import socket; socket.socket()")],
                              capture_output=True, timeout=60, check=False)  # fmt: skip
     assert blocked.returncode == 99  # the watch does watch

@@ -182,9 +182,9 @@ def test_scripts_without_spaces_are_found_by_any_part(project):
 
 def test_a_hit_says_why_it_is_there(project):
     entity = keep(project, "Migrations are locked", about=("db/schema.sql",), tags=("postgres",))
-    assert project.recall("migrations").hits[0].why == ("says migrations",)
-    assert project.recall("migration").hits[0].why == ("has a form of migration",)
-    assert project.recall("schema").hits[0].why == ("has the path schema",)
+    assert project.recall("migrations").hits[0].why == ("matched: migrations",)
+    assert project.recall("migration").hits[0].why == ("matched: migration (other word forms)",)
+    assert project.recall("schema").hits[0].why == ("matched in the path: schema",)
     assert project.recall("postgres").hits[0].why == SURROUNDINGS
     assert project.recall(entity.item_id).hits[0].why == ("its id",)
     assert project.recall("what of db/schema.sql").hits[0].why == ("about db/schema.sql",)
@@ -196,8 +196,8 @@ def test_what_is_said_in_other_words_is_found_and_says_so_but_never_before_what_
     keep(project, "The footer is green")
     hits = project.recall("where is the password").hits
     assert [hit.item_id for hit in hits] == [said.item_id, other.item_id]
-    assert hits[0].why == ("says password",)
-    assert hits[1].why == ("means about password",)
+    assert hits[0].why == ("matched: password",)
+    assert hits[1].why == ("matched: password (similar meaning)",)
     assert project.recall("where is the password", filters=Filters(kinds=("commit",))).hits == ()
     assert project.recall("password").terms == ("password",)
 

@@ -166,7 +166,7 @@ def test_a_request_that_came_once_is_told_as_before(project):
 def test_a_step_is_found_by_its_neighbours_and_says_so(project):
     put_trail(project, "s1", [("PROMPT", "unicorn"), ("SAY", "here it is"), ("SAY", "more"), ("SAY", "far away")])
     found = {hit.part: hit.why for hit in project.recall("unicorn").hits if hit.part >= 0}
-    assert found == {0: ("says unicorn",), 1: SURROUNDINGS, 2: SURROUNDINGS}
+    assert found == {0: ("matched: unicorn",), 1: SURROUNDINGS, 2: SURROUNDINGS}
 
 
 def test_a_long_session_does_not_fill_the_page(project):

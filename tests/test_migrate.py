@@ -795,7 +795,7 @@ def test_a_mode_file_that_is_none(old, store, text):
 def test_the_command(tmp_path, old, store):
     shell = Shell(tmp_path / "project", tmp_path)
     assert "off" in shell("migrate").lines[0]
-    shell.fails("migrate", "--from", old, code=2, wrong="--from goes with --to dual")
+    shell.fails("migrate", "--from", old, code=2, wrong="--from needs --to dual")
     shell.fails("migrate", "--to", "dual", code=2, wrong="which folder")
     dry = shell.json("migrate", "--from", old, "--to", "dual", "--dry-run")
     assert (dry.dry, dry.counts["imported"]) == (True, 4)

@@ -90,11 +90,11 @@ def test_a_backup_that_was_interrupted_is_no_damage(old, store, tmp_path):
             "a backup that was interrupted: 4 files were copied, and no step relied on it",
             first.name,
         ),
-        ("note", "2 temporary files of copies that did not end; they count for nothing", f"{first.name}/files"),
+        ("note", "2 temporary files of unfinished copies; they are not used", f"{first.name}/files"),
     ]
     out = Shell(store.parent, tmp_path)("doctor").out
-    assert f"Nothing needs it; if you do not either: rm -r {first}" in out
-    assert "a temporary file of a copy that did not end is parked" in repaired(store)
+    assert f"It is not needed; to remove it: rm -r {first}" in out
+    assert "a temporary file of an unfinished copy is parked" in repaired(store)
     assert told(store)[0] == 0
     assert (first / "files" / "lessons" / "L-1.json").exists(), "it may be the only copy of what the file said then"
 
@@ -133,9 +133,9 @@ def test_the_same_content_goes_on_where_it_was_interrupted(old, store):
     code, problems = told(store)
     assert (code, [what for _, what, _ in problems]) == (
         0,
-        ["a temporary file of a copy that did not end; it counts for nothing"],
+        ["a temporary file of an unfinished copy; it is not used"],
     )
-    assert repaired(store) == ["a temporary file of a copy that did not end is parked"]
+    assert repaired(store) == ["a temporary file of an unfinished copy is parked"]
     assert told(store) == (0, [])
 
 

@@ -211,7 +211,7 @@ def test_the_doctor_tells_of_a_ref_on_what_was_redacted_and_the_next_repair_or_s
     broken = team("b", "doctor", code=3)
     assert "which was redacted" in broken.out
     if way == "repair":
-        assert "stands on contexts without what was redacted" in team("b", "doctor", "--repair").out
+        assert "was moved to contexts without the redacted content" in team("b", "doctor", "--repair").out
     else:
         team.sync("b", "a")
     assert team.known("b") == ["found in b", "plain"]

@@ -98,7 +98,7 @@ def test_what_ended_or_is_of_another_kind_is_not_confirmed(project, tmp_path):
     new = project.remember(Memory("decision", "passwords are hashed with argon2", supersedes=(old.item_id,))).entity
     write(tmp_path, "")
     assert due(project) == [], "what was superseded wants no look"
-    with pytest.raises(UsageError, match="is superseded: it does not hold"):
+    with pytest.raises(UsageError, match="is superseded: it is no longer in force"):
         project.reviewing.confirm([old.item_id])
     with pytest.raises(UsageError, match="a decision does not expire"):
         project.reviewing.confirm([new.item_id], expires="2030-01-01T00:00:00Z")

@@ -133,7 +133,7 @@ def test_the_record_ends_before_what_hooks_told(session):
         session.call(number, is_recorded=False)
     session.end()
     assert session.commands() == echoes(3)
-    assert "0 of the 3 calls that hooks told of" in session.shell("doctor").out, "a note says why the record was left"
+    assert "0 of the 3 calls that hooks reported" in session.shell("doctor").out, "a note says why the record was left"
     for number in range(3):  # it was late: now it says more
         session.write(
             "assistant",

@@ -53,12 +53,12 @@ def test_a_step_that_was_added_to_a_plan_that_ended(team, state, way):
             assert out == f"Nothing can be started now.\n  stuck: {words}: periplus review\n"
             assert [one.members for one in shell.json(*command, code=1).stuck] == [[late]]
         assert (
-            f"## Nobody can start this\n- {words}: {said.command} [{plan}]\n"
+            f"## Stuck work\n- {words}: {said.command} [{plan}]\n"
             in shell("brief", "Sell on Sundays").out + "\n"
         )
     run_command(ada, getattr(due, way))
     assert settled(ada)
-    assert "Nobody can start this" not in ada("brief", "Sell on Sundays").out
+    assert "Stuck work" not in ada("brief", "Sell on Sundays").out
     if way == "otherwise":
         assert [step.id for step in ada.json("plan", "ready").steps] == [late]
     ada("sync", "--with", bob.folder)

@@ -95,7 +95,7 @@ def test_what_says_almost_the_same_is_pointed_out_and_what_says_the_same_is_not_
     done = ada.work.evolve(old.item_id, "Passwords are hashed with argon2 and a long salt")
     assert done.near == (near.item_id,)
     before = records(ada)
-    with pytest.raises(ConflictError, match=f"{near.item_id} says that already"):
+    with pytest.raises(ConflictError, match=f"{near.item_id} already says that"):
         ada.work.set_fields(done.entities[0].item_id, {"text": "Passwords are hashed with argon2 and a salt"})
     assert records(ada) == before
 
@@ -117,7 +117,7 @@ def test_what_was_replaced_already_is_not_replaced_apart_from_that(ada, item_typ
     assert ada.work.evolve(old.item_id, "We use sqlite", key="once").receipt.repeated
     assert records(ada) == before
     noted = ada.remember(Memory(item_type, "We use redis", supersedes=(old.item_id,)))
-    assert noted.notes == (f"{old.item_id} was replaced already, by {second.item_id}: this stands beside it",)
+    assert noted.notes == (f"{old.item_id} was replaced already, by {second.item_id}: this is another replacement",)
     ada.undo(seqs=[noted.entity.seq])
     ada.work.merge([old.item_id, second.item_id], "We use sqlite with a journal, as ever")
 
@@ -175,7 +175,7 @@ def test_what_is_said_anew_is_anchored_to_the_code_as_it_is_now(in_git, tmp_path
     assert in_git.ground().told(new.entities[0]) == ()
     kept = in_git.work.evolve(gone.item_id, "A session has a long name")
     assert kept.entities[0].value["about"] == gone.value["about"]
-    assert kept.notes == ("src/auth.py:Session cannot be found again: it is told to be stale until it is confirmed",)
+    assert kept.notes == ("src/auth.py:Session cannot be found again: it stays stale until it is confirmed",)
     assert in_git.ground().told(kept.entities[0])
 
 

@@ -221,7 +221,7 @@ def test_a_handoff_is_accepted_once_closed_and_never_changed(ada, bob, clock):
         ada.work.accept_handoff(better.item_id)
     ada.work.change_state([better.item_id], "closed")
     assert ada.work.handoffs() == []
-    with pytest.raises(NotFoundError, match="is a plan, no handoff"):
+    with pytest.raises(NotFoundError, match="is a plan, not a handoff"):
         ada.work.accept_handoff(plan.item_id)
     with pytest.raises(NotFoundError, match="no plan"):
         ada.work.hand_off(NewHandoff("x", plan=one.item_id))
@@ -349,10 +349,10 @@ def test_the_brief_tells_what_others_do_now_and_what_waits(ada, bob, clock):
     bob.work.send("ada", "May I?", needs_answer=True)
     found = ada.brief("add rate limiting")
     assert [(section.title, len(section.lines), section.left_out) for section in found.sections] == [
-        ("Others work here now", 1, 0),
+        ("Claims of others", 1, 0),
         ("Mail for you", 1, 0),
-        ("Passed on", 1, 1),
-        ("Ready to be done", 1, 0),
+        ("Handoffs", 1, 1),
+        ("Ready plan steps", 1, 0),
     ]
     for said in (
         "bob (exclusive, until ",
@@ -366,7 +366,7 @@ def test_the_brief_tells_what_others_do_now_and_what_waits(ada, bob, clock):
     assert "- two" not in found.text
     assert ada.brief("add rate limiting") == found
     clock.advance(TTL_S * 1000)
-    assert "Others work here now" not in ada.brief("add rate limiting").text
+    assert "Claims of others" not in ada.brief("add rate limiting").text
     assert ada.brief("add rate limiting", budget_tokens=100).tokens <= 100
     assert "Nothing is known" in empty
 

@@ -83,10 +83,10 @@ class _Book:
     def _index(self) -> Iterator[str]:
         yield f"# What {_plain(self._name)} knows"
         yield ""
-        yield "Written by `periplus export --markdown` from the journal, where it is kept; what is changed here is not read again."
+        yield "Written by `periplus export --markdown` from the journal. Changes made here are not read back."
         stale = [page for page in self._pages if page.stale and not self._is_ended(page)]
         if stale:
-            yield from ("", "## Wants a look", "")
+            yield from ("", "## Needs review", "")
             for page in stale:
                 yield f"- {self._link(page.entity.item_id, '')}: {_plain('; '.join(page.stale))}"
         for item_type in (*BOOK_TYPES, *sorted({page.entity.item_type for page in self._pages} - set(BOOK_TYPES))):
@@ -150,7 +150,7 @@ class _Book:
         for one in page.stale:
             yield from ("", f"**Stale:** {_plain(one)}")
         for conflict in entity.conflict_names:
-            yield from ("", f"**In conflict:** {_plain(conflict)}; what is shown is one side of it")
+            yield from ("", f"**In conflict:** {_plain(conflict)}; one of the values is shown")
         yield ""
         yield from _quoted(str(value.get("text", "")))
         for field, heading in _SAID.items():

@@ -110,7 +110,7 @@ def confirm(
     now_ms = journal.clock.now_ms()
     asked = list({one.item_id: one for one in (journal.find(item_id) for item_id in item_ids)}.values())
     if about and len(asked) != 1:
-        raise UsageError("other anchors are for one entity at a time", safe=_SAFE)
+        raise UsageError("anchors can be given for one entity at a time", safe=_SAFE)
     fixed = [one.item_type for one in asked if not _expires(journal, one)]
     if expires and fixed:
         raise UsageError(f"a {fixed[0]} does not expire", safe=_SAFE)
@@ -225,8 +225,8 @@ def _confirmed(
     if row is None or not _is_confirmed(row):
         raise UsageError(f"a {entity.item_type} is not confirmed", safe=_SAFE)
     if is_ended(entity.item_type, entity.value.get("state"), journal.types):
-        raise UsageError(f"{entity.item_id} is {entity.value.get('state')}: it does not hold", safe=_SAFE,
-                         mend=f"See what does: periplus show {entity.item_id}")  # fmt: skip
+        raise UsageError(f"{entity.item_id} is {entity.value.get('state')}: it is no longer in force", safe=_SAFE,
+                         mend=f"See what is in force: periplus show {entity.item_id}")  # fmt: skip
     now = format_ms(now_ms)
     value = {**entity.value, "updated": now, "confirmed": f"{now} {writer.name}"}
     held = entity.value.get("about")

@@ -168,7 +168,7 @@ def is_covered(scope: Scope, by: Sequence[Scope]) -> bool:
 
 def _refused(text: str, why: str, mend: str = "A scope is a path or a glob within the project.") -> UsageError:
     shown = text if len(text) <= 80 else f"{text[:79]}…"
-    return UsageError(f"the scope {shown!r} cannot be taken: {why}", safe="Nothing was written.", mend=mend)
+    return UsageError(f"the scope {shown!r} is not valid: {why}", safe="Nothing was written.", mend=mend)
 
 
 def _without_symbol(text: str) -> tuple[str, str]:
@@ -181,7 +181,7 @@ def _without_symbol(text: str) -> tuple[str, str]:
             at = _class_end(text, at)
         elif text[at] == ":":
             if not text[at + 1 :]:
-                raise _refused(text, "no symbol stands behind the colon", "Write \\: for a colon in a name.")
+                raise _refused(text, "there is no symbol after the colon", "Write \\: for a colon in a name.")
             return text[:at], text[at + 1 :]
         else:
             at += 1
@@ -192,7 +192,7 @@ def _symbol(text: str, symbol: str) -> tuple[str, ...]:
     if not symbol:
         return ()
     if any(character.isspace() or character in "/*?[]{}\\" for character in symbol):
-        raise _refused(text, f"{symbol!r} is no symbol", "Write \\: for a colon in a name.")
+        raise _refused(text, f"{symbol!r} is not a symbol", "Write \\: for a colon in a name.")
     for end in _SYMBOL_END:
         symbol = symbol.replace(end, "\0")
     parts = tuple(symbol.split("\0"))
@@ -254,7 +254,7 @@ def _first_brace(text: str, pattern: str) -> list[str] | None:
         elif character == "}":
             depth -= 1
             if depth < 0:
-                raise _refused(text, "a } closes nothing", "Write \\} for a brace in a name.")
+                raise _refused(text, "a } has no matching {", "Write \\} for a brace in a name.")
             if depth == 0:
                 cuts = [begin, *commas, at]
                 head, tail = pattern[:begin], pattern[at + 1 :]
@@ -268,7 +268,7 @@ def _first_brace(text: str, pattern: str) -> list[str] | None:
 def _path(text: str, pattern: str) -> tuple[list[str], _Path]:
     """The names of a pattern as they are written and as they are matched."""
     if pattern.startswith("/"):
-        raise _refused(text, "it begins at the root of the machine", "Write it from the project's folder.")
+        raise _refused(text, "it is an absolute path", "Write it relative to the project's folder.")
     spelled: list[str] = []
     names: list[_Name | None] = []
     for written in _split(text, pattern):
@@ -297,7 +297,7 @@ def _split(text: str, pattern: str) -> list[str]:
     while at < len(pattern):
         if pattern[at] == "\\":
             if pattern[at + 1 : at + 2] in ("", "/"):
-                raise _refused(text, "a backslash stands before nothing", "The folders of a path are parted by /.")
+                raise _refused(text, "nothing follows a backslash", "The folders of a path are separated by /.")
             at += 2
         elif pattern[at] == "[":
             end = _class_end(pattern, at)
@@ -358,7 +358,7 @@ def _class(text: str, inside: str) -> _Ranges:
         at += 1
     ranges = _meet(_complement(found) if is_negated else _sorted(found), _ANY)
     if not ranges:
-        raise _refused(text, "a [ ] of it stands for no character")
+        raise _refused(text, "a [ ] in it matches no character")
     return ranges
 
 

@@ -63,17 +63,17 @@ def declared_problems(project: ProjectStore) -> list[Problem]:
     declared, config = project.declared, project.journal.layout.config
     wrong = (*declared.problems.values(), *declared.schema_problems()) if declared is not None else ()
     found = [
-        Problem("warning", f"{error}; what was written of the type is kept and read", config, mend=error.mend or "")
+        Problem("warning", f"{error}; entities of the type are kept and can be read", config, mend=error.mend or "")
         for error in wrong
     ]
     for name, near in unknown_tables(project.journal.layout):
         mend = f"Write [{near}]." if near else "Update Periplus, if a later one wrote it."
-        told = f"[{name[:80]}] is no table that is known here: nothing in it counts"
+        told = f"[{name[:80]}] is an unknown table: its settings are ignored"
         found.append(Problem("warning" if near else "note", told, config, mend=mend))
     rows = project.journal.index.db.execute("SELECT DISTINCT item_type FROM heads").fetchall()
     known = {*project.types, *(declared.problems if declared is not None else ()), *_THE_JOURNALS}
     return found + [
-        Problem("note", f"there are entities of the type {name[:80]!r}, which is not known here: they are kept, read "
+        Problem("note", f"there are entities of the type {name[:80]!r}, which is unknown here: they are kept, read "
                              "and synced as they are", config, mend="Declare the type, or update Periplus.")
         for name in sorted({str(row[0]) for row in rows} - known)
     ]  # fmt: skip

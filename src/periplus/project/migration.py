@@ -88,10 +88,10 @@ def migrate(
     target = to or before.mode
     mode = _with_source(project, before, source, target)
     if target == "primary" and before.mode == "off":
-        raise UsageError("from off the way to primary leads through dual", safe="Nothing was changed.",
+        raise UsageError("the way from off to primary goes through dual", safe="Nothing was changed.",
                          mend=f"First: periplus migrate --from {mode.source} --to dual")  # fmt: skip
     if target == "off" and before.mode == "off" and (take or heal):
-        raise UsageError(f"the folder is left alone in the mode off: {'--take' if take else '--heal'} has nothing to do there",
+        raise UsageError(f"in the mode off the folder is not touched: {'--take' if take else '--heal'} has no effect",
                          safe="Nothing was changed.", mend=f"First: periplus migrate --from {mode.source} --to dual")  # fmt: skip
     if project.journal.damage is not None:
         raise project.journal.damage
@@ -174,7 +174,7 @@ def _note(project: ProjectStore, source: str, backup: str, counts: dict[str, int
 def _with_source(project: ProjectStore, mode: ModeFile, source: str, target: Mode) -> ModeFile:
     """The mode with the folder to work on, which is there and apart from the store."""
     if not source and not mode.source:
-        raise UsageError("which folder is to be migrated?", safe="Nothing was changed.",
+        raise UsageError("no folder to migrate is named", safe="Nothing was changed.",
                          mend="Name it: periplus migrate --from DIR --to dual")  # fmt: skip
     if not source:
         return mode
@@ -196,10 +196,10 @@ def _with_source(project: ProjectStore, mode: ModeFile, source: str, target: Mod
             mend="Name the folder that holds the entity files; move it out of the store, or the store out of it.",
         )  # fmt: skip
     if mode.mode != "off" and found != mode.source and os.path.isdir(mode.source):
-        raise UsageError(f"this store goes with {mode.source}", safe="Nothing was changed.",
+        raise UsageError(f"this store is migrated from {mode.source}", safe="Nothing was changed.",
                          mend="Leave that one first: periplus migrate --to off")  # fmt: skip
     if target == "off":
-        raise UsageError("--from goes with --to dual", safe="Nothing was changed.",
+        raise UsageError("--from needs --to dual", safe="Nothing was changed.",
                          mend=f"periplus migrate --from {source} --to dual")  # fmt: skip
     genesis = mode.genesis if found == mode.source else {}
     return msgspec.structs.replace(mode, source=found, place=(status.st_dev, status.st_ino), genesis=genesis)

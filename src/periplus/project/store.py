@@ -172,7 +172,9 @@ class ProjectStore:
     def path(self, path: str, *, cwd: str = "") -> str:
         """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
         if not path or "\0" in path:
-            raise UsageError(f"the path {path!r} is empty or no path", safe="Nothing was changed.", mend="Name a path.")
+            raise UsageError(
+                f"the path {path!r} is empty or not a path", safe="Nothing was changed.", mend="Name a path."
+            )
         whole = os.path.normpath(os.path.join(self.folder_for(cwd), path))
         inside = name_in(self.folder, whole)
         if inside is None:

@@ -46,7 +46,7 @@ _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
     ("Traps", "trap", 8),
     ("Decisions", "decision", 8),
-    ("How it is done here", "lesson", 6),
+    ("Lessons", "lesson", 6),
     ("Notes", "note", 4),
 )
 _WORD: Final = re.compile(r"\w+")
@@ -193,7 +193,10 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
     ]  # else its neighbours speak of the task, it does not
     lines = [_work_line(hits) for hits in _requests(spoken)]
     return BriefSection(
-        "Work like this", tuple(lines[:6]), max(0, len(lines) - 6) + found.left_out, f'periplus recall "{_short(task)}"'
+        "Similar past work",
+        tuple(lines[:6]),
+        max(0, len(lines) - 6) + found.left_out,
+        f'periplus recall "{_short(task)}"',
     )
 
 
@@ -254,7 +257,7 @@ def _changes_or_why_not(journal: Journal, writer: Writer) -> list[BriefSection]:
         return _changes(journal, writer)
     except DamageError:
         line = BriefLine(
-            "- what others changed cannot be told: records cannot be read, or are elsewhere; see `periplus doctor`", ""
+            "- changes by others are unknown: some records are damaged or archived elsewhere; see `periplus doctor`", ""
         )
         return [BriefSection(_CHANGED_TITLE, (line,), 0, "periplus doctor")]  # fmt: skip
 

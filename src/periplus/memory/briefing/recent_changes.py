@@ -156,7 +156,7 @@ def _session_named(journal: Journal, text: str) -> Origin:
         return _end_of(journal, name, ended, f"the session {name}")
     known = _first(journal, "SELECT 1 FROM records WHERE session = ? LIMIT 1", text)
     if known is None:
-        raise NotFoundError(f"{text[:80]!r} is no record, no time, and no session that is known",
+        raise NotFoundError(f"{text[:80]!r} is neither a record, a time nor a known session",
                             mend="Give a number from `periplus log`, a time like 2026-01-31T09:30:00Z, or a session of `periplus who`.")  # fmt: skip
     return _end_of(journal, text, "", f"the session {text}")
 

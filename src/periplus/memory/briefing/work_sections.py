@@ -30,16 +30,14 @@ def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSe
     passed_on = [one for one in handoffs(journal, recipient=writer.name) if one.value.get("state") == "open"]
     return [
         _section(
-            "Others work here now",
+            "Claims of others",
             [(_waits(one), one) for one in asked] + [(_claim(claim), claim) for claim in claims],
             "periplus claim list",
         ),
         _section("Mail for you", [(_mail(one), one) for one in mail(journal, writer.name)], "periplus inbox mail"),
-        _section("Passed on", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
-        _section("Ready to be done", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
-        _section(
-            "Nobody can start this", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"
-        ),
+        _section("Handoffs", [(_handoff(one), one) for one in passed_on], "periplus handoff list", 1),
+        _section("Ready plan steps", [(_text(one), one) for one in ready_steps(journal)], "periplus plan ready"),
+        _section("Stuck work", [(_stuck(one), one.entity) for one in stuck_work(journal)], "periplus review"),
     ]
 
 
@@ -66,7 +64,7 @@ def _claim(claim: Entity) -> str:
 def _waits(claim: Entity) -> str:
     scopes = claim.value.get("scopes")
     what = ", ".join(map(str, scopes))[:_CHARACTERS] if isinstance(scopes, list) else ""
-    return f"{claim.value.get('holder')} waits for you to let go of {what}"
+    return f"{claim.value.get('holder')} waits for you to release {what}"
 
 
 def _stuck(work: Stuck) -> str:

@@ -55,7 +55,7 @@ def anchored(ref: str, root: str, *, with_digest: bool = True) -> Anchored:
         return Anchored({"kind": "path", "ref": whole})
     data = read_file(root, path) if root else None
     if data is None:
-        note = f"{path} is not read (it is too large, or no file of the project), so this is never found stale"
+        note = f"{path} is too large, or not a file of the project: it is never checked for staleness"
         return Anchored({"kind": "path", "ref": whole}, note if inside else "")
     if not inside:
         return Anchored({"kind": "path", "ref": path, "sha256": sha256(data).hex()})
@@ -75,7 +75,7 @@ def about_lines(path: str, data: bytes, start: int, end: int) -> dict[str, JSONV
         )
     about = _region(lines, start, end)
     if about is None:
-        raise UsageError(f"lines {start}-{end} of {path} are blank", safe=_SAFE, mend="Name lines that say something.")
+        raise UsageError(f"lines {start}-{end} of {path} are blank", safe=_SAFE, mend="Name lines that are not blank.")
     said = f"{start}-{end}" if end > start else f"{start}"
     return {"kind": "range", "ref": f"{path}:{said}", "path": path, "file": sha256(data).hex(), **about}
 
@@ -86,7 +86,7 @@ def about_symbol(path: str, data: bytes, name: str) -> Anchored:
     digest = sha256(data).hex()
     about: dict[str, JSONValue] = {"kind": "symbol", "ref": f"{path}:{name}", "path": path, "name": name}
     if symbols.why_not:
-        note = f"{path} is anchored as a whole, for its symbols cannot be told: {symbols.why_not}"
+        note = f"{path} is anchored as a whole, because its symbols cannot be read: {symbols.why_not}"
         return Anchored({**about, "sha256": digest}, note)
     found = symbols.named(name)
     if len(found) != 1:

@@ -253,7 +253,7 @@ def release(
     named = [journal.find(reference) for reference in references]
     for one in named:
         if one.item_type != "claim":
-            raise NotFoundError(f"{one.item_id} is a {one.item_type}, no claim", mend="See `periplus claim list`.")
+            raise NotFoundError(f"{one.item_id} is a {one.item_type}, not a claim", mend="See `periplus claim list`.")
     touched: list[tuple[str, str]] = []
 
     def write(transaction: Transaction) -> None:
@@ -333,7 +333,7 @@ def checked_scopes(asked: Asked) -> tuple[Scope, ...]:
     if asked.mode not in ("exclusive", "shared"):
         raise UsageError(f"a claim is exclusive or shared, not {asked.mode!r}", safe="Nothing was written.")
     if not TTL_S_MIN <= asked.ttl_s <= TTL_S_MAX:
-        raise UsageError(f"a claim lives {TTL_S_MIN} to {TTL_S_MAX:,} seconds, not {asked.ttl_s:,}",
+        raise UsageError(f"a claim lasts {TTL_S_MIN} to {TTL_S_MAX:,} seconds, not {asked.ttl_s:,}",
                          safe="Nothing was written.")  # fmt: skip
     scopes = parse_scopes(asked.scopes)
     if not scopes and not asked.step:

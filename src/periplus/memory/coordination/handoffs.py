@@ -44,7 +44,7 @@ def write_handoff(
     journal.refresh()
     old = _handoff(journal, corrects) if corrects else None
     if len(new.files) > _LIST_MAX or len(new.unfinished) > _LIST_MAX:
-        raise UsageError(f"more than {_LIST_MAX} files or things that are unfinished", safe="Nothing was written.")
+        raise UsageError(f"more than {_LIST_MAX} files or unfinished items", safe="Nothing was written.")
     item_id = new_id("hof")
     now = format_ms(journal.clock.now_ms())
     value: dict[str, JSONValue] = {
@@ -138,7 +138,9 @@ def _is_said(written: Written, value: Mapping[str, JSONValue]) -> bool:
 def _handoff(journal: Journal, reference: str) -> Entity:
     found = journal.find(reference)
     if found.item_type != "handoff":
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no handoff", mend="See `periplus handoff list`.")
+        raise NotFoundError(
+            f"{found.item_id} is a {found.item_type}, not a handoff", mend="See `periplus handoff list`."
+        )
     return found
 
 

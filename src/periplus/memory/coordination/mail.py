@@ -57,7 +57,7 @@ def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: 
 
     sender, _, store = str(asked.value.get("sender", "")).rpartition("@")
     if is_id(store):
-        raise UsageError(f"the message came from another project, {store}, which no answer of ours reaches", safe="Nothing was written.",
+        raise UsageError(f"the message came from another project, {store}: an answer cannot reach it", safe="Nothing was written.",
                          mend=f"Write to {sender} there: periplus inbox send {sender} TEXT --store DIR")  # fmt: skip
 
     def write(transaction: Transaction) -> None:
@@ -164,12 +164,12 @@ def _message(
     journal: Journal, writer: Writer, recipient: str, text: str, ref: str, thread: str, *, needs_answer: bool = False
 ) -> dict[str, JSONValue]:  # fmt: skip
     if not recipient.strip() or len(recipient) > NAME_CHARACTERS_MAX:
-        raise UsageError(f"{recipient[:60]!r} is no name of who gets it", safe="Nothing was written.")
+        raise UsageError(f"{recipient[:60]!r} is not a valid name of a recipient", safe="Nothing was written.")
     if not text.strip():
         raise UsageError("a message needs a text", safe="Nothing was written.")
     if len(text) > MESSAGE_CHARACTERS_MAX:
         raise UsageError(f"the text has {len(text):,} characters; the limit is {MESSAGE_CHARACTERS_MAX:,}",
-                         safe="Nothing was written.", mend="Name a file that says the rest.")  # fmt: skip
+                         safe="Nothing was written.", mend="Name a file for the rest.")  # fmt: skip
     value: dict[str, JSONValue] = {
         "v": 1, "state": "sent", "sender": writer.name, "recipient": recipient.strip(), "text": text.strip(), "thread": thread,
         "needs_answer": needs_answer, "created": format_ms(journal.clock.now_ms()),
@@ -184,7 +184,7 @@ def _message(
 def _find(journal: Journal, reference: str) -> Entity:
     found = journal.find(reference)
     if found.item_type != "message":
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no message", mend="See `periplus inbox mail`.")
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a message", mend="See `periplus inbox mail`.")
     return found
 
 

@@ -350,21 +350,23 @@ def _number(entity: Entity, name: str, default: int) -> int:
 def _plan(journal: Journal, reference: str) -> str:
     found = journal.find(reference)
     if found.item_type != "plan":
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan", mend="See `periplus plan list`.")
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a plan", mend="See `periplus plan list`.")
     return found.item_id
 
 
 def _step(journal: Journal, reference: str) -> str:
     found = journal.find(reference)
     if found.item_type != "step":
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no step", mend="See `periplus plan ready`.")
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a step", mend="See `periplus plan ready`.")
     return found.item_id
 
 
 def _work(journal: Journal, reference: str) -> str:
     found = journal.find(reference)
     if found.item_type not in ("plan", "step"):
-        raise UsageError(f"{found.item_id} is a {found.item_type}, no work to wait for", safe="Nothing was written.")
+        raise UsageError(
+            f"{found.item_id} is a {found.item_type}, which no step can wait for", safe="Nothing was written."
+        )
     return found.item_id
 
 

@@ -49,7 +49,7 @@ class Present(NamedTuple):
 def begin_session(journal: Journal, writer: Writer, new: NewSession, *, key: str = "") -> Entity:
     """Begin a session, or go on with it: one that was sealed is opened again. Raises UsageError."""
     if not new.name.strip() or len(new.name) > _NAME_CHARACTERS_MAX:
-        raise UsageError(f"{new.name[:60]!r} is no name of a session", safe="Nothing was written.")
+        raise UsageError(f"{new.name[:60]!r} is not a valid session name", safe="Nothing was written.")
     journal.refresh()
     item_id = session_id(new.name)
 

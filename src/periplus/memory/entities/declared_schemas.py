@@ -53,8 +53,8 @@ def is_installed() -> bool:
 def prepared(schema: Mapping[str, JSONValue], where: str) -> dict[str, Any]:
     """``schema`` with its references written out. Raises UsageError, naming the place, for what is no schema or has no bounds."""
     if not is_installed():
-        raise UsageError("what this type says of its fields cannot be checked: jsonschema is not installed",
-                         safe="Nothing was written; what is there is read as ever.", mend="pip install 'periplus[schema]'")  # fmt: skip
+        raise UsageError("the fields of this type cannot be checked: jsonschema is not installed",
+                         safe="Nothing was written; existing entities can still be read.", mend="pip install 'periplus[schema]'")  # fmt: skip
     whole: dict[str, Any] = _Written(schema, where).out(schema, "", 0)
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
@@ -63,7 +63,7 @@ def prepared(schema: Mapping[str, JSONValue], where: str) -> dict[str, Any]:
         Draft202012Validator.check_schema(whole)
     except SchemaError as error:
         place = "".join(f".{part}" for part in error.absolute_path)
-        raise UsageError(f"{where}{place}: {error.message[:160]}", safe=_SAFE, mend="Mend the schema.") from error
+        raise UsageError(f"{where}{place}: {error.message[:160]}", safe=_SAFE, mend="Correct the schema.") from error
     return whole
 
 
@@ -90,18 +90,18 @@ class _Written:
     def out(self, schema: JSONValue | Mapping[str, JSONValue], place: str, depth: int) -> Any:
         self._nodes += 1
         if depth > DEPTH_MAX or self._nodes > NODES_MAX:
-            raise self._wrong(place, "is nested too deeply, leads in a circle or is too large with its references written out",
+            raise self._wrong(place, "is nested too deeply, refers to itself, or is too large with its references expanded",
                               f"At most {DEPTH_MAX} deep and {NODES_MAX:,} schemas in all.")  # fmt: skip
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping):
-            raise self._wrong(place, "is no schema", "Write a table, true or false.")
+            raise self._wrong(place, "is not a schema", "Write a table, true or false.")
         strange = sorted(set(schema) - _ONE - _MANY - _NAMED - _PLAIN)
         if strange:
             raise self._wrong(f"{place}.{strange[0][:40]}", "is not known here",
                               f"Known are: {', '.join(sorted(_ONE | _MANY | _NAMED | _PLAIN))}.")  # fmt: skip
         if schema.get("$schema", _DIALECT) != _DIALECT:
-            raise self._wrong(f"{place}.$schema", "is another dialect", f"Known is {_DIALECT}.")
+            raise self._wrong(f"{place}.$schema", "is an unsupported dialect", f"Supported is {_DIALECT}.")
         self._check_pattern(schema.get("pattern", ""), place)
         found: dict[str, Any] = {}
         for name, part in schema.items():
@@ -131,19 +131,19 @@ class _Written:
         raise self._wrong(
             f"{place}.$ref",
             f"leads to {str(ref)[:80]!r}",
-            "It leads to #/$defs/NAME of the same schema; nothing is fetched.",
+            "A reference leads to #/$defs/NAME of the same schema; nothing is fetched.",
         )
 
     def _check_pattern(self, pattern: JSONValue, place: str) -> None:
-        wrong = f"is no text of at most {_PATTERN_CHARACTERS_MAX} characters"
+        wrong = f"is not a text of at most {_PATTERN_CHARACTERS_MAX} characters"
         if isinstance(pattern, str) and len(pattern) <= _PATTERN_CHARACTERS_MAX:
             try:
                 re.compile(pattern)
             except (re.error, OverflowError, RecursionError) as error:
-                wrong = f"is no expression: {str(error)[:80]}"
+                wrong = f"is not a valid pattern: {str(error)[:80]}"
             else:
                 return
-        raise self._wrong(f"{place}.pattern", wrong, "Write one that Python's re knows.")
+        raise self._wrong(f"{place}.pattern", wrong, "Write a pattern of Python's re module.")
 
     def _wrong(self, place: str, what: str, allowed: str) -> UsageError:
         return UsageError(f"{self._where}{place} {what}", safe=_SAFE, mend=allowed)
@@ -174,7 +174,7 @@ def _pattern(_validator: Validator, pattern: str, text: object, _schema: object)
     try:
         is_found = bool(re.search(pattern, "")) if not text else _is_found(pattern, text)
     except RefusedError:
-        yield ValidationError(f"{pattern!r} takes over {_PATTERN_SECONDS:g} s to look for: it is taken for not found")
+        yield ValidationError(f"{pattern!r} takes over {_PATTERN_SECONDS:g} s to match: it counts as not found")
         return
     if not is_found:
         yield ValidationError(f"{text[:80]!r} does not match {pattern!r}")

@@ -1,6 +1,6 @@
 """Types of a project's own: tables under ``[types]`` in ``config.toml``, read as rows like those of ``memory.types``.
 
-A declaration that cannot be is a type that is not known here: what was written of it is read, shown, searched, synced and kept like what a
+A declaration that cannot be is an unknown type: what was written of it is read, shown, searched, synced and kept like what a
 later Periplus wrote, and nothing of it is written until a person has mended the file. Everybody who would write it is told what is wrong,
 and so is who runs ``doctor``. The schema itself is looked at when something of the type is written (``memory.declared_schema``), for
 only then is the library needed that knows schemas.
@@ -44,7 +44,7 @@ _STATE: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _RESERVED: Final = frozenset({"conflict", "context", "lineage", "record", "store", "trail", "all"})
 _PREFIXES_RESERVED: Final = frozenset({"who", "lin", "str", "obj", "cfl", "ctx"})
-_SAFE: Final = "What was written of it is kept and read; nothing of it is written until this is mended."
+_SAFE: Final = "Entities of this type are kept and can be read; none can be written until this is fixed."
 _LATEST: Final = frozenset({"updated", "seen", "confirmed"})
 
 
@@ -196,7 +196,7 @@ def _row(path: str, name: str, table: object) -> MemoryType:
         raise _wrong(
             path,
             key,
-            "is no name of a type",
+            "is not a valid type name",
             f"It is at most {_NAMES_MAX} of a-z, 0-9 and single _, beginning with a letter.",
         )
     if name in MEMORY_TYPES or name in _RESERVED:
@@ -205,9 +205,7 @@ def _row(path: str, name: str, table: object) -> MemoryType:
     if not _PREFIX.fullmatch(told.prefix):
         raise _wrong(path, f"{key}.prefix", f"is {told.prefix[:40]!r}", "It is 2 to 8 letters a-z.")
     if not 0 <= told.weight <= 300:
-        raise _wrong(
-            path, f"{key}.weight", f"is {told.weight}", "It is 0 to 300; 100 is that of a note, 130 that of a rule."
-        )
+        raise _wrong(path, f"{key}.weight", f"is {told.weight}", "It is 0 to 300; a note has 100, a rule 130.")
     transitions = _transitions(path, key, told)
     schema = _schema(path, key, told.schema)
     properties = schema.get("properties") if schema is not None else {}
@@ -217,7 +215,7 @@ def _row(path: str, name: str, table: object) -> MemoryType:
         )
     for field in properties:
         if not _FIELD.fullmatch(field) or field in DeclaredEntity.__struct_fields__:
-            raise _wrong(path, f"{key}.schema.properties.{field[:64]}", "is no name of a field of its own",
+            raise _wrong(path, f"{key}.schema.properties.{field[:64]}", "is not a valid field name",
                          f"It is of a-z, 0-9 and _, and none of: {', '.join(DeclaredEntity.__struct_fields__)}.")  # fmt: skip
     own = frozenset(properties)
     common = COMMON_FIELDS | ({"expires"} if told.stale == "expires" else set())
@@ -240,7 +238,7 @@ def _declaration(path: str, key: str, table: object) -> Declaration:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         inside = where.rstrip("`") if where else ""
-        raise _wrong(path, f"{key}{inside}", f"is not as it should be: {what}", f"A type has: {allowed}; `prefix` it must have, "
+        raise _wrong(path, f"{key}{inside}", f"is not valid: {what}", f"A type has: {allowed}; `prefix` it must have, "
                      "`stale` is anchors, expires or never.") from error  # fmt: skip
 
 
@@ -248,7 +246,7 @@ def _transitions(path: str, key: str, told: Declaration) -> dict[str, frozenset[
     states = told.states
     wrong = [state for state in states if not _STATE.fullmatch(state)]
     if wrong or len(states) > _STATES_MAX or len(set(states)) < len(states):
-        raise _wrong(path, f"{key}.states", f"holds {wrong[0][:40]!r}" if wrong else "are too many, or one stands twice",
+        raise _wrong(path, f"{key}.states", f"holds {wrong[0][:40]!r}" if wrong else "are too many, or one is listed twice",
                      f"At most {_STATES_MAX} different ones of a-z, 0-9, _ and -.")  # fmt: skip
     for name, named in (
         ("transitions", [*told.transitions, *(state for following in told.transitions.values() for state in following)]),
@@ -260,11 +258,17 @@ def _transitions(path: str, key: str, told: Declaration) -> dict[str, frozenset[
                          f"The states are: {', '.join(states)}." if states else "There are no states.")  # fmt: skip
     if told.replaced and told.replaced not in told.ended:
         raise _wrong(
-            path, f"{key}.replaced", f"is {told.replaced!r}, which is no end", f"The ends are: {', '.join(told.ended)}."
+            path,
+            f"{key}.replaced",
+            f"is {told.replaced!r}, which is not an end state",
+            f"The end states are: {', '.join(told.ended)}.",
         )
     if states and states[0] in told.ended:
         raise _wrong(
-            path, f"{key}.states", f"begin with {states[0]!r}, which is an end", "The first is where it begins."
+            path,
+            f"{key}.states",
+            f"begin with {states[0]!r}, which is an end state",
+            "The first state is the initial one.",
         )
     if told.transitions:
         return {state: frozenset(told.transitions.get(state, ())) for state in states}

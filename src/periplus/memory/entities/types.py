@@ -59,9 +59,9 @@ _LATEST: Final = frozenset({_STAMP, "seen", "confirmed"})
 
 
 _SAID: Final = {
-    "summary": ("reason or name in this change", "Leave it out; if it is none, insist with --insist where the command has it."),
+    "summary": ("reason or name in this change", "Leave it out; if it is not a secret, insist with --insist where the command has it."),
     "key": ("key", "Choose another one: it stays in the journal."),
-    "writer": ("name of who writes", "Say another with --as, or PERIPLUS_AGENT."),
+    "writer": ("name of who writes", "Give another with --as, or PERIPLUS_AGENT."),
     "session": ("name of the session", "Choose another one."),
 }  # fmt: skip
 _SAID_CHARACTERS_MAX: Final = 1_200  # a summary keeps fewer: what a secret begins in them is seen whole
@@ -308,7 +308,7 @@ def check_tags(tags: JSONValue | tuple[str, ...]) -> None:
         else:
             continue
         raise UsageError(
-            wrong, safe="Nothing was written.", mend="A tag is a word or a few, by which it is found again."
+            wrong, safe="Nothing was written.", mend="A tag is a word or a few words, to find the entity again."
         )
 
 
@@ -363,7 +363,7 @@ def check_common(name: str, value: Common) -> None:
         raise UsageError(
             f"the text has {len(value.text):,} characters; the limit is {TEXT_CHARACTERS_MAX:,}",
             safe="Nothing was written.",
-            mend="Say it shorter, and name a file that says the rest.",
+            mend="Shorten it, and name a file for the rest.",
         )
     if not 0 <= value.confidence <= 100:
         raise UsageError(f"confidence {value.confidence} is not between 0 and 100", safe="Nothing was written.")
@@ -376,7 +376,7 @@ def _check_candidate(value: Candidate) -> None:
         wanted = {name: getattr(value, name) for name in ("source_store", "source_lineage", "item_id", "version")}
     missing = [name for name, held in wanted.items() if not held]
     if missing:
-        raise UsageError(f"not a candidate: it says no {', '.join(missing)}", safe="Nothing was written.")
+        raise UsageError(f"not a candidate: it lacks {', '.join(missing)}", safe="Nothing was written.")
 
 
 def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
@@ -395,7 +395,7 @@ def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
             raise SecretFoundError(
                 f"the {name}'s {field} holds what looks like a secret ({secret.kind}, characters {secret.start} to {secret.end})",
                 safe="Nothing was written.",
-                mend="Leave it out, or insist with --insist if it is none.",
+                mend="Leave it out, or insist with --insist if it is not a secret.",
             )
 
 

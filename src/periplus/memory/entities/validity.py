@@ -48,7 +48,7 @@ def expiry_notes(ends: JSONValue, now_ms: int) -> tuple[str, ...]:
     """A note for who gives something an end that is past."""
     if not isinstance(ends, str) or not _is_past(ends, now_ms):
         return ()
-    return (f"Its end, {ends}, is past: it counts as expired, and recall leaves it out unless --all is said",)
+    return (f"Its end, {ends}, is past: it counts as expired, and recall leaves it out unless --all is given",)
 
 
 def is_over(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> bool:

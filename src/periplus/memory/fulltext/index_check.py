@@ -44,22 +44,22 @@ def check_rows(
                 for table in _differing(rows_of, db, entity, beside):
                     wrong.setdefault(table, []).append(entity.item_id)
         for table, ids in sorted(wrong.items()):
-            yield f"{table} of {_named(item_type, ids)} are not what the journal says"
+            yield f"{table} of {_named(item_type, ids)} differ from the journal"
     for table in ("documents", *_BESIDE):
         held = db.execute(f"SELECT DISTINCT item_type, item_id FROM {table} ORDER BY 1, 2")  # noqa: S608 - constants
         strange = [item_id for key in held if (item_id := key[1]) and key not in known and key not in left_out]
         if strange:
-            yield f"{table} has rows of {_named('', strange)}, which there is no more"
+            yield f"{table} has rows of {_named('', strange)}, which no longer exist"
     for table in TABLES:
         lone = db.execute(
             f"SELECT COUNT(*) FROM {table}_content WHERE id NOT IN (SELECT id FROM documents WHERE (kind = 'session') = ?)",  # noqa: S608 - constants
             (table != TABLES[0],),
         ).fetchone()[0]
         if lone:
-            yield f"{table} has {lone:,} rows of no document"
+            yield f"{table} has {lone:,} rows without a document"
     lone = db.execute("SELECT COUNT(*) FROM passages WHERE id NOT IN (SELECT id FROM documents)").fetchone()[0]
     if lone:
-        yield f"passages has {lone:,} rows of no document"
+        yield f"passages has {lone:,} rows without a document"
 
 
 def _named(item_type: str, ids: list[str]) -> str:

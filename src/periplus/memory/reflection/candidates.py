@@ -124,13 +124,13 @@ def accept(
     candidate = _open_candidate(journal, reference)
     value = candidate.value
     if not isinstance(value.get("payload"), dict):  # another clone may have written it
-        raise UsageError(f"{candidate.item_id} says nothing that could be accepted", safe="Nothing was written.",
-                         mend=f"Put it away: periplus inbox refuse {candidate.item_id}")  # fmt: skip
+        raise UsageError(f"{candidate.item_id} has no content that could be accepted", safe="Nothing was written.",
+                         mend=f"Reject it: periplus inbox refuse {candidate.item_id}")  # fmt: skip
     kind = item_type or str(value.get("item_type", ""))
     if value.get("item_type") == _MESSAGE:
         if text or kind != _MESSAGE:
-            raise UsageError("a message is taken as it is", safe="Nothing was written.",
-                             mend="Leave out --text and --type; what it teaches is remembered by `periplus remember`.")  # fmt: skip
+            raise UsageError("a message is accepted unchanged", safe="Nothing was written.",
+                             mend="Leave out --text and --type; write what it teaches with `periplus remember`.")  # fmt: skip
         return _delivered(journal, candidate, writer)
     if kind not in _TYPES:
         raise UsageError(f"a candidate does not become a {kind}", safe="Nothing was written.",

@@ -115,11 +115,11 @@ def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: C
         return faded(search(journal.index.db, words, Filters(kinds=kinds, with_rewritten=False), _CANDIDATES))
 
     return [
-        _voted(journal, "commits like it changed it", like("commit")),
-        _voted(journal, "sessions like it touched it", like("session")),
-        _voted(journal, "what was said there is like it", like("prompt", "answer")),
+        _voted(journal, "similar commits changed it", like("commit")),
+        _voted(journal, "similar sessions touched it", like("session")),
+        _voted(journal, "similar prompts or answers concern it", like("prompt", "answer")),
         _Signal("its path has words of the task", 1.0, _by_path(words, {*names, *(one.path for one in recent)}), {}),
-        _Signal("it changed lately", _LATELY_WEIGHT, _lately(recent), {}),
+        _Signal("it changed recently", _LATELY_WEIGHT, _lately(recent), {}),
     ]
 
 
@@ -149,7 +149,7 @@ def _beside(journal: Journal, paths: Sequence[str]) -> _Signal:
                 votes[other] = votes.get(other, 0.0) + 1 / len(others)
                 sources.setdefault(other, _source(item_id, part))
     return _Signal(
-        "changed together with them", 1.0, {path: votes[path] for path in votes if path not in paths}, sources
+        "changed together with these files", 1.0, {path: votes[path] for path in votes if path not in paths}, sources
     )
 
 

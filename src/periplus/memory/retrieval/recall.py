@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 2.0  # for another process that brings the index up to date
 _PAUSE_S: Final = 10.0
-SURROUNDINGS: Final = ("its surroundings match",)
+SURROUNDINGS: Final = ("its context matches",)
 SCORE_UNITS: Final = 1_000_000
 _CANDIDATES: Final = 100
 _SESSION_SHARE: Final = 0.3
@@ -612,7 +612,7 @@ class _View:
             hit = hit._replace(
                 state=REWRITTEN,
                 stale=(*hit.stale, REWRITTEN),
-                standing=(*hit.standing, "rewritten, no ref reaches it any more"),
+                standing=(*hit.standing, "rewritten: no ref reaches it any more"),
             )
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
@@ -631,7 +631,7 @@ class _View:
     def _row(self, statement: str, document: int) -> tuple[Any, ...]:
         found: tuple[Any, ...] | None = self.db.execute(statement, (document,)).fetchone()
         if found is None:
-            raise self.journal.index.damaged(f"document {document} is found by its words and is not there")
+            raise self.journal.index.damaged(f"document {document} is in the full text and missing from the documents")
         return found
 
     def _why(self, one: Candidate) -> tuple[str, ...]:
@@ -649,20 +649,20 @@ class _View:
         path_named = self.lifted.get((one.item_type, one.item_id))
         why = [f"about {path_named}"] if path_named else []
         if same:
-            why.append(f"says {', '.join(same)}")
+            why.append(f"matched: {', '.join(same)}")
         if paths:
-            why.append(f"has the path {', '.join(paths)}")
+            why.append(f"matched in the path: {', '.join(paths)}")
         if rest:
-            why.append(f"has a form of {', '.join(rest)}")
+            why.append(f"matched: {', '.join(rest)} (other word forms)")
         if sense:
             from periplus.memory.text.synonyms import synonym_groups
 
             held, told = {*sense.split()}, {*same, *paths, *rest, *context.split()}
             meant = [word for word in self._words if word not in told and not held.isdisjoint(synonym_groups([word]))]
             if meant:
-                why.append(f"means about {', '.join(meant)}")
+                why.append(f"matched: {', '.join(meant)} (similar meaning)")
         if one.id in self.near:
-            why.append("is near in meaning")
+            why.append("has a similar meaning")
         return tuple(why) or SURROUNDINGS
 
     # -- looked up once ------------------------------------------------------------------------------------------------

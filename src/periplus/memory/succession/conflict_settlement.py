@@ -63,7 +63,7 @@ def settled_by(journal: Journal, entity: Entity, conflict: Conflict) -> str:
         return "`periplus trail import` of its session ends it"
     row = row_of(journal.types, entity.item_type)
     if row is None:
-        return "the next write settles it, of a Periplus that knows its type"
+        return "the next write by a Periplus that knows its type settles it"
     name = conflict.path[0] if conflict.path else "text"
     command = f"set {entity.item_id} {name}=VALUE"
     if row.transitions and (name not in row.touchable or (conflict.path and _is_by_state(row, conflict))):

@@ -212,7 +212,7 @@ def _digest(tensors: str, tokens: str) -> str:
             with open(path, "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= most:
-                    raise _no_model(os.path.dirname(path), f"{os.path.basename(path)} is no file, or none of its size")
+                    raise _no_model(os.path.dirname(path), f"{os.path.basename(path)} is not a file, or has an unexpected size")
                 sum_.update(f"{status.st_size};".encode())
                 if path == tokens:
                     sum_.update(file.read(most))
@@ -229,14 +229,14 @@ def _digest(tensors: str, tokens: str) -> str:
 
 def _not_installed(package: str) -> UsageError:
     return UsageError(
-        f"embeddings need {package}, which is not installed", safe="Words find what they find without.",
+        f"embeddings need {package}, which is not installed", safe="Search by words works without them.",
         mend="pip install 'periplus[embeddings]', or unset PERIPLUS_EMBEDDINGS.",
     )  # fmt: skip
 
 
 def _no_model(name: str, wrong: str) -> UsageError:
     return UsageError(
-        f"{name} holds no model of word vectors: {wrong}", safe="Words find what they find without.",
+        f"{name} holds no model of word vectors: {wrong}", safe="Search by words works without them.",
         mend=f"Name a folder with {TENSORS} and {TOKENIZER} in PERIPLUS_EMBEDDINGS, or {' or '.join(PACKAGES)}, or unset it.",
     )  # fmt: skip
 

@@ -68,9 +68,9 @@ _RELATIONS: Final = frozenset(
 )
 _BY_OTHERS: Final = {
     (CANDIDATE, "accepted"): (
-        "a candidate is accepted by a command of its own, which makes memory of it", "candidates accept {id}"
+        "a candidate is accepted by its own command, which writes the memory", "candidates accept {id}"
     ),
-    ("claim", "held"): ("a claim is had by a command of its own, which looks at those of others", "claim take SCOPE"),
+    ("claim", "held"): ("a claim is taken by its own command, which checks the claims of others", "claim take SCOPE"),
 }  # fmt: skip
 _SAID_BY_WHO_DID_IT: Final = frozenset({"done", "review"})
 _CARRIED: Final = frozenset({"tags", "about", "evidence"})
@@ -142,11 +142,11 @@ def update(
     row = _row(journal, asked.item_type)
     for name in fields:
         if name == "state":
-            raise UsageError(f"a {row.name} changes its state by a command of its own", safe="Nothing was written.")
+            raise UsageError(f"a {row.name} changes its state by its own command", safe="Nothing was written.")
         if name not in row.touchable:
             raise UsageError(
                 f"{name} of a {row.name} cannot be set", safe="Nothing was written.",
-                mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "A correction supersedes it.",
+                mend=f"These can: {', '.join(sorted(row.touchable))}." if row.touchable else "To correct it, write an entity that supersedes it.",
             )  # fmt: skip
 
     check_tags(fields.get("tags"))
@@ -199,7 +199,7 @@ def merge(
 ) -> Changed:  # fmt: skip
     """One new entity in place of several of one type, with the tags, anchors and evidence of all of them."""
     if len(set(item_ids)) < 2:
-        raise UsageError("to merge takes two entities or more", safe="Nothing was written.")
+        raise UsageError("a merge needs two or more entities", safe="Nothing was written.")
     return _replaced(journal, writer, item_ids, [text], fields or {}, ground, key)
 
 
@@ -208,7 +208,7 @@ def split(
 ) -> Changed:
     """Several new entities in place of one, each with its tags, anchors and evidence."""
     if len(texts) < 2:
-        raise UsageError("to split takes two texts or more", safe="Nothing was written.")
+        raise UsageError("a split needs two or more texts", safe="Nothing was written.")
     return _replaced(journal, writer, [item_id], texts, {}, ground, key)
 
 
@@ -216,7 +216,9 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
     """Say that an entity has a relation to another. What supersedes another, or depends on it, is said of it too."""
     if kind not in _RELATIONS:
         raise UsageError(
-            f"{kind!r} is no relation", safe="Nothing was written.", mend=f"Known are: {', '.join(sorted(_RELATIONS))}."
+            f"{kind!r} is not a relation",
+            safe="Nothing was written.",
+            mend=f"Known are: {', '.join(sorted(_RELATIONS))}.",
         )
     asked, target = _known(journal, item_id), _known(journal, target_id)
     if asked.item_id == target.item_id:
@@ -300,7 +302,9 @@ class _Change:
         is_again = state == before or said_so is not None
         if state not in following and not is_again and not is_replaced:
             known = (
-                f"From {before} it goes to: {', '.join(sorted(following))}." if following else f"{before} is an end."
+                f"From {before} it can become: {', '.join(sorted(following))}."
+                if following
+                else f"{before} is an end state."
             )
             raise UsageError(
                 f"{item_id} is {before} and cannot become {state}", safe="Nothing was written.", mend=known
@@ -376,8 +380,8 @@ def _replaced(
     fields, notes = about_anchored(row, typed_fields(row, fields), ground.root if ground is not None else "")
     said = [" ".join(text.split()) for text in texts]
     if len(texts) > 1 and (len(set(said)) < len(said) or " ".join(str(olds[0].value.get("text", "")).split()) in said):
-        raise UsageError("one of the texts is said twice, or is what it says already", safe="Nothing was written.",
-                         mend="Say each part in words of its own.")  # fmt: skip
+        raise UsageError("one of the texts is given twice, or is the present text", safe="Nothing was written.",
+                         mend="Give each part its own words.")  # fmt: skip
     anew = {old.item_id: _anew(old, ground) for old in olds} if "about" not in fields else {}
     notes += tuple(note for _, told in anew.values() for note in told)
     carried = _CARRIED - fields.keys()
@@ -437,7 +441,7 @@ def _refuse_fork(journal: Journal, row: MemoryType, sources: Sequence[Entity], t
         command = f"evolve {others[0]} '…'" if len(others) == 1 else f"merge {' '.join(others)} --text '…'"
         raise ConflictError(
             f"{source.item_id} was replaced already, by {', '.join(others)}", safe="Nothing was written.",
-            mend=f"See what stands there now, and replace that: periplus {command}",
+            mend=f"See the replacement, and replace that: periplus {command}",
         )  # fmt: skip
 
 
@@ -466,7 +470,7 @@ def _check_replacing(
                          safe="Nothing was written.")  # fmt: skip
     is_stateless = row.name == "note" or (row.name not in MEMORY_TYPES and not row.transitions)
     if not row.replaced_state and not is_stateless:
-        raise UsageError(f"a {row.name} is not replaced by another", safe="Nothing was written.")
+        raise UsageError(f"a {row.name} cannot be replaced", safe="Nothing was written.")
     if len(olds) > PARTS_MAX or len(texts) > PARTS_MAX:
         raise UsageError(f"more than {PARTS_MAX} at once", safe="Nothing was written.")
     strange = set(fields) - row.touchable
@@ -483,7 +487,7 @@ def _anew(old: Entity, ground: Ground | None) -> tuple[list[JSONValue], list[str
         about = renewed_anchors(item, ground)[0] if ground is not None else item
         if about is None:
             ref = item.get("ref", "") if isinstance(item, dict) else ""
-            notes.append(f"{ref} cannot be found again: it is told to be stale until it is confirmed")
+            notes.append(f"{ref} cannot be found again: it stays stale until it is confirmed")
         found.append(item if about is None else about)
     return found, notes
 
@@ -588,8 +592,8 @@ def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str)
 
     held = duplicate_of(journal, item_type, text)
     if held is not None and held.item_id != item_id:
-        raise ConflictError(f"{held.item_id} says that already", safe="Nothing was written.",
-                            mend=f"Let it stand for both: periplus merge {item_id} {held.item_id} --text '…'")  # fmt: skip
+        raise ConflictError(f"{held.item_id} already says that", safe="Nothing was written.",
+                            mend=f"Merge the two: periplus merge {item_id} {held.item_id} --text '…'")  # fmt: skip
 
 
 def _refuse_others_work(
@@ -683,7 +687,7 @@ def _known(journal: Journal, item_id: str) -> Entity:
 def _row(journal: Journal, item_type: str) -> MemoryType:
     row = row_of(journal.types, item_type)
     if row is None:
-        raise NotFoundError(f"{item_type!r} is a type that is not known here", safe="Nothing was written; what is there is kept.",
+        raise NotFoundError(f"{item_type!r} is an unknown type", safe="Nothing was written; existing entities are kept.",
                             mend="It may be declared in a config.toml that this store lacks, or by a later Periplus.")  # fmt: skip
     return row
 

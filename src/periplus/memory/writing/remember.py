@@ -70,7 +70,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
     replaced = {journal.find(old).item_id for old in memory.supersedes}
     beside = tuple(
-        f"{old} was replaced already, by {', '.join(ids)}: this stands beside it"
+        f"{old} was replaced already, by {', '.join(ids)}: this is another replacement"
         for old in sorted(replaced)
         if (ids := [one.item_id for one in in_place_of(journal, old) if one.item_id not in replaced])
     )
@@ -106,7 +106,9 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
         entity = duplicate_of(journal, memory.item_type, memory.text)
     if entity is None:
         raise ConflictError(
-            "what said that already has ended meanwhile", safe="Nothing was written.", mend="Repeat the command."
+            "the memory that already said that has ended meanwhile",
+            safe="Nothing was written.",
+            mend="Repeat the command.",
         )
     return Remembered(entity, receipt if receipt.repeated else None, is_new=False, notes=_not_taken(entity, payload))
 
@@ -126,7 +128,7 @@ def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
             missing.append(name)
     if not missing:
         return ()
-    return (f"It does not have {', '.join(missing)}: nothing was added",)
+    return (f"The existing memory lacks {', '.join(missing)}: nothing was added",)
 
 
 def _ref_of(item: JSONValue) -> str:
@@ -147,9 +149,7 @@ def _unknown_records(journal: Journal, memory: Memory) -> list[str]:
     """What is to be told of evidence that names records which are not written yet."""
     end = journal.end().next_seq
     seqs = [ref for kind, ref in memory.evidence if kind == "record" and ref.isascii() and ref.isdigit()]
-    return [
-        f"there is no record {seq} here: that it is evidence is written all the same" for seq in seqs if int(seq) >= end
-    ]
+    return [f"there is no record {seq} here: it is kept as evidence all the same" for seq in seqs if int(seq) >= end]
 
 
 def _payload(
@@ -185,8 +185,8 @@ def _payload(
         beside = sorted(unknown & {"text", "tags", "about", "evidence", "confidence"})
         wrong = f"a {row.name} has no {', '.join(sorted(unknown))}"
         if beside:
-            wrong = f"{', '.join(beside)} of a {row.name} is given beside the fields of its type"
-        mend = f"Of its own it has: {', '.join(sorted(own)) or 'none'}."
+            wrong = f"{', '.join(beside)} of a {row.name} is given separately, not among the fields of its type"
+        mend = f"Its own fields are: {', '.join(sorted(own)) or 'none'}."
         raise UsageError(wrong, safe="Nothing was written.", mend=mend)
     payload |= memory.extra or {}
     _refuse_state(row, payload)
@@ -198,7 +198,7 @@ def _refuse_state(row: MemoryType, payload: Mapping[str, JSONValue]) -> None:
     state, known = payload.get("state"), initial_states(row)
     if state in row.transitions and state not in known:
         raise UsageError(
-            f"a {row.name} is not written as {state} at first: what replaces it makes it so", safe="Nothing was written.",
-            mend=f"Write what holds now: periplus remember 'TEXT' --type {row.name} --supersedes ID. "
+            f"a {row.name} cannot be {state} from the start: it becomes so when something replaces it", safe="Nothing was written.",
+            mend=f"Write the replacement: periplus remember 'TEXT' --type {row.name} --supersedes ID. "
             f"Or remember this as one of: {', '.join(sorted(known))}.",
         )  # fmt: skip

@@ -211,7 +211,7 @@ def _check(
         yield _check_part(site, agent, part, again)
     yield from _check_review(site, agent)
     if site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):
-        twice = f"connected for all your projects too: each hook runs twice, and counts once; one is enough: periplus disconnect {agent.name}"
+        twice = f"also connected for all your projects: each hook runs twice and counts once; to remove one: periplus disconnect {agent.name}"
         yield Finding(agent.name, "scopes", "", twice, "", "")
     command = site.command
     found = program_path(command[0], machine.path)
@@ -236,14 +236,14 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
     is_old = stands == "older" and _still_works(site, part, held)
     wrong = {
         "absent": f"no {part.what} of ours there",
-        "older": "" if is_old else "not as it would be written now",
+        "older": "" if is_old else "out of date",
         "edited": "edited between our lines",
-        "foreign": "something of somebody else's is in our place",
+        "foreign": "another entry is in our place",
         "current": "",
     }[stands]
     refresh = f"periplus connect --refresh{' --scope user' if site.scope == 'user' else ''}"
     mend = f"Run: {refresh if isinstance(part, BlockPart) and stands in ('older', 'edited') else again}"
-    says = "" if wrong else "works, and is not as this version writes it" if is_old else "is there"
+    says = "" if wrong else "works, but was written by another version" if is_old else "is there"
     return Finding(agent.name, part.what, part.path, says, wrong, mend if wrong or is_old else "", is_old)
 
 

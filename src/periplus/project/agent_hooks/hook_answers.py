@@ -166,7 +166,7 @@ def _decided(project: ProjectStore, blocked: Sequence[Applying]) -> Answer:
     holder = _line(str(blocked[0].entity.value.get("holder", "")))
     mend = (
         f"Nothing was changed. Do something else, or ask: periplus inbox send {shlex.quote(holder)} '…'. "
-        "Whether it is free again says: periplus check PATH"
+        "To see whether it is free again: periplus check PATH"
     )
     return Answer("", "deny" if policy == "refuse" else "ask", f"{claimed[:_CLAIMED_CHARACTERS_MAX]}. {mend}")
 
@@ -210,7 +210,7 @@ def _why_perhaps_own(project: ProjectStore, one: Applying) -> str:
     session = project.journal.get("session", str(value["session"]))
     if session is None or session.value.get("tool") != _OF_MCP:
         return ""
-    return "taken over MCP by an agent of your name, of which nobody can say which session it serves: perhaps by you"
+    return "taken over MCP by an agent of your name, in an unknown session: perhaps by you"
 
 
 def _user_id() -> str:
@@ -237,7 +237,7 @@ def _rule(one: Applying) -> str:
     value = one.entity.value
     severity = f"{value['severity']} " if value.get("severity") else ""
     remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
-    moved = f" (written of {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
+    moved = f"(about {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
     return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy}{moved} [{one.entity.item_id}]"
 
 

@@ -106,7 +106,7 @@ class ProjectHooks:
                     group = self.spool.begin(_GROUP_FILES_MAX, _GROUP_BYTES_MAX)
                 except FormatError as error:
                     kept = self.spool.set_aside(os.path.basename(error.path or ""))
-                    self.note("take in", f"{error}; what it named is taken in anew, perhaps twice ({kept})")
+                    self.note("take in", f"{error}; its events are imported again, perhaps twice ({kept})")
                     continue
                 if group is None:
                     break
@@ -124,7 +124,7 @@ class ProjectHooks:
                         # It raises where the store, not what was told, is to blame.
                         read_settings(self._project.journal.layout)
                         aside = [self.spool.set_aside(names[id(event)]) for event in told]
-                        what = f"{len(told):,} events of session {told[0].session} were put away: {error}"
+                        what = f"{len(told):,} events of session {told[0].session} were set aside: {error}"
                         self.note(told[0].name, f"{what} (kept in {os.path.dirname(aside[0])})")
                 count += len(events)
                 doubles.save()
@@ -241,7 +241,7 @@ class ProjectHooks:
 def _told(note: Note, path: str) -> Problem:
     from periplus.journal.care.doctor import Problem
 
-    said = f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}"
+    said = f"a hook gave no answer ({note.source}, {note.at[:16]}Z): {note.what}"
     return Problem("note", said if note.at else note.what, path)
 
 

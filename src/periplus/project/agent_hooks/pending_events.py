@@ -12,20 +12,20 @@ from periplus.base.files import user_named
 from periplus.base.filesystem.spool import Foreign, Spool
 from periplus.journal.care.doctor import Problem
 
-_OF_OTHERS: Final = "Only that user takes in what it left, with `periplus status`. What is your own under another name, chown gives to you; what nobody will take in any more may be removed."
-_OPEN: Final = "Somebody else could have written that, so it is not taken in. What is your own (after a copy, say) is taken in after chmod 600; the rest may be removed."
+_OF_OTHERS: Final = "That user imports them with `periplus status`. If they are yours under another name, chown them to you; if nobody needs them, remove them."
+_OPEN: Final = "Another user may have written them, so they are not imported. If they are yours (after a copy, for instance), chmod them to 600; otherwise remove them."
 
 
 def waiting_events(spool: Spool) -> list[Problem]:
     try:
         waiting, foreign = len(spool.waiting()), spool.foreign()
     except EnvironmentFailure as error:
-        what = f"{error.wrong}: what hooks are told is not kept, and not taken in"
+        what = f"{error.wrong}: hook events are neither kept nor imported"
         return [Problem("warning", what, spool.folder, mend=f"Let {user_named(os.geteuid())} read and write there.")]
     found = []
     if waiting:
-        what = f"{_events(waiting, 'waits', 'wait')} to be taken in"
-        mend = f"The next command takes {'it' if waiting == 1 else 'them'} in."
+        what = f"{_events(waiting, 'waits', 'wait')} to be imported"
+        mend = f"The next command imports {'it' if waiting == 1 else 'them'}."
         found.append(Problem("note", what, spool.folder, mend=mend))
     return [*found, *_of_others(foreign, spool.folder)]
 

@@ -157,8 +157,8 @@ def _beyond_the_store(project: ProjectStore, done: Redaction) -> list[Remaining]
     left = {one.lineage for one in done.records} - {project.journal.lineage}
     remaining += [
         Remaining(
-            f"what this store was copied from, should it still write lineage {lineage}",
-            "What it has itself goes with `periplus redact` there.",
+            f"the store that this one was copied from, if it still writes lineage {lineage}",
+            "Run `periplus redact` there, too.",
         )
         for lineage in sorted(left)
     ]
@@ -183,7 +183,7 @@ def _transcripts(project: ProjectStore, trails: list[tuple[str, str]]) -> Iterat
         if entity is not None and entity.value.get("source_sha256") and entity.value.get("session_id"):
             yield Remaining(
                 f"the agent's own record of session {entity.value['session_id']} ({entity.value.get('format')})",
-                "Take it out there too: another import leaves out the texts and files that went as a whole and what trail "
+                "Remove it there, too: another import leaves out only the texts and files that were redacted whole and what trail "
                 f"{entity.item_id} withholds, and nothing else.",
             )
 
@@ -217,7 +217,7 @@ def _v1_folder(project: ProjectStore, secret: str) -> Iterator[Remaining]:
     if needle is not None and not paths:
         return
     more = f" and {len(paths) - _PATHS_TOLD_MAX:,} more" if len(paths) > _PATHS_TOLD_MAX else ""
-    which = f": {', '.join(paths[:_PATHS_TOLD_MAX])}{more}" if paths else ", where it may stand, too"
+    which = f": {', '.join(paths[:_PATHS_TOLD_MAX])}{more}" if paths else ", which may hold it, too"
     yield Remaining(
         f"the v1 folder {mode.source}, which is left alone while the migration is off{which}",
         f"Take it out of these files by hand (`grep -rlF -f FILE {shlex.quote(mode.source)}` names them, FILE holding the text), or remove the folder; "

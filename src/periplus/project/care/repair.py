@@ -32,6 +32,7 @@ def repair(
         from periplus.project.context_store.renewal import renew_refs
 
         done += [
-            Repair(f"the ref {name} stands on contexts without what was redacted", "") for name in renew_refs(project)
+            Repair(f"the ref {name} was moved to contexts without the redacted content", "")
+            for name in renew_refs(project)
         ]
     return done

@@ -141,4 +141,4 @@ def _incomplete(journal: Journal) -> str:
         for one in incomplete_lineages(journal)
         if (ranges := missing_ranges(journal, one))
     ]
-    return f"made of what was left of another, records are missing of {'; of '.join(told)}" if told else ""
+    return f"made from the remains of another store, records are missing of {'; of '.join(told)}" if told else ""

@@ -49,7 +49,7 @@ def _refs_to_nothing(project: ProjectStore, would: Mapping[_Key, Content]) -> di
         try:
             contexts_of(project).library.admit(bytes.fromhex(target))
         except PeriplusError as error:
-            found[key] = f"the context {target[:12]} at which it stood cannot be had: {error}"
+            found[key] = f"the context {target[:12]} that it pointed to cannot be read: {error}"
     if any(key[0] == CONTEXT_REF for key in would):
         contexts_of(project).library.source.settle()  # before a record says that a ref stands there
     return found

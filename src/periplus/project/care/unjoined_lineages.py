@@ -43,8 +43,8 @@ def unjoined_lineage_problems(project: ProjectStore) -> Iterator[Problem]:
             if store not in project.journal.stores:
                 yield Problem(
                     "note", f"{count:,} lineage{'s wait' if count != 1 else ' waits'} in a git remote: of store {store}, which config.toml "
-                    "here does not name", path, mend="If it was made for this project, too: git pull brings the settings that join the two, "
-                    "`periplus sync` then what waits.",
+                    "here does not name", path, mend="If it was made for this project, too: `git pull` brings the settings that join the two "
+                    "stores, then `periplus sync` brings the lineages.",
                 )  # fmt: skip
 
 
@@ -57,8 +57,8 @@ def stray_journal_problems(project: ProjectStore) -> Iterator[Problem]:
     sparse = sparse_checkout(project.root)
     if sparse.state == "outside":
         yield Problem(
-            "warning", "git's sparse-checkout leaves this folder out: when it is next run it deletes it, with the journal", project.root,
-            mend=f"Have it keep it: `{sparse.add}`.",
+            "warning", "git's sparse-checkout excludes this folder: the next time it runs it deletes it, with the journal", project.root,
+            mend=f"To keep it: `{sparse.add}`.",
         )  # fmt: skip
 
     for place, root, serves in _other_places(project.root):

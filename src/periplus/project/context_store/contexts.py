@@ -150,9 +150,9 @@ class ProjectContexts:
         damage = self._project.journal.damage
         if damage is not None:
             return NotFoundError(
-                f"no context is called {reference[:100]!r} in what can be read: {damage}",
-                safe="What is there stays as it is.",
-                mend="Records are missing, and what is asked for may be in them: run `periplus doctor`.",
+                f"no context is called {reference[:100]!r} among the readable records: {damage}",
+                safe="Nothing was changed.",
+                mend="Records are missing, and it may be in them: run `periplus doctor`.",
             )
         if reference == DEFAULT_REF and not self.table.all():
             return NotFoundError(
@@ -166,7 +166,7 @@ class ProjectContexts:
         """The atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises NotFoundError, UsageError."""
         typed, prefix = prefix, typed_id(prefix)
         if not _PREFIX.match(prefix):
-            raise UsageError(f"{typed[:80]!r} is no beginning of a digest: these are 4 to 64 hexadecimal digits",
+            raise UsageError(f"{typed[:80]!r} is not the beginning of a digest, which is 4 to 64 hexadecimal digits",
                              safe="Nothing was changed.")  # fmt: skip
         known = [*(entry.digest for entry in expansion.entries), *map(molecule_digest, expansion.molecules)]
         found = [digest for digest in known if digest.hex().startswith(prefix)]
@@ -227,7 +227,7 @@ class ProjectContexts:
             raise self.table.apart(name, standing)
         if standing and target is not None and not self.library.descends(target, standing[0]):
             raise ConflictError(
-                f"{target.hex()[:12]} does not stand on {standing[0].hex()[:12]}, where the ref {name} is",
+                f"{target.hex()[:12]} does not descend from {standing[0].hex()[:12]}, where the ref {name} is",
                 safe="Nothing was moved.",
                 mend="Merge the two with `periplus context merge`, or move the ref all the same with --force.",
             )
@@ -297,7 +297,7 @@ class ProjectContexts:
         over = tip if not base else None if base == "none" else self.resolve(base)
         if standing and over is None:
             raise ConflictError(f"the ref {ref} stands at {standing[0].hex()[:12]} already", safe="Nothing was committed.",
-                                mend="Name another --ref for a context that stands on none.")  # fmt: skip
+                                mend="Name another --ref for a context without a parent.")  # fmt: skip
         if standing and (over != tip or len(standing) > 1):
             self._check_forward(ref, standing, over)
         return over
@@ -312,7 +312,7 @@ class ProjectContexts:
 
         if find_secrets(message):
             raise SecretFoundError("the message holds what looks like a secret", safe="Nothing was committed.",
-                                   mend="Leave it out; if it is none, insist with --insist where the command has it.")  # fmt: skip
+                                   mend="Leave it out; if it is not a secret, insist with --insist where the command has it.")  # fmt: skip
 
     def metadata(self, message: str) -> dict[str, JSONValue]:
         """What a commit says of itself: who, when, why."""
@@ -349,7 +349,7 @@ class ProjectContexts:
                 )
             return Merged("kept", standing[0], ref, standing[0], (), (), ())
         if not theirs:
-            raise UsageError(f"the ref {ref} stands at one place: there is nothing to merge", safe="Nothing was changed.",
+            raise UsageError(f"the ref {ref} has one head: there is nothing to merge", safe="Nothing was changed.",
                              mend="Name a context to merge into it.")  # fmt: skip
         if other and len(standing) > 1:
             raise self.table.apart(ref, standing)
@@ -393,7 +393,7 @@ class ProjectContexts:
 
     def _gone(self, base: bytes | None, removed: Iterable[str]) -> set[bytes]:
         if base is None:
-            raise NotFoundError("a context that stands on none has nothing to remove", safe="Nothing was committed.")
+            raise NotFoundError("a context without a parent has nothing to remove", safe="Nothing was committed.")
         expansion = self.library.expand(base)
         return {self.atom_named(expansion, prefix) for prefix in removed}
 

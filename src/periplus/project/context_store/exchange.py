@@ -100,7 +100,7 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
         return
     path = os.path.join(cwd, where)
     if not where or not os.path.isdir(path):
-        raise UsageError(f"{where!r} is no place to exchange contexts with", safe="Nothing was changed.",
+        raise UsageError(f"{where!r} is not a place to exchange contexts with", safe="Nothing was changed.",
                          mend="Name a folder with a store, or unix:PATH, tcp://HOST:PORT, tls://HOST:PORT.")  # fmt: skip
     root = _root_in(path)
     if root is None and os.path.isfile(os.path.join(path, "refs.lock")):
@@ -142,10 +142,10 @@ def understood(other: Other) -> Iterator[None]:
         if isinstance(other.peer, LocalPeer):
             raise
         raise EnvironmentFailure(
-            f"what came from {other.place} cannot be understood: {str(error).removeprefix(f'{other.place}: ')}",
-            safe="No ref was moved; what came whole is kept, and was checked.",
-            mend="Bytes may have been damaged under way: repeat the command, it goes on where it stopped. If it stays so, look whether "
-            "a context server listens there.",
+            f"what came from {other.place} cannot be read: {str(error).removeprefix(f'{other.place}: ')}",
+            safe="No ref was moved; objects that arrived whole were checked and kept.",
+            mend="Bytes may have been damaged in transit: repeat the command, it continues where it stopped. If it fails again, check "
+            "that a context server listens there.",
         ) from error
 
 
@@ -165,7 +165,7 @@ def push_context(
         and not (library.has(previous) and library.descends(head, previous))
     ):
         raise ConflictError(
-            f"{name} of {other.place} is at {previous.hex()[:12]}, on which {head.hex()[:12]} does not stand",
+            f"{name} of {other.place} is at {previous.hex()[:12]}, which {head.hex()[:12]} does not descend from",
             safe="Nothing was sent.",
             mend=f"{_fetch(other, name)}, or insist with --force.",
         )

@@ -123,7 +123,9 @@ def read_molecules(
             )
             if digest is None:
                 said = (
-                    f"no atom in line {named}" if isinstance(named, int) else f"{named[:80]!r} is no digest of an atom"
+                    f"no atom in line {named}"
+                    if isinstance(named, int)
+                    else f"{named[:80]!r} is not a digest of an atom"
                 )
                 raise UsageError(f"{where}, atoms[{place}]: {said}", safe=_SAFE,
                                  mend="Give 64 hexadecimal digits, or the number of a line of the file of atoms.")  # fmt: skip
@@ -153,7 +155,7 @@ def _refuse_secret(text: str, where: str) -> None:
         raise SecretFoundError(
             f"{where}: what looks like a secret ({secret.kind}, characters {secret.start} to {secret.end})",
             safe=_SAFE,
-            mend="Leave it out, or insist with --insist if it is none.",
+            mend="Leave it out, or insist with --insist if it is not a secret.",
         )
 
 
@@ -173,7 +175,7 @@ def _decoded(lines: Iterable[bytes], name: str, decoder: msgspec.json.Decoder[_T
         twice = _said_twice(line, value.__struct_fields__)
         if twice:
             raise UsageError(
-                f"{name}, line {number}, {twice}: said twice", safe=_SAFE, mend="Keep the one that is meant."
+                f"{name}, line {number}, {twice}: given twice", safe=_SAFE, mend="Keep the one that is meant."
             )
         yield number, value
 

@@ -100,7 +100,7 @@ class _Choices:
             if len(self._named[prefix]) > 1 or len(prefix) < PREFIX_DIGITS_MIN:
                 raise self._wrong(prefix)
             if any(chosen.get(digest, choice) != choice for digest in meant):
-                raise UsageError(f"of {prefix[:80]!r} both ours and theirs are to stand", safe="Nothing was changed.")
+                raise UsageError(f"both ours and theirs were chosen for {prefix[:80]!r}", safe="Nothing was changed.")
             chosen |= dict.fromkeys(meant, choice)
         return chosen
 
@@ -112,7 +112,7 @@ class _Choices:
 
     def _wrong(self, prefix: str) -> UsageError:
         return UsageError(
-            f"{prefix[:80]!r} names {len(self._named[prefix])} of the atoms on which there is something to choose",
+            f"{prefix[:80]!r} names {len(self._named[prefix])} of the atoms in conflict",
             safe="Nothing was changed.",
             mend=f"Type the beginning of one of their digests, {PREFIX_DIGITS_MIN} digits or more.",
         )

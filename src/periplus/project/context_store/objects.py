@@ -103,8 +103,8 @@ def context_problems(project: ProjectStore) -> Iterator[Problem]:
             if gone := _taken_out_of(journal, target):
                 yield Problem(
                     "error", f"context ref {name} stands on {gone.hex()[:12]}, which was redacted: {target.hex()[:12]} cannot be read", project.root,
-                    mend="`periplus sync` with the clone that redacted it brings what took its place, where that was said. "
-                         f"Else give the ref up: periplus context refs --end {name}",
+                    mend="`periplus sync` with the clone that redacted it brings the replacement, if there is one. "
+                         f"Otherwise end the ref: periplus context refs --end {name}",
                 )  # fmt: skip
             continue  # the check of the objects names others
         except PeriplusError as error:

@@ -57,9 +57,9 @@ def redacted_ref(
         if not any(_is_context(library, digest) for digest in doomed):
             return None  # the doctor tells
         raise RefusedError(
-            f"a context that holds it may be one that the ref {name} stands on, which is not here whole: {error.wrong}", safe="Nothing was changed.",
+            f"the ref {name} may stand on a context that holds it, and that context is incomplete here: {error.wrong}", safe="Nothing was changed.",
             mend="Complete it first: periplus doctor --repair --from COPY, or periplus sync --with ANOTHER_CLONE; "
-                 f"or give the ref up: periplus context refs --end {name}",
+                 f"or end the ref: periplus context refs --end {name}",
         ) from error  # fmt: skip
     payload: dict[str, JSONValue] = {"v": PAYLOAD_VERSION, "name": name, "target": target.hex()}
     if not dry_run:

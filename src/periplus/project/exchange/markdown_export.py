@@ -60,7 +60,7 @@ def export_markdown(
     held = {path: _held(folder, path) for path in sorted({*files, *ours})}
     for path, digest in held.items():
         if digest and path not in ours:
-            raise RefusedError(f"{os.path.join(folder, path)} is there and was not written by an export", safe=_SAFE,
+            raise RefusedError(f"{os.path.join(folder, path)} exists and was not written by an export", safe=_SAFE,
                                mend="Move it aside, or name another folder.")  # fmt: skip
         if digest and digest not in (*ours.get(path, ()), digests.get(path, "")) and not force:
             raise RefusedError(f"{os.path.join(folder, path)} was changed since it was written", safe=_SAFE,
@@ -110,7 +110,7 @@ def _pages(project: ProjectStore, progress: Callable[[int, int], None]) -> list[
 
 def _check_folder(folder: str) -> None:
     if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"{folder} is no folder", safe=_SAFE, mend="Name a folder, or one that is not there yet.")
+        raise UsageError(f"{folder} is not a folder", safe=_SAFE, mend="Name a folder, or one that is not there yet.")
     if not os.path.isdir(os.path.dirname(folder)):
         raise UsageError(
             f"there is no folder {os.path.dirname(folder)}", safe=_SAFE, mend="Make it first, or name another."
@@ -129,7 +129,7 @@ def _held(folder: str, path: str) -> str:
         except OSError as error:
             raise environment_failure(error, "look at", place) from error
         if not is_right(mode) and place != folder:
-            raise RefusedError(f"{place} is a link or something else than an export writes", safe=_SAFE,
+            raise RefusedError(f"{place} is a link, or not a file that an export writes", safe=_SAFE,
                                mend="Move it aside, or name another folder.")  # fmt: skip
     try:
         return sha256(read_plain(whole, _FILE_BYTES_MAX)).hex()

@@ -37,4 +37,4 @@ def meaning_problems(project: ProjectStore) -> list[Problem]:
         return []
     error = project.opened_meaning[0]
     assert isinstance(error, PeriplusError)
-    return [Problem("note", f"nothing is found by its meaning: {error}", project.embeddings, mend=error.mend or "")]
+    return [Problem("note", f"search by meaning is off: {error}", project.embeddings, mend=error.mend or "")]

@@ -167,7 +167,7 @@ class ProjectWork:
         self._up_to_date()
         found = self._journal.find(reference)
         if found.item_type != "plan":
-            raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan", mend="See `periplus plan list`.")
+            raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a plan", mend="See `periplus plan list`.")
         return found, steps_of(self._journal, found.item_id)
 
     def ready(self, plan: str = "") -> list[Entity]:

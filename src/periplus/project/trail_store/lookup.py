@@ -65,12 +65,12 @@ def trail_bytes(project: ProjectStore, reference: str, *, remains: bool) -> Trai
         data = objects.remains(name) if trouble is not None else objects.get(name)
     except NotFoundError as error:
         raise DamageError(
-            f"nothing of trail {entity.item_id} can be read: {error.wrong}", safe="Other trails are not touched by this.",
+            f"nothing of trail {entity.item_id} can be read: {error.wrong}", safe="Other trails are not affected.",
             mend="Run `periplus doctor --repair --from PATH` where a backup or another clone is, or import the session anew.",
         ) from error  # fmt: skip
     if trouble is not None and not data:
         raise DamageError(
-            f"nothing of trail {entity.item_id} can be read: {trouble}", safe="The file was only read; other trails are not touched by this.",
+            f"nothing of trail {entity.item_id} can be read: {trouble}", safe="The file was only read; other trails are not affected.",
             mend="Run `periplus doctor --repair` (it mends one changed byte), with --from PATH where a backup or another clone is, or import the session anew.",
         )  # fmt: skip
     return TrailFile(entity.item_id, data)

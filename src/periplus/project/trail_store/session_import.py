@@ -69,7 +69,7 @@ def import_sessions(
         said = calls_in(one.trail)
         if told is not None and told.goes_beyond(said):
             raise FormatError(
-                f"it ends after {said.number:,} of the {told.number:,} calls that hooks told of", path=path
+                f"it ends after {said.number:,} of the {told.number:,} calls that hooks reported", path=path
             )
     done = [_announce(project, withholding, one, "") for one in wanted]
     if not left_out:

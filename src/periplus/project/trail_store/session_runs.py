@@ -175,7 +175,7 @@ def _forget(project: ProjectStore, run: Run) -> None:
 
 
 def _told(project: ProjectStore, run: Run) -> Calls:
-    """The calls that hooks told of."""
+    """The calls that hooks reported."""
     steps = Recorder(
         project.journal, project.writer, StepMaker(mask_secrets, project.journal.objects.put), _never
     ).steps(run)

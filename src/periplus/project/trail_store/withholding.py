@@ -78,7 +78,7 @@ class Withholding:
                     return journal.mutate(checked, self._project.writer)
                 except _AnotherError:
                     continue
-        raise ConflictError(f"trail {item_id} was written by others each time that it was to be announced",
+        raise ConflictError(f"trail {item_id} was written by others at each attempt",
                             safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
 
     def put_trail(self, card: dict[str, JSONValue], data: bytes, held: Entity | None) -> int:

@@ -131,7 +131,7 @@ def read_mode(root: str) -> ModeFile:
     except OSError as error:
         raise environment_failure(error, "read", places.mode) from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise DamageError(f"not a migration's mode: {error}", path=places.mode, safe="The journal is untouched.",
+        raise DamageError(f"not a migration mode: {error}", path=places.mode, safe="The journal is untouched.",
                           mend="Remove that file: the mode is then off; `periplus migrate --from DIR --to dual` goes on.",
                           ) from error  # fmt: skip
     if found.format > _FORMAT:

@@ -189,8 +189,8 @@ def check_backups(root: str) -> Iterator[Problem]:
         with _at_work(folder, fcntl.LOCK_EX) as is_had:
             is_left = bool(left) and is_had
         if is_left:
-            what = "a temporary file of a copy that did not end; it counts for nothing" if len(left) == 1 else \
-                f"{len(left):,} temporary files of copies that did not end; they count for nothing"  # fmt: skip
+            what = "a temporary file of an unfinished copy; it is not used" if len(left) == 1 else \
+                f"{len(left):,} temporary files of unfinished copies; they are not used"  # fmt: skip
             yield Problem("note", what, os.path.dirname(left[0]))
 
 
@@ -202,7 +202,7 @@ def _without_manifest(root: str, path: str, mend: str) -> Problem:
     try:
         copied = _copied_in(folder)
     except (DamageError, EnvironmentFailure) as error:
-        why = f"a backup without its manifest that cannot be looked through: {error.wrong}"
+        why = f"a backup without a manifest that cannot be read: {error.wrong}"
         return Problem("warning", why, _link_in(folder) or folder, mend=error.mend)
     is_damage = os.path.lexists(path) or _was_finished(root, folder)
     if _is_all(folder, copied):
@@ -212,7 +212,7 @@ def _without_manifest(root: str, path: str, mend: str) -> Problem:
         return Problem("warning", "the manifest of a backup is missing or damaged", path, mend=mend)
     many = "1 file was" if len(copied) == 1 else f"{len(copied):,} files were"
     return Problem("note", f"a backup that was interrupted: {many} copied, and no step relied on it", folder,
-                   mend=f"Nothing needs it; if you do not either: rm -r {shlex.quote(folder)}")  # fmt: skip
+                   mend=f"It is not needed; to remove it: rm -r {shlex.quote(folder)}")  # fmt: skip
 
 
 def _was_finished(root: str, folder: str) -> bool:
@@ -326,7 +326,7 @@ def _tidy_one(folder: str, root: str, files: Files, yard: Parking) -> Iterator[R
     listed = _backed_up(root)
     for path in _left_in(folder, listed):
         yard.move(path)
-        yield Repair("a temporary file of a copy that did not end is parked", path)
+        yield Repair("a temporary file of an unfinished copy is parked", path)
     if not listed[manifest] and _is_all_there(folder):
         if os.path.lexists(manifest):
             yard.move(manifest)
