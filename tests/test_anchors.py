@@ -112,7 +112,7 @@ def test_it_is_found_by_its_file_too(project):
         ("src/auth.py:5-700", "has no lines 5-700", "It has 16 lines"),
         ("src/auth.py:7-5", "has no lines 7-5", "FIRST-LAST"),
         ("src/auth.py:0", "has no lines 0-0", "FIRST-LAST"),
-        ("src/auth.py:3-4", "are blank", "lines that say something"),
+        ("src/auth.py:3-4", "are blank", "lines that are not blank"),
         ("src/two.py:run", "defines run 2 times", "src/two.py:2-2, src/two.py:4-4"),
     ],
 )

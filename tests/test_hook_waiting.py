@@ -97,7 +97,7 @@ def test_events_of_another_user_are_that_users(shell):
     assert spool.waiting() == []
     assert [one.uid for one in spool.foreign()] == [NOBODY] * 2
     said = told(shell, 1)
-    assert "2 events of hooks were left by user nobody hooks/spool Only that user takes in what it left" in said
+    assert "2 events of hooks were left by user nobody hooks/spool That user imports them" in said
     assert "wait" not in said
     assert len(spool.foreign()) == 2
 
@@ -133,7 +133,7 @@ def test_an_event_that_others_could_have_written_is_told(shell):
     spool = spool_of(shell)
     (name,) = spool.waiting()
     os.chmod(os.path.join(spool.folder, name), 0o644)
-    assert "1 event of hooks is open to other users hooks/spool Somebody else could have written that" in told(shell, 1)
+    assert "1 event of hooks is open to other users hooks/spool Another user may have written them" in told(shell, 1)
     os.chmod(os.path.join(spool.folder, name), 0o600)
     shell("doctor")
     assert spool.foreign() == spool.waiting() == []

@@ -176,7 +176,7 @@ def test_nothing_is_taken_out_below_a_hole(team):
     hole = lost_object(team, "a", "aside")
     before = sorted(os.listdir(team.folder / "a/.periplus/objects"))
     failed = team.redact("a", code=5)
-    assert "which is not here whole" in failed.err
+    assert "that context is incomplete here" in failed.err
     assert "Nothing was changed" in failed.err
     assert sorted(os.listdir(team.folder / "a/.periplus/objects")) == before
     (team.folder / "aside").rename(hole)
