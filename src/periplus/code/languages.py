@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 
 
 class Naming(NamedTuple):
-    """How a node defines something. An empty ``kind`` only opens a scope.
-
-    ``fields`` lead to the parts of the name, by fields of the grammar from the node (``a/b``), or to the first node below of given
-    types (``~x|y``); all but the last may be absent. With ``is_outer`` only what lies in no function counts.
+    """How a syntax node defines a name. An empty ``kind`` only opens a scope. ``fields`` lead to the parts of the
+    name, by fields of the grammar from the node (``a/b``), or to the first node below of given types (``~x|y``);
+    all but the last may be absent. With ``is_outer`` only nodes outside of functions count.
     """
 
     kind: str
@@ -22,7 +21,7 @@ class Naming(NamedTuple):
 
 
 class Language(NamedTuple):
-    """``wrappers`` belong to the definition within them, ``leading`` to the one behind."""
+    """``wrappers`` belong to the definition within them, ``leading`` to the one after them."""
 
     name: str
     module: str

@@ -1,11 +1,13 @@
-"""Regions of lines, told apart from what stands around them and found again where they moved. Pure.
+"""Regions of lines, separated from their surroundings and found again where they moved. Pure.
 
-What counts of a region is its *plain text*: without white space at the ends of lines, without blank lines at its beginning and
-end, without the indentation that all its lines share. So code that moves into another block, file or line ending stays the
-same, and a change of the indentation within it, which in some languages is a change of meaning, does not.
+A region is compared by its *plain text*: without white space at the ends of lines, without blank lines at its
+beginning and end, without the indentation that all its lines share. So code that moves into another block, file or
+line ending stays the same, and a change of the indentation within it, which in some languages is a change of meaning,
+does not.
 
-A region is looked for by the checksums of its first and last line, and believed by the SHA-256 of its plain text. Nothing is
-parsed for it. Where a file holds the same text several times, the lines around tell which of them is meant.
+A region is searched by the checksums of its first and last line, and confirmed by the SHA-256 of its plain text.
+Nothing is parsed for it. Where a file holds the same text several times, the neighbouring lines tell which of them is
+meant.
 """
 
 from __future__ import annotations
@@ -39,25 +41,25 @@ class Region(NamedTuple):
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines of a file, without what white space ends them."""
+    """Return the lines of a file, without white space at their ends."""
     return [line.rstrip() for line in data.split(b"\n")]
 
 
 def line_sum(line: bytes) -> int:
-    """By which a line is looked for; indentation does not count."""
+    """Return the checksum by which a line is searched; indentation does not count."""
     return crc32(line.strip())
 
 
 def plain_digest(lines: Sequence[bytes]) -> str:
-    """SHA-256 of the plain text of lines that neither begin nor end with a blank one."""
+    """Return the SHA-256 of the plain text of lines that neither begin nor end with a blank one."""
     indents = {line[: len(line) - len(line.lstrip())] for line in lines if line}
-    low, high = min(indents), max(indents)  # what these two share, all share
+    low, high = min(indents), max(indents)  # what the shortest and longest share, all share
     shared = next((at for at, byte in enumerate(low) if high[at : at + 1] != bytes((byte,))), len(low))
     return sha256(b"\n".join(line[shared:] for line in lines)).hex()
 
 
 def region_of(lines: Sequence[bytes], start: int, end: int) -> Region | None:
-    """The region of lines ``start`` to ``end`` (from 1, both included); None where there is nothing but blank lines."""
+    """Return the region of lines ``start`` to ``end`` (from 1, both included); None where all are blank."""
     first, last = max(1, start), min(len(lines), end)
     while first <= last and not lines[first - 1]:
         first += 1
@@ -78,10 +80,10 @@ def region_of(lines: Sequence[bytes], start: int, end: int) -> Region | None:
 
 
 def find_region(lines: Sequence[bytes], wanted: Region, sums: Sequence[int] | None = None) -> int:
-    """The line (from 1) where ``wanted`` stands unchanged; 0 where it does not. ``sums`` are the checksums of the lines, for who
-    has them.
+    """Return the line (from 1) where ``wanted`` stands unchanged; 0 where it does not. ``sums`` are the checksums of
+    the lines, where they are known.
 
-    Where its text stood several times, and one of them was changed, those that are left are not taken for it.
+    Where its text stood several times, and one of them was changed, the others do not count as it.
     """
     places = _places(lines, wanted, sums)
     if not places:
@@ -95,7 +97,9 @@ def find_region(lines: Sequence[bytes], wanted: Region, sums: Sequence[int] | No
 
 
 def _places(lines: Sequence[bytes], wanted: Region, sums: Sequence[int] | None = None) -> list[int]:
-    """All lines (from 1) at which the text of ``wanted`` begins, as far as COMPARED_LINES_MAX lines tell; its own first."""
+    """Return all lines (from 1) at which the text of ``wanted`` begins, within COMPARED_LINES_MAX comparisons; its
+    own first.
+    """
     first, last = wanted.edges
     span = wanted.length - 1
     ends = len(lines) - span
@@ -118,7 +122,7 @@ def _near(lines: Sequence[bytes], order: range) -> tuple[int, ...]:
 
 
 def _is_beside(lines: Sequence[bytes], place: int, wanted: Region) -> bool:
-    """Whether what stands before it, or behind, stood there then."""
+    """Return True where the line before or after it is the same as then."""
     end = place - 1 + wanted.length
     before = _near(lines, range(place - 2, -1, -1))
     after = _near(lines, range(end, len(lines)))

@@ -1,12 +1,13 @@
 """The definitions of a source file by their qualified names: functions, methods, classes, types and named values.
 
-Files are parsed by tree-sitter, which comes with the extra ``code``; each language is a wheel of its own. Where either is missing, or
-a file is none that can be parsed, ``Symbols.why_not`` says so and nothing is guessed. A file with syntax errors gives what the
-parser could make of it: it mends errors locally, so definitions away from them are all there.
+Files are parsed by tree-sitter, which comes with the extra ``code``; each language is a wheel of its own. Where
+either is missing, or a file cannot be parsed, ``Symbols.why_not`` says so and nothing is guessed. For a file with
+syntax errors the definitions are those that the parser found: it recovers locally, so definitions away from the
+errors are all there.
 
-Names are joined by dots from the outside in, whatever the language writes: ``Class.method``, ``Receiver.Method`` in Go,
-``Type.function`` for what stands in an ``impl`` of Rust. A definition's lines are those of all that belongs to it: decorators,
-annotations and attributes, ``export`` before it; not the comments above.
+Names are joined by dots from the outside in, whatever the language writes: ``Class.method``, ``Receiver.Method`` in
+Go, ``Type.function`` for a function in an ``impl`` of Rust. A definition's lines are those of all that belongs to it:
+decorators, annotations and attributes, ``export`` before it; not the comments above.
 """
 
 from __future__ import annotations
@@ -53,20 +54,20 @@ class Symbols(NamedTuple):
     why_not: str = ""
 
     def named(self, name: str) -> list[Symbol]:
-        """The definitions of that qualified name or, where none has it whole, those whose name ends with it."""
+        """Return the definitions of that qualified name or, where there is none, those whose name ends with it."""
         name = name.replace("::", ".").replace("#", ".")
         whole = [one for one in self.found if one.name == name]
         return whole or [one for one in self.found if one.name.endswith(f".{name}")]
 
 
 def language_of(path: str) -> str:
-    """The language of a file by its name; empty for one whose definitions are not known."""
+    """Return the language of a file by its name; empty where no language is known."""
     row = LANGUAGES.get(os.path.splitext(path)[1].lower())
     return row.name if row is not None else ""
 
 
 def symbols_of(path: str, data: bytes) -> Symbols:
-    """The definitions in ``data``, the contents of a file called ``path``. Raises nothing for whatever it holds."""
+    """Return the definitions in ``data``, the contents of a file called ``path``. Raises nothing, whatever it holds."""
     row = LANGUAGES.get(os.path.splitext(path)[1].lower())
     if row is None:
         return Symbols("", why_not="no language is known whose files are named so")
@@ -90,7 +91,7 @@ def symbols_of(path: str, data: bytes) -> Symbols:
 
 
 def _parse(row: Language, data: bytes, deadline: float) -> tree_sitter.Tree | None:
-    """The tree of ``data``, None where it takes too long. Raises ImportError without the parsers."""
+    """Parse ``data``; None where it takes too long. Raises ImportError without the parsers."""
     import importlib
 
     import tree_sitter
@@ -103,7 +104,7 @@ def _parse(row: Language, data: bytes, deadline: float) -> tree_sitter.Tree | No
             progress_callback=lambda *_: time.monotonic() > deadline,
         )
     except ValueError:
-        return None  # its word for having been stopped
+        return None  # the parser's error for having been stopped
 
 
 class _Scope(NamedTuple):
@@ -113,7 +114,9 @@ class _Scope(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A node to look at; ``whole`` is what it is wrapped in, ``first`` where what belongs to it begins, if not with itself."""
+    """A node to visit; ``whole`` is the node that wraps it, ``first`` the beginning of what belongs to it, if it is
+    not itself.
+    """
 
     node: tree_sitter.Node
     scope: _Scope
@@ -122,7 +125,7 @@ class _Waiting(NamedTuple):
 
 
 def _walk(row: Language, root: tree_sitter.Node, deadline: float) -> list[Symbol] | None:
-    """The definitions below ``root``, None where it takes too long. No recursion: how deep a file nests is its author's affair."""
+    """Return the definitions below ``root``, None where it takes too long. Not recursive: files may nest deeply."""
     found: list[Symbol] = []
     waiting = [_Waiting(root, _Scope("", 0, in_function=False))]
     steps = 0
@@ -169,7 +172,7 @@ def _name(node: tree_sitter.Node, naming: Naming) -> str:
 
 
 def _descend(node: tree_sitter.Node, field: str) -> tree_sitter.Node | None:
-    """The child in ``field`` or, written ``~a|b``, the first node below that is of type a or b."""
+    """Return the child in ``field`` or, for ``~a|b``, the first node below of type a or b."""
     if not field.startswith("~"):
         return node.child_by_field_name(field)
     types = field[1:].split("|")

@@ -35,39 +35,39 @@ _EVERYTHING: Final = parse_scope(".")
 
 
 def session_id(name: str) -> str:
-    """The id of the entity of a session, from the name that its agent gave it; empty where there is none."""
+    """Return the entity id of a session from the name that its agent gave it; empty where there is none."""
     return name if not name or (is_id(name) and name.startswith("ses_")) else derived_id("ses", name)
 
 
 def is_held(claim: Entity, now_ms: int) -> bool:
-    """Whether a claim holds now as far as it says itself: nobody let it go, and its time is not over."""
+    """Return True while a claim holds by its own fields: it was not released, and its time is not over."""
     return claim.value.get("state") == "held" and str(claim.value.get("expires", "")) > format_ms(now_ms)
 
 
 def is_let_go_in(state: str) -> bool:
-    """Whether a step that is in ``state`` needs its claim no more."""
+    """Return True for the states in which a step no longer needs its claim."""
     return any(state in one.into for one in MEMORY_TYPES["step"].cascades if one.item_type == "claim")
 
 
 def is_live(journal: Journal, claim: Entity, now_ms: int) -> bool:
-    """Whether a claim holds now, as the journal was last read."""
+    """Return True while a claim holds, as the journal was last read."""
     return is_held(claim, now_ms) and not is_for_ended_step(journal, claim)
 
 
 def is_for_ended_step(journal: Journal, claim: Entity) -> bool:
-    """Whether the step that a claim is for is over. One that is not here may be being done."""
+    """Return True where the step that a claim is for has ended. A step that is not here may still be in progress."""
     step_id = claim.value.get("step")
     step = journal.as_read("step", step_id) if isinstance(step_id, str) and step_id else None
     return step is not None and is_let_go_in(state_of("step", step.value))
 
 
 def live_claims(journal: Journal, now_ms: int) -> list[Entity]:
-    """The claims that hold now, by id."""
+    """Return the claims that hold now, by id."""
     return [claim for claim in linked(journal, "claim", "state", "held") if is_live(journal, claim, now_ms)]
 
 
 def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
-    """Whether somebody stands in line for a claim now: his last sign is not old, and his process has not surely ended."""
+    """Return True while somebody waits for a claim: the last sign is recent, and the process has not surely ended."""
     from periplus.base.process.process_marks import ProcessMark, is_gone
 
     if claim.value.get("state") != "waiting" or str(claim.value.get("expires", "")) <= format_ms(now_ms):
@@ -81,7 +81,7 @@ def is_waiting(claim: Entity, now_ms: int, files: Files) -> bool:
 
 
 def waiting_claims(journal: Journal, now_ms: int) -> list[Entity]:
-    """The claims that somebody waits for now, in their line."""
+    """Return the claims that somebody waits for now, in the order of the queue."""
     found = [
         claim for claim in linked(journal, "claim", "state", "waiting") if is_waiting(claim, now_ms, journal.files)
     ]
@@ -94,19 +94,19 @@ def place_in_line(claim: Entity) -> tuple[int, str]:
 
 
 def holds(writer: Writer, claim: Entity) -> bool:
-    """Whether ``claim`` is the writer's own."""
+    """Return True where ``claim`` is the writer's own."""
     theirs, mine = str(claim.value.get("session", "")), session_id(writer.session)
     is_his = claim.value.get("holder_id") in (writer.id, imported_holder_id(writer.name))
     return is_his and (not theirs or not mine or theirs == mine)
 
 
 def imported_holder_id(name: str) -> str:
-    """The id of who holds a claim that was taken in from elsewhere, where only names are known."""
+    """Return the holder's id of a claim that was imported from a v1 folder, where only names are known."""
     return derived_id("who", "v1", name)
 
 
 def scopes_of(claim: Entity) -> tuple[Scope, ...]:
-    """The scopes of a claim. One that cannot be read, of a later version perhaps, takes in everything."""
+    """Return the scopes of a claim. A scope that cannot be read, of a later version perhaps, covers everything."""
     return scopes_in(claim.value)
 
 

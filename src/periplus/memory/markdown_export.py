@@ -1,8 +1,9 @@
-"""The memory of a project as a folder of Markdown, for people: pure, from entities to texts by their paths.
+"""Export the memory of a project as a folder of Markdown for people. Pure: entities in, texts by their paths out.
 
-A page for each entity, in a folder of its type, and a ``README.md`` that leads to all of them. The same entities, history and working tree
-give the same bytes: nothing says when it was written. Names of files are made of ASCII letters, digits and the id, whatever a text says;
-what texts say is shown as text, HTML and links in it too, but for what stands between backticks.
+Each entity has a page in a folder of its type, and a ``README.md`` links all pages. The same entities, history and
+working tree give the same bytes: no page says when it was written. File names are made of ASCII letters, digits and
+the id, whatever the text is. Texts are shown as text, HTML and links in them too, except for what stands between
+backticks.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _BACK: Final = {
 
 
 class Page(NamedTuple):
-    """What a page is made of: an entity, its records (oldest first), what is stale of it, and its steps where it is a plan."""
+    """The input of one page: an entity, its records (oldest first), its stale anchors, and the steps of a plan."""
 
     entity: Entity
     history: Sequence[IndexedRecord]
@@ -49,7 +50,7 @@ class Page(NamedTuple):
 
 
 def markdown_pages(name: str, pages: Iterable[Page], rows: Mapping[str, MemoryType]) -> dict[str, str]:
-    """The texts of the folder by their paths. ``rows`` are the types in which ``pages`` may be."""
+    """Return the texts of the folder by their paths. ``rows`` are the types that ``pages`` may have."""
     held = sorted((page for page in pages if is_id(page.entity.item_id)), key=_order)
     return _Book(name, held, rows).files()
 
@@ -274,7 +275,9 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _plain(text: str, *, in_line: bool = True) -> str:
-    """``text`` as Markdown that shows it: no HTML, no links, no headings; what is between backticks stays as it is."""
+    """Escape ``text`` so that Markdown shows it as it is: no HTML, links or headings; text between backticks stays
+    unchanged.
+    """
     text = "".join(
         one if one.isprintable() else " " for one in (" ".join(text.split()) if in_line else text.expandtabs(4))
     )
@@ -290,5 +293,5 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """``text`` between backticks, of which it may hold none."""
+    """Return ``text`` for use between backticks, without backticks of its own."""
     return "".join(one if one.isprintable() and one != "`" else " " for one in text)

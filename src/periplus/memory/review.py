@@ -1,7 +1,7 @@
-"""What of memory wants a look: stale, expired, or with a check that failed; confirming that it holds; what checks came to.
+"""Review: list memory that is stale, expired, or failed its check; confirm memory; run checks.
 
-Nothing is archived by age. What is listed here stays as it is until somebody confirms it, which anchors it anew to the code as it is
-now, replaces it, or brings it into another state.
+Nothing is archived by age. Listed memory stays as it is until somebody confirms it, which anchors it to the present
+code, replaces it, or changes its state.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _AT_ONCE: Final = 200
 
 
 class Due(NamedTuple):
-    """An entity to look at. ``stale`` and ``moved`` in words; ``expired`` since when; ``check`` where its last run failed; ``rivals``
-    where another clone put something else in place of what it supersedes; ``late`` where it is superseded itself, and another clone
-    changed it apart from that; ``stuck`` where it is work that nobody can start; ``unreplaced`` where what superseded it is not there any more.
+    """An entity to review. ``stale`` and ``moved`` are text; ``expired`` is a time; ``check`` is set where its last
+    run failed; ``rivals`` where other clones replaced the same entity; ``late`` where it is superseded and another
+    clone changed it apart from that; ``stuck`` where it is work that cannot start; ``unreplaced`` where its
+    replacement is gone.
     """
 
     entity: Entity
@@ -68,8 +69,8 @@ class Due(NamedTuple):
 
 
 def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -> list[Due]:
-    """What wants a look: of live entities those that are stale, moved or expired, or whose check failed; what clones said apart; what was
-    replaced by what is not there any more; weightiest first.
+    """Return what needs review: live entities that are stale, moved or expired, or whose check failed; competing
+    replacements; entities whose replacement is gone. The greatest weight first.
     """
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
@@ -100,11 +101,11 @@ def confirm(
     expires: str = "",
     key: str = "",
 ) -> Changed:
-    """Say that entities still hold: each is anchored anew to the code as it is now, all or none of them.
+    """Confirm that entities still hold: each is anchored to the present code, all or none of them. ``about`` (for one
+    entity) replaces its anchors, for code that cannot be found; ``expires`` is the new end of a note, which
+    otherwise loses an end that is past.
 
-    ``about`` (for one entity) stands in place of its anchors, for what cannot be found again; ``expires`` is the new end of a note, which
-    otherwise loses one that is past. Raises UsageError for what has ended or cannot be found again, ConflictError for what another
-    changed meanwhile.
+    Raises UsageError for what has ended or cannot be found, ConflictError for what another writer changed meanwhile.
     """
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
@@ -132,7 +133,9 @@ def confirm(
 
 
 def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
-    """The checks of these entities, or of all constraints and traps in force. Raises UsageError for one that has none."""
+    """Return the checks of these entities, or of all constraints and traps in force. Raises UsageError for an entity
+    without one.
+    """
     bring_up_to_date(journal)
     named = [journal.find(item_id) for item_id in item_ids]
     for one in named:
@@ -147,7 +150,7 @@ def checks_of(journal: Journal, item_ids: Sequence[str] = ()) -> list[Check]:
 
 
 def in_force(journal: Journal, types: Sequence[str] = ()) -> list[Entity]:
-    """The entities that hold and that somebody can confirm, of ``types`` or all such, by id."""
+    """Return the entities in force that can be confirmed, of ``types`` or all such types, by id."""
     wanted = _confirmed_types(journal, types)
     marks = ", ".join("?" * len(wanted))
     rows = journal.index.db.execute(
@@ -165,7 +168,9 @@ def _confirmed_types(journal: Journal, types: Sequence[str] = ()) -> list[str]:
 def _holding(
     journal: Journal, wanted: Sequence[str], rows: Iterable[tuple[str, str]], progress: Progress = no_progress
 ) -> Iterator[Entity]:
-    """Those of ``rows``, as the index has them, and of what it has not taken in yet, that are of a wanted type and hold, by id."""
+    """Yield the entities of ``rows``, as the index has them, and of records behind the index, that are of a wanted
+    type and in force, by id.
+    """
     held = {(str(row[0]), str(row[1])) for row in rows} | {key for key in journal.unindexed() if key[0] in wanted}
     keys = sorted(held, key=lambda key: key[1])
     for at in range(0, len(keys), _AT_ONCE):
@@ -179,13 +184,13 @@ def _holding(
 
 
 def _may_be_due(journal: Journal, now_ms: int, progress: Progress) -> Iterator[Entity]:
-    """The entities that ``_due`` may have something to say of, as the index tells: with anchors, past their end, or with a check that failed
+    """Yield the entities that ``_due`` may report, by the index: with anchors, expired, or with a check that failed
     once. All others, most of a large memory, need not be read.
     """
     wanted = _confirmed_types(journal)
     marks = ", ".join("?" * len(wanted))
     checked = ", ".join("?" * len(CHECKED))
-    # Where records are elsewhere nobody knows which checks failed: each that has one is asked for its last run.
+    # Where records are elsewhere the failed checks are unknown: each check is asked for its last run.
     failed = (
         f"SELECT item_type, item_id FROM documents WHERE item_type IN ({checked})"  # noqa: S608 - question marks
         if journal.index.has_floors else
@@ -244,7 +249,7 @@ def _confirmed(
 
 
 def _expires(journal: Journal, entity: Entity) -> bool:
-    """Whether an entity may say when its time is over: a note, or one of a declared type that does."""
+    """Return True for entities that may have an expiry: a note, or an entity of a declared type that allows it."""
     row = row_of(journal.types, entity.item_type)
     return row is not None and "expires" in row.touchable
 

@@ -49,7 +49,7 @@ SCOPE_CHARACTERS_MAX: Final = 500
 SCOPES_MAX: Final = 100
 ALTERNATIVES_MAX: Final = 64
 WILD_CHARACTERS_MAX: Final = (
-    2_000  # of the globs of one set, braces written out: two sets are decided in a fraction of a second
+    2_000  # for the globs of one set, braces expanded: two sets are compared in a fraction of a second
 )
 _DEPTH_MAX: Final = 64
 _BRACES_MAX: Final = 8
@@ -66,8 +66,8 @@ _ANY: Final[_Ranges] = ((1, 46), (48, _CHARACTER_MAX))  # all but NUL and /
 
 
 class Scope(NamedTuple):
-    """``text`` is how it is written, normalised. ``paths`` are its patterns, braces written out: names, None for ``**``, which
-    also stands at the end of what takes in all below it.
+    """``text`` is the normalised spelling. ``paths`` are its patterns with braces expanded: names, and None for
+    ``**``, which also stands at the end of a pattern that covers everything below it.
     """
 
     text: str
@@ -80,11 +80,11 @@ class Scope(NamedTuple):
 
 
 def parse_scope(text: str) -> Scope:
-    """Read one scope. Raises UsageError for what names nothing within the project, or is too much of it."""
+    """Read one scope. Raises UsageError for a text that names nothing within the project, or is too large."""
     if not text.strip():
         raise _refused(text, "it is empty", "Write . for the whole project.")
     if any("\0" < character < " " for character in text):
-        # What others read in a line of their own; a path is judged as it is, see ``literal_scope``.
+        # Others read a scope as one line of text; existing paths may hold anything, see ``literal_scope``.
         raise _refused(text, "it holds a character that a line of text has not", "Name the folder that it lies in.")
     return _read(text)
 
@@ -124,20 +124,21 @@ def parse_scopes(texts: Sequence[str]) -> tuple[Scope, ...]:
 
 
 def literal_scope(path: str, *, is_file: bool = False) -> Scope:
-    """The scope that is just this path, with all below it unless it ``is_file``. It may hold whatever a file system takes in a
-    name, a newline too: whoever asks about a file that is there is answered. Raises UsageError for what is no path.
+    """Return the scope of just this path, with everything below it unless it ``is_file``. The path may hold any
+    character of a file system, a newline too: a question about an existing file is always answered. Raises
+    UsageError for what is not a path.
     """
     scope = _read(escaped(path))
     return scope._replace(paths=(_plain(scope.paths[0]),)) if is_file else scope
 
 
 def escaped(path: str) -> str:
-    """A path as a scope: with a backslash before each character that means something in one."""
+    """Return a path as a scope: with a backslash before each special character."""
     return "".join(f"\\{character}" if character in _SPECIAL else character for character in path)
 
 
 def overlap(first: Scope, second: Scope) -> bool:
-    """Whether any path, or symbol in one, could belong to both."""
+    """Return True where any path, or symbol in one, could belong to both."""
     shared = min(len(first.symbol), len(second.symbol))
     if first.symbol[:shared] != second.symbol[:shared]:
         return False
@@ -150,7 +151,9 @@ def first_overlap(first: Sequence[Scope], second: Sequence[Scope]) -> tuple[Scop
 
 
 def is_covered(scope: Scope, by: Sequence[Scope]) -> bool:
-    """Whether all that ``scope`` takes in surely belongs to one of ``by``: the same text, or plain names below plain names."""
+    """Return True where everything in ``scope`` surely belongs to one of ``by``: the same text, or plain names below
+    plain names.
+    """
     for other in by:
         if other.text == scope.text:
             return True
@@ -172,7 +175,7 @@ def _refused(text: str, why: str, mend: str = "A scope is a path or a glob withi
 
 
 def _without_symbol(text: str) -> tuple[str, str]:
-    """The pattern, and what stands behind its first colon that no backslash and no class takes its meaning."""
+    """Split a scope at the first colon that is not escaped and not in a class: the pattern, and the symbol."""
     at = 0
     while at < len(text):
         if text[at] == "\\":
@@ -202,7 +205,7 @@ def _symbol(text: str, symbol: str) -> tuple[str, ...]:
 
 
 def _class_end(text: str, at: int) -> int:
-    """Where the class that begins at ``at`` is over. Raises UsageError where it never is."""
+    """Return the end of the class that begins at ``at``. Raises UsageError where it is not closed."""
     end = at + 1
     if text[end : end + 1] == "!":
         end += 1
@@ -218,7 +221,9 @@ def _class_end(text: str, at: int) -> int:
 
 
 def _alternatives(text: str, pattern: str) -> list[str]:
-    """``pattern`` with its braces written out. Raises UsageError for more than ALTERNATIVES_MAX, or braces that do not match."""
+    """Expand the braces of ``pattern``. Raises UsageError for more than ALTERNATIVES_MAX, or braces that do not
+    match.
+    """
     waiting: list[str] = [pattern]
     done: list[str] = []
     while waiting:
@@ -266,7 +271,7 @@ def _first_brace(text: str, pattern: str) -> list[str] | None:
 
 
 def _path(text: str, pattern: str) -> tuple[list[str], _Path]:
-    """The names of a pattern as they are written and as they are matched."""
+    """Return the names of a pattern as they are written and as they are matched."""
     if pattern.startswith("/"):
         raise _refused(text, "it is an absolute path", "Write it relative to the project's folder.")
     spelled: list[str] = []
@@ -410,7 +415,7 @@ def _plain(path: _Path) -> _Path:
 
 
 def _has_extension(names: Sequence[str]) -> bool:
-    """Whether the name, as it is written, is one that files have: letters and digits behind its last point."""
+    """Return True for a name, as it is written, like those of files: letters and digits after its last dot."""
     stem, point, extension = names[-1].rpartition(".") if names else ("", "", "")
     is_word = (
         extension.isascii() and extension.isalnum() and extension[:1].isalpha() and len(extension) <= _EXTENSION_MAX
@@ -419,7 +424,7 @@ def _has_extension(names: Sequence[str]) -> bool:
 
 
 def _spelling(pattern: str) -> str:
-    """A pattern with braces as it was written, without what stands for nothing."""
+    """Return a pattern with braces as it was written, without parts that stand for nothing."""
     while "//" in pattern:
         pattern = pattern.replace("//", "/")
     while pattern.startswith("./"):
@@ -431,21 +436,20 @@ def _spelling(pattern: str) -> str:
 
 
 def _paths_meet(one: _Path, other: _Path) -> bool:
-    """Whether a path matches both."""
+    """Return True where a path matches both."""
     for mine, yours in zip(one, other, strict=False):
         if not isinstance(mine, str) or not isinstance(yours, str):
             break
         if mine != yours:
-            return False  # what most pairs differ in is seen without more ado
+            return False  # the common difference is found at once
     return _rows_meet(one, other, _names_meet)
 
 
 def _rows_meet(
     first: Sequence[Hashable | None], second: Sequence[Hashable | None], is_met: Callable[..., bool]
 ) -> bool:  # fmt: skip
-    """Whether one run of elements matches both rows, in which None stands for any run.
-
-    ``reached`` has a bit for each position in ``second`` that can be come to together with the present one in ``first``.
+    """Return True where one run of elements matches both rows, in which None stands for any run. ``reached`` has a
+    bit for each position in ``second`` that can be reached together with the present one in ``first``.
     """
     runs = sum(1 << at for at, part in enumerate(second) if part is None)
     whole = (1 << len(second) + 1) - 1
@@ -454,11 +458,13 @@ def _rows_meet(
     for part in first:
         reached |= (
             reached & runs
-        ) << 1  # a run may be empty; two never stand side by side but at the end, where it is no matter
+        ) << 1  # a run may be empty; two are adjacent only at the end, where it does not matter
         reached |= (reached & runs) << 1
         if part is None:
             if reached:
-                reached |= whole & ~((reached & -reached) - 1)  # this run takes what the other wants, one by one
+                reached |= whole & ~(
+                    (reached & -reached) - 1
+                )  # this run takes the elements of the other row, one by one
             continue
         steps = taken.get(part)
         if steps is None:
@@ -473,7 +479,7 @@ def _rows_meet(
 
 @functools.lru_cache(maxsize=4096)
 def _names_meet(one: _Name, other: _Name) -> bool:
-    """Whether a name matches both. Neither is ``**``."""
+    """Return True where a name matches both. Neither is ``**``."""
     if isinstance(one, str) and isinstance(other, str):
         return one == other
     first, second = _parts(one), _parts(other)

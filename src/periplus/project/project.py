@@ -196,7 +196,7 @@ class Project(ProjectStore):
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
-        """What answers ``question``, or else has words one edit away, the best first: ``limit`` from ``offset`` on. See ``memory.recall``."""
+        """What answers ``question``, or else has words one edit away, the best first: ``limit`` from ``offset`` on. See ``memory.retrieval.recall``."""
         self.look_to_answer()
         from periplus.memory.retrieval.recall import recall
         from periplus.project.knowledge.task_brief import filters_in
@@ -216,7 +216,7 @@ class Project(ProjectStore):
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
-        """What an agent should know before ``task``, most important first, within the budget. See ``memory.brief``."""
+        """What an agent should know before ``task``, most important first, within the budget. See ``memory.briefing.brief``."""
         from periplus.project.knowledge.task_brief import brief_for
 
         return brief_for(self, task, budget_tokens=budget_tokens)
@@ -224,13 +224,13 @@ class Project(ProjectStore):
     def related(
         self, paths: Sequence[str] = (), task: str = "", *, limit: int = 10, budget_tokens: int | None = None
     ) -> Related:
-        """Files likely to change, memory, sessions and commits that are related to files or a task; see ``memory.related``."""
+        """Files likely to change, memory, sessions and commits that are related to files or a task; see ``memory.retrieval.related``."""
         from periplus.project.knowledge.task_brief import related_to
 
         return related_to(self, paths, task, limit=limit, budget_tokens=budget_tokens)
 
     def changed(self, since: str | int = "", *, limit: int = 50, budget_tokens: int | None = None) -> ChangesSince:
-        """What others changed since a seq, a time or a session, by default this writer's last; see ``memory.changed``."""
+        """What others changed since a seq, a time or a session, by default this writer's last; see ``memory.briefing.recent_changes``."""
         from periplus.memory.briefing.recent_changes import changed_since
 
         self.look_if_due()
@@ -361,7 +361,7 @@ class Project(ProjectStore):
         timeout_s: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> Iterator[FollowedFile]:
-        """Import the files that ``find`` names, and each again when it changed; see ``project.following``. Of a file that
+        """Import the files that ``find`` names, and each again when it changed; see ``project.trail_store.transcript_watch``. Of a file that
         ``is_found`` (and nobody named) only sessions of this project are taken.
         """
         from periplus.project.trail_store.transcript_watch import follow_files

@@ -1,8 +1,8 @@
 """The brief: what an agent should know before a task, most important first, within a budget of tokens.
 
-Each section takes what applies to the task's words and paths. Lines are taken in turn, best of each section first in
-the order of ``_SECTIONS``, as long as they fit with the headings and the closing count; what was left out is counted,
-with the call that shows it. The same store, task and budget give the same text.
+Each section takes what applies to the words and paths of the task. Lines are taken in turn, the best of each section
+first in the order of ``_SECTIONS``, as long as they fit with the headings and the closing count. What was left out is
+counted, with the command that shows it. The same store, task and budget give the same text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CHANGES_READ_MAX: Final = 4 * _CHANGES_MAX
 _TASK_PATHS_MAX: Final = 50
 _CHANGED_RECORDS_MAX: Final = 2_000
 _CHANGED_TITLE: Final = "Changed since your last session"
-_RULES: Final = 2  # of the sections below: what others do now stands behind them
+_RULES: Final = 2  # number of the sections below before which the work of others is placed
 _SECTIONS: Final = (
     ("Rules to obey", "constraint", 8),
     ("Traps", "trap", 8),
@@ -51,11 +51,13 @@ _SECTIONS: Final = (
 )
 _WORD: Final = re.compile(r"\w+")
 _WORK: Final = Filters(kinds=("commit", "prompt", "session"), with_rewritten=False)
-_JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and what joins an emoji
+_JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # typographic spaces and the emoji joiner
 
 
 class Brief(NamedTuple):
-    """``text`` is the whole; ``tokens`` its estimate, never over ``budget``. ``cut`` are the lines that a larger budget has room for."""
+    """``text`` is the whole brief and ``tokens`` its estimate, never over ``budget``. ``cut`` counts the lines that a
+    larger budget has room for.
+    """
 
     task: str
     budget: int
@@ -77,8 +79,9 @@ def brief(
     writer: Writer | None = None,
     names: Collection[str] = (),
 ) -> Brief:
-    """What the store says that an agent should know before ``task``; with ``writer`` also what others do now, his mail, what was
-    passed on, what can be started and what changed since he was here. ``names`` are files that there are. Raises UsageError for a budget under BUDGET_MIN.
+    """Compile the brief for ``task``. With ``writer`` it also has the claims of others, mail, handoffs, ready steps
+    and what changed since the writer's last session. ``names`` are the files that exist. Raises UsageError for a
+    budget under BUDGET_MIN.
     """
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}",
@@ -103,7 +106,7 @@ def brief(
 def _candidates(
     journal: Journal, task: str, now_ms: int, ground: Ground, writer: Writer | None, names: Collection[str]
 ) -> list[BriefSection]:
-    """The sections, with all the lines that any budget has room for."""
+    """Return the sections with all lines that any budget has room for."""
     found = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
     if writer is not None:
         from periplus.memory.briefing.work_sections import work_sections
@@ -116,7 +119,9 @@ def _candidates(
 
 
 def _in_one_line(line: BriefLine) -> BriefLine:
-    """What somebody else wrote as a name, a state or a path may be any text: it begins no section of its own."""
+    """Return the line without line breaks: names, states and paths of others may hold any text, and must not begin a
+    section.
+    """
     if line.text.isprintable():
         return line
     kept = "".join(one if one.isprintable() or one in _JOINERS else " " for one in line.text)
@@ -126,8 +131,8 @@ def _in_one_line(line: BriefLine) -> BriefLine:
 def _memory_section(
     journal: Journal, task: str, now_ms: int, ground: Ground, title: str, item_type: str, most: int
 ) -> BriefSection:
-    """What is about a path of the task first, then what its words find; without a task what weighs
-    most of all that holds, the newest of equals.
+    """Return memory about a path of the task first, then what its words find. Without a task: the memory in force
+    with the greatest weight, the newest of equals.
     """
     if not task.strip():
         return _standing_section(journal, now_ms, ground, title, item_type, most)
@@ -157,7 +162,9 @@ def _standing_section(
 
 
 def _about_paths(journal: Journal, item_type: str, named: list[NamedPath]) -> list[str]:
-    """The ids of the memories about one of the paths, a folder that holds it, or a file of that name, newest first."""
+    """Return the ids of the memories about one of the paths, about a folder that holds it, or about a file of that
+    name, newest first.
+    """
     found: dict[str, str] = {}
     about = [item_id for kind, item_id in about_named(journal, named, item_type) if kind == item_type]
     rows = journal.index.db.execute(
@@ -188,9 +195,7 @@ def _line(hit: Hit) -> str:
 
 def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
     found = recall(journal, task, now_ms=now_ms, limit=_WORK_HITS_MAX, filters=_WORK)
-    spoken = [
-        hit for hit in found.hits if hit.why != SURROUNDINGS
-    ]  # else its neighbours speak of the task, it does not
+    spoken = [hit for hit in found.hits if hit.why != SURROUNDINGS]  # otherwise only its neighbours match the task
     lines = [_work_line(hits) for hits in _requests(spoken)]
     return BriefSection(
         "Similar past work",
@@ -201,7 +206,7 @@ def _sessions(journal: Journal, task: str, now_ms: int) -> BriefSection:
 
 
 def _requests(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """Hits of one request together, however many sessions it came in; in the order of the best of each."""
+    """Group hits of the same request, however many sessions it came in; in the order of the best of each."""
     found: dict[str, list[Hit]] = {}
     for hit in sorted(hits, key=lambda one: one.kind != "prompt"):
         key = _request(hit.text)
@@ -215,7 +220,7 @@ def _requests(hits: Sequence[Hit]) -> list[list[Hit]]:
 
 
 def _request(text: str) -> str:
-    """What is the same where one request was typed twice: its words."""
+    """Return the words of a request, by which two requests are recognised as the same."""
     return " ".join(_WORD.findall(text.casefold())) or text
 
 
@@ -238,7 +243,7 @@ def _days(times: Iterable[str]) -> str:
 
 
 def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> BriefSection:
-    """Files that earlier work says will change; those that are gone by now are left away where any is there."""
+    """Return files that earlier work predicts; files that are gone are left out where any is there."""
 
     def is_there(path: str) -> bool:
         return os.path.lexists(os.path.join(root, path.replace("\0", "")))
@@ -252,7 +257,9 @@ def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> Br
 
 
 def _changes_or_why_not(journal: Journal, writer: Writer) -> list[BriefSection]:
-    """``_changes``; where records of before cannot be read, or are elsewhere, a line that says so: the rest of a brief needs none of them."""
+    """Return ``_changes``, or a line that says that they are unknown where older records cannot be read or lie
+    elsewhere: the rest of a brief does not need them.
+    """
     try:
         return _changes(journal, writer)
     except DamageError:
@@ -263,7 +270,9 @@ def _changes_or_why_not(journal: Journal, writer: Writer) -> list[BriefSection]:
 
 
 def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
-    """What others did since the writer's last session; nothing for who has none: all of it would be new to him."""
+    """Return what others did since the writer's last session; nothing for a writer without one, for whom everything
+    would be new.
+    """
     from periplus.memory.briefing.recent_changes import changed_since, origin_of
 
     bring_up_to_date(journal)
@@ -272,7 +281,7 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
         return []
     where = "SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE lineage = ? AND seq > ? LIMIT ?)"
     row = journal.index.db.execute(where, (journal.lineage, origin.seq, _CHANGED_RECORDS_MAX)).fetchone()
-    if row[0] >= _CHANGED_RECORDS_MAX:  # to weigh them all takes longer than a brief may
+    if row[0] >= _CHANGED_RECORDS_MAX:  # weighing them all takes longer than a brief may
         line = BriefLine(f"- more than {_CHANGED_RECORDS_MAX:,} records; see `periplus changed`", "")
         return [BriefSection(_CHANGED_TITLE, (line,), 0, "periplus changed")]
     found = changed_since(journal, writer, limit=_CHANGES_READ_MAX)
@@ -286,7 +295,7 @@ def _changes(journal: Journal, writer: Writer) -> list[BriefSection]:
 
 
 def _changed_line(items: Sequence[ChangedItem]) -> BriefLine:
-    """One line for what became of an entity, or of the sessions of one request."""
+    """Return one line about the changes of an entity, or about the sessions of one request."""
     one = items[0]
     what = f"{one.item_type} {one.what}" if len(items) == 1 else f"{len(items)} {one.item_type}s {one.what}"
     by = f" by {one.by[0]}" if one.by else ""
@@ -301,7 +310,7 @@ def _short(text: str, most: int = 60) -> str:
 
 
 def _fit(sections: list[BriefSection], title: str, budget: int) -> list[BriefSection]:
-    """Take lines, the best of every section first, while the rendered whole stays within the budget."""
+    """Take lines, the best of every section first, while the rendered text stays within the budget."""
     taken: list[list[BriefLine]] = [[] for _ in sections]
     spent = estimate_tokens(title) + _CLOSING_TOKENS
     for depth in range(max((len(section.lines) for section in sections), default=0)):

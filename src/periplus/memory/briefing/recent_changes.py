@@ -1,9 +1,10 @@
-"""What changed since: entities that others wrote, and files that their sessions and commits touched.
+"""Recent changes: entities that others wrote, and files that their sessions and commits touched.
 
-Where it begins is a record of our own lineage, a time, or a session of work; by default the last session of who asks. Records of
-other clones carry numbers of their own, so of those what was written since the time of that record counts. What the session that
-asks wrote itself is no news to it. Every entity is told once, as it is now, with what happened to it in between. The weightiest
-types come first, the newest of each first; the same store and question give the same answer.
+The origin is a record of our own lineage, a time, or a session; by default the last session of the asking writer.
+Records of other clones have numbers of their own: of those everything written since the time of the origin counts.
+The asking session's own records are left out. Every entity is reported once, in its present state, with what happened
+to it in between. The types of greatest weight come first, the newest entity of each type first; the same store and
+question give the same answer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from periplus.journal import Entity, Journal, Writer
 from periplus.memory.entities.types import CANDIDATE, is_ended, rows_of
 from periplus.memory.retrieval.recall import bring_up_to_date
 
-_UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # told elsewhere, or by nobody
+_UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # reported elsewhere, or not at all
 _ORDER: Final = ("conflict", "constraint", "trap", "decision", "lesson", "handoff", "plan", "step", "note", "candidate")
 _TEXT_CHARACTERS: Final = 300
 _FILES_MAX: Final = 200
@@ -30,9 +31,8 @@ _SEQ_MAX: Final = 2**53
 
 
 class Origin(NamedTuple):
-    """Where it begins: behind record ``seq`` of our own lineage, and of other lineages behind the time ``ts``.
-
-    ``what`` says so in words; ``session`` is the name of the session it is the end of, if it is one.
+    """The start of the interval: after record ``seq`` of our own lineage, and in other lineages after the time
+    ``ts``. ``what`` says so in words; ``session`` is the name of the session whose end it is, if any.
     """
 
     seq: int
@@ -42,9 +42,8 @@ class Origin(NamedTuple):
 
 
 class ChangedItem(NamedTuple):
-    """An entity and what became of it: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names who did that.
-
-    What had ended before, and was written of since, is ``changed``.
+    """An entity and its change: ``created``, ``changed``, ``ended`` or ``deleted``. ``by`` names the writers. An
+    entity that had ended before and was written to since is ``changed``.
     """
 
     item_type: str
@@ -59,7 +58,7 @@ class ChangedItem(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """A file that sessions or commits touched since; ``source`` is the last of them, ``times`` how many there are."""
+    """A file that sessions or commits touched; ``source`` is the last of them, ``times`` their number."""
 
     path: str
     source: str
@@ -68,7 +67,7 @@ class ChangedFile(NamedTuple):
 
 
 class ChangesSince(NamedTuple):
-    """``items`` and ``files`` as far as they were asked for; ``left_out`` counts the items that were not shown."""
+    """``items`` and ``files`` within the limit; ``left_out`` counts the items that were not returned."""
 
     origin: Origin
     items: tuple[ChangedItem, ...]
@@ -85,9 +84,10 @@ def changed_since(
     limit: int = 50,
     budget_tokens: int | None = None,
 ) -> ChangesSince:
-    """What others changed since ``since``: a seq, a time, the name or id of a session, or "" for the writer's last session.
+    """Return what others changed since ``since``: a seq, a time, the name or id of a session, or "" for the writer's
+    last session.
 
-    Raises UsageError for what is none of these, NotFoundError for a session that nobody had.
+    Raises UsageError for any other text, NotFoundError for an unknown session.
     """
     if limit < 0:
         raise UsageError("a limit is at least 0")
@@ -105,7 +105,9 @@ def changed_since(
 
 
 def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
-    """Where ``since`` is; see ``changed_since``. For a writer who never worked here before it is the beginning."""
+    """Return the origin that ``since`` names; see ``changed_since``. For a writer who never worked here it is the
+    beginning.
+    """
     from periplus.base.clock import format_ms, parse_past_ms
 
     text = str(since).strip().strip(PASTED)
@@ -124,7 +126,7 @@ def origin_of(journal: Journal, writer: Writer, since: str | int) -> Origin:
 
 
 def _last_session(journal: Journal, writer: Writer) -> Origin:
-    """The end of the last session in which the writer wrote anything, but for the one that goes on."""
+    """Return the end of the last session in which the writer wrote anything, the present one left out."""
     from periplus.memory.claim_status import session_id
     from periplus.memory.fulltext.links import linked
 
@@ -162,7 +164,7 @@ def _session_named(journal: Journal, text: str) -> Origin:
 
 
 def _end_of(journal: Journal, name: str, ended: str, what: str) -> Origin:
-    """Behind the last record that a session wrote, or behind its end where it wrote nothing that is left."""
+    """Return the origin after the last record of a session, or after its end where none of its records is left."""
     where = "SELECT seq, ts FROM records WHERE lineage = ? AND session = ? ORDER BY seq DESC LIMIT 1"
     row = _first(journal, where, journal.lineage, name)
     if row is None:
@@ -179,14 +181,16 @@ def _ts_of(journal: Journal, seq: int) -> str:
 
 
 def _seq_before(journal: Journal, ts: str) -> int:
-    """The last record of ours that says it was written before ``ts``."""
+    """Return our last record whose time is before ``ts``."""
     where = "SELECT seq FROM records WHERE lineage = ? AND ts < ? ORDER BY seq DESC LIMIT 1"
     row = _first(journal, where, journal.lineage, ts)
     return int(row[0]) if row is not None else 0
 
 
 def _first(journal: Journal, sql: str, *values: str | int) -> tuple[str | int, ...] | None:
-    """The first row. Where none is behind the checkpoint that the index begins at, what lies before it is looked at, too. Raises DamageError."""
+    """Return the first row. Where none lies behind the checkpoint that the index begins at, older records are
+    searched, too. Raises DamageError.
+    """
     row: tuple[str | int, ...] | None = journal.index.db.execute(sql, values).fetchone()
     if row is None and journal.index.has_floors:
         journal.need_history()
@@ -195,7 +199,7 @@ def _first(journal: Journal, sql: str, *values: str | int) -> tuple[str | int, .
 
 
 def _have_all_since(journal: Journal, origin: Origin) -> None:
-    """Have in the index what was written since ``origin``: it may begin at a checkpoint. Raises DamageError."""
+    """Make the index reach back to ``origin``: it may begin at a checkpoint. Raises DamageError."""
     if any(_lacks_some(journal, origin, *one) for one in journal.index.floors().items()):
         journal.need_history()
 
@@ -203,7 +207,7 @@ def _have_all_since(journal: Journal, origin: Origin) -> None:
 def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> bool:
     if lineage == journal.lineage:
         return origin.seq + 1 < floor
-    where = "SELECT ts FROM records WHERE lineage = ? ORDER BY seq LIMIT 1"  # of others it is asked by their times
+    where = "SELECT ts FROM records WHERE lineage = ? ORDER BY seq LIMIT 1"  # other lineages are asked by their times
     row = journal.index.db.execute(where, (lineage,)).fetchone()
     if row is not None and str(row[0]) <= origin.ts:
         return False
@@ -213,7 +217,9 @@ def _lacks_some(journal: Journal, origin: Origin, lineage: str, floor: int) -> b
 
 
 class _Row(NamedTuple):
-    """What the records of an entity since then say together. ``maker`` wrote the first that has no parents, ``last`` the newest."""
+    """A summary of the records of an entity since the origin. ``maker`` wrote the first without parents, ``last`` the
+    newest.
+    """
 
     item_type: str
     item_id: str
@@ -244,7 +250,9 @@ def _rows(journal: Journal, writer: Writer, origin: Origin) -> Iterator[_Row]:
 
 
 def _is_told(journal: Journal, row: _Row, behind: Container[tuple[str, str]]) -> bool:
-    """Not what was made and deleted since. Entities themselves are looked up where they are shown: a store may have a hundred thousand."""
+    """Return False for entities that were created and deleted since. Entities are looked up only where they are
+    shown: a store may have a hundred thousand.
+    """
     key = (row.item_type, row.item_id)
     if not row.is_created:
         return True
@@ -259,7 +267,9 @@ def _in_order(rows: Iterable[_Row]) -> list[_Row]:
 
 
 def _item(row: _Row, entity: Entity | None) -> ChangedItem | None:
-    """What is told of ``entity``; whether it ended since is not looked at. None for what was made and deleted since."""
+    """Return the change of ``entity``, without looking at whether it ended since. None for what was created and
+    deleted since.
+    """
     if entity is None:
         if row.is_created:
             return None
@@ -278,7 +288,9 @@ def _item(row: _Row, entity: Entity | None) -> ChangedItem | None:
 
 
 def _by_who_wrote(journal: Journal, item: ChangedItem) -> ChangedItem:
-    """``item`` with who wrote last what was taken in from a file, where a record of his own is here."""
+    """Return ``item`` with the last author of a change that was read from a file, where a record of the author is
+    here.
+    """
     from periplus.journal.projections.external_edits import ADOPTED
 
     if item.by != (ADOPTED.name,):
@@ -293,7 +305,9 @@ def _by_who_wrote(journal: Journal, item: ChangedItem) -> ChangedItem:
 
 
 def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: ChangedItem) -> ChangedItem:
-    """``item`` as what ended, with who ended it, which whoever wrote of it last need not be; as it is where it goes on, or had ended before."""
+    """Return ``item`` as ended, with the writer who ended it, who need not be the last one; unchanged where it goes
+    on or had ended before.
+    """
     if item.what == "deleted" or not is_ended(item.item_type, item.state, journal.types):
         return item
     from periplus.journal.history.versions import said_by
@@ -301,7 +315,7 @@ def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: Change
     entity = journal.get(item.item_type, item.item_id)
     origins = said_by(journal, entity, "state") if entity is not None else ()
     if journal.index.has_floors and not all(one.is_certain for one in origins):
-        return item  # whether it had ended before lies in records that are elsewhere
+        return item  # the records that say whether it had ended before are elsewhere
     said = [one.record for one in origins]
     if not said:
         return item._replace(what="ended")
@@ -316,7 +330,9 @@ def _with_its_end(journal: Journal, writer: Writer, origin: Origin, item: Change
 
 
 def _files(journal: Journal, writer: Writer, origin: Origin) -> tuple[ChangedFile, ...]:
-    """What sessions and commits touched since, the last first. The asking session's own trail is known by its name."""
+    """Return the files that sessions and commits touched since, the last first. The asking session's own trail is
+    left out by its name.
+    """
     rows = journal.index.db.execute(
         "SELECT path, item_id, part, ts FROM touched WHERE item_type = 'trail' AND ts > ?"
         " ORDER BY ts DESC, item_id, part, path LIMIT ?", (origin.ts, 10 * _FILES_MAX),

@@ -1,4 +1,4 @@
-"""What a brief says of work that goes on: who holds what, mail, what was passed on, what can be started now, and what never can."""
+"""Sections of a brief about work in progress: claims, mail, handoffs, ready steps, and stuck work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHARACTERS = 300
 
 
 def work_sections(journal: Journal, writer: Writer, now_ms: int) -> list[BriefSection]:
-    """Sections for ``writer``, the most pressing first; empty ones too."""
+    """Return the sections for ``writer``, the most pressing first; empty sections are included."""
     journal.refresh()
     live = live_claims(journal, now_ms)
     claims = [claim for claim in live if not holds(writer, claim)]

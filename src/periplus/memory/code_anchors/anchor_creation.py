@@ -1,4 +1,4 @@
-"""Making an anchor of what a person says a memory is about: ``src/auth.py``, ``src/auth.py:10-20``, ``src/auth.py:hash_password``."""
+"""Create anchors from what a person names: ``src/auth.py``, ``src/auth.py:10-20``, ``src/auth.py:hash_password``."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _SAFE: Final = "Nothing was written."
 
 
 class Anchored(NamedTuple):
-    """An item of ``about``; ``note`` says where it is less than was asked for."""
+    """An item of ``about``; ``note`` says where the anchor is weaker than what was asked for."""
 
     about: dict[str, JSONValue]
     note: str = ""
 
 
 def split_ref(ref: str, is_file: Callable[[str], bool]) -> tuple[str, str]:
-    """The path and, behind a colon, the lines or the symbol of ``ref``; all of it is the path where no file is named."""
+    """Split ``ref`` into a path and the lines or symbol behind the colon; all of it is the path where no file is
+    named.
+    """
     if not is_file(ref):
         at = ref.find(":")
         while at > 0:
@@ -43,8 +45,8 @@ def split_ref(ref: str, is_file: Callable[[str], bool]) -> tuple[str, str]:
 
 
 def anchored(ref: str, root: str, *, with_digest: bool = True) -> Anchored:
-    """``ref`` with the digest of what it names, but for what is never stale. Raises UsageError for lines or a symbol that the file
-    does not have.
+    """Return ``ref`` as an anchor, with a digest unless the type never goes stale. Raises UsageError for lines or a
+    symbol that the file does not have.
     """
     if is_id(ref):
         return Anchored({"kind": "entity", "ref": ref})
@@ -66,7 +68,7 @@ def anchored(ref: str, root: str, *, with_digest: bool = True) -> Anchored:
 
 
 def about_lines(path: str, data: bytes, start: int, end: int) -> dict[str, JSONValue]:
-    """Lines ``start`` to ``end`` of a file. Raises UsageError where it has none such."""
+    """Anchor lines ``start`` to ``end`` of a file. Raises UsageError where the file has no such lines."""
     lines = lines_of(data)
     count = len(lines) - (not lines[-1])
     if not 1 <= start <= end <= count:
@@ -81,7 +83,9 @@ def about_lines(path: str, data: bytes, start: int, end: int) -> dict[str, JSONV
 
 
 def about_symbol(path: str, data: bytes, name: str) -> Anchored:
-    """The symbol ``name`` of a file, or the file where its symbols cannot be told. Raises UsageError where it has none such."""
+    """Anchor the symbol ``name`` of a file, or the whole file where its symbols cannot be read. Raises UsageError
+    where there is no such symbol.
+    """
     symbols = symbols_of(path, data)
     digest = sha256(data).hex()
     about: dict[str, JSONValue] = {"kind": "symbol", "ref": f"{path}:{name}", "path": path, "name": name}
@@ -136,7 +140,7 @@ def _is_file(root: str, path: str) -> bool:
 
 
 def _project_path(ref: str, root: str) -> str:
-    """A path as the project's people name it: from the top of its worktree, without detours; any other text as it is."""
+    """Return a path relative to the top of its worktree, normalised; any other text is returned unchanged."""
     if root and os.path.isabs(ref) and "\0" not in ref:
         return name_in(root, os.path.normpath(ref)) or ref
     is_detour = ref.startswith("./") or "//" in ref or "/./" in ref or "/../" in ref

@@ -1,4 +1,4 @@
-"""Anchoring anew: what a memory is about, found where it is now, with the digest that it has now."""
+"""Renew anchors: find the code that a memory is about where it is now, with its present digest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from periplus.memory.code_anchors.anchors import Ground, Standing, anchor_of
 
 
 def renewed_anchors(item: JSONValue, ground: Ground) -> tuple[JSONValue, str]:
-    """An item of ``about`` as it would be written now, None where what it means cannot be found again, with the path of its file."""
+    """Return an item of ``about`` as it would be written now, or None where its code cannot be found, with the path
+    of its file.
+    """
     anchor = anchor_of(item)
     if anchor is None:
         return item, ""
@@ -44,7 +46,7 @@ def renewed_anchors(item: JSONValue, ground: Ground) -> tuple[JSONValue, str]:
 
 
 def _symbol_in_place(path: str, data: bytes, name: str, standing: Standing, region: Region) -> JSONValue:
-    """Of several of that name, the one that stands unchanged where it was found."""
+    """Return, of several symbols of that name, the one that stands unchanged where it was found."""
     about = about_lines(path, data, standing.start, standing.start + region.length - 1)
     lines = lines_of(data)[standing.start - 1 : standing.start - 1 + region.length]
     last = name.rpartition(".")[2].encode()
@@ -53,7 +55,9 @@ def _symbol_in_place(path: str, data: bytes, name: str, standing: Standing, regi
 
 
 def _between(lines: Sequence[bytes], region: Region) -> tuple[int, int] | None:
-    """The lines that stand now where an edited range stood: between those that stood around it, or its own first and last."""
+    """Return the lines that now stand where an edited range stood: between its former neighbours, or from its own
+    first to its last line.
+    """
     sums = [line_sum(line) if line else -1 for line in lines]
     start, end = 1, len(lines)
     if region.before:
@@ -77,6 +81,8 @@ def _between(lines: Sequence[bytes], region: Region) -> tuple[int, int] | None:
 
 
 def _nearest(sums: Sequence[int], wanted: int, place: int, behind: int = 0) -> int:
-    """The line (from 1) with that checksum behind line ``behind`` that is nearest to ``place``; 0 where there is none."""
+    """Return the line (from 1) with that checksum, after line ``behind``, that is nearest to ``place``; 0 where there
+    is none.
+    """
     found = [at + 1 for at, one in enumerate(sums) if one == wanted and at + 1 > behind]
     return min(found, key=lambda at: (abs(at - place), at), default=0)

@@ -1,9 +1,10 @@
-"""What a memory rests on: its evidence, and the code that it is about, by which it is seen to be stale.
+"""Anchors: the evidence of a memory, and the code that it is about, by which it is found to be stale.
 
-An anchor is judged against the working tree. A file that is what it was needs no more than its digest. In one that changed, the
-anchored lines are looked for as text (``code.regions``): where they stand unchanged, anywhere in it, the memory is fresh. Where
-they do not, they were edited if what they belong to is still there, and otherwise may have moved: then files of the same kind
-are searched, a bounded number of them. Only to tell these two apart a file may have to be parsed.
+An anchor is compared with the working tree. For a file that did not change its digest suffices. In a file that
+changed, the anchored lines are searched as text (``code.regions``): where they stand unchanged anywhere in the file,
+the memory is fresh. Where they do not, they were edited if the symbol that they belong to is still there; otherwise
+they may have moved, and a bounded number of files of the same kind is searched. Only to tell these two cases apart a
+file may have to be parsed.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 _FILE_BYTES_MAX: Final = 4 << 20
 TOLD_MAX: Final = 5
-_TELLING_BYTES: Final = 64  # a smaller file, or fewer lines without a name, may well be another that says the same
+_TELLING_BYTES: Final = 64  # a smaller file, or fewer lines without a symbol, may equal others by chance
 _TELLING_LINES: Final = 3
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
 class Reach(NamedTuple):
-    """How far lines are searched for that left their file: names looked at, files and bytes read."""
+    """Limits of the search for lines that left their file: names listed, files and bytes read."""
 
     entries_max: int
     files_max: int
@@ -47,7 +48,7 @@ DEEP: Final = Reach(200_000, 20_000, 512 << 20)
 
 
 class Anchor(NamedTuple):
-    """What an entity is about, as its payload says it; ``region`` is None for a whole file."""
+    """The code that an entity is about, as its payload has it; ``region`` is None for a whole file."""
 
     ref: str
     kind: str
@@ -60,7 +61,9 @@ class Anchor(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How an anchor stands in the working tree: ``path`` and ``start`` (0 for a whole file) say where, if anywhere."""
+    """The state of an anchor in the working tree; ``path`` and ``start`` (0 for a whole file) are where it was found,
+    if anywhere.
+    """
 
     anchor: Anchor
     state: Literal["fresh", "moved", "changed", "gone"]
@@ -72,12 +75,14 @@ class Standing(NamedTuple):
         return self.state in ("changed", "gone")
 
 
-# The commit that changed what is anchored; empty where it is not committed yet, None where nobody knows.
+# Returns the commit that changed the anchored code; empty where it is not committed yet, None where unknown.
 ChangedIn: TypeAlias = Callable[[Anchor], str | None]
 
 
 def evidence_of(entity: Entity, value: Mapping[str, JSONValue] | None = None) -> tuple[str, ...]:
-    """The evidence of an entity as people read it; ``value`` is its payload, for who has it decoded."""
+    """Return the evidence of an entity as text for people; ``value`` is its payload, for callers that have decoded
+    it.
+    """
     evidence = (entity.value if value is None else value).get("evidence")
     if not isinstance(evidence, list):
         return (f"record {entity.seq}",)
@@ -86,7 +91,7 @@ def evidence_of(entity: Entity, value: Mapping[str, JSONValue] | None = None) ->
 
 
 def anchor_of(item: JSONValue) -> Anchor | None:
-    """One item of ``about`` as an anchor; None for what has no digest to be judged by."""
+    """Read one item of ``about`` as an anchor; None for an item without a digest."""
     if not isinstance(item, dict) or item.get("kind") == "entity" or not item.get("sha256"):
         return None
     ref = str(item.get("ref"))
@@ -110,14 +115,14 @@ def anchor_of(item: JSONValue) -> Anchor | None:
 
 
 def is_intact(anchor: Anchor, data: bytes) -> bool:
-    """Whether what is anchored stands unchanged in ``data``, a version of its file."""
+    """Return True where the anchored code stands unchanged in ``data``, a version of its file."""
     if (anchor.region is None or anchor.file) and _File(anchor.path, data).has(anchor.file or anchor.sha256):
         return True
     return anchor.region is not None and find_region(lines_of(data), anchor.region) > 0
 
 
 class _File:
-    """A file of the project that was read: what was found out of it, each thing once, for many anchors may be in it."""
+    """A file of the project that was read. Each fact about it is computed once, for many anchors may point into it."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
@@ -129,12 +134,12 @@ class _File:
 
     @cached_property
     def _digest_of_other_line_ends(self) -> str:
-        """That of the file as git checks it out elsewhere, where its settings or a system have lines end otherwise."""
+        """Return the digest of the file with the line ends that git may check out on another system."""
         is_crlf = b"\r\n" in self.data
         return sha256(self.data.replace(b"\r\n", b"\n") if is_crlf else self.data.replace(b"\n", b"\r\n")).hex()
 
     def has(self, digest: str) -> bool:
-        """Whether ``digest`` is that of the file, whatever its lines end with."""
+        """Return True where ``digest`` is that of the file, with any line ends."""
         if digest == self.digest:
             return True
         return digest == self._digest_of_other_line_ends
@@ -155,10 +160,10 @@ class _File:
 
 
 class Ground:
-    """The working tree in ``root`` as one question sees it: each file is read once. An empty ``root``: nothing is judged.
-
-    ``changed_in`` is asked for ``told_max`` of those that are told. What no commit of this worktree changed may never have been in it:
-    ``others`` are the folders where it may stand, the other worktrees of the project.
+    """The working tree in ``root`` as one question sees it: each file is read once. With an empty ``root`` nothing is
+    compared. ``changed_in`` is asked for the commit of at most ``told_max`` stale anchors. Code that no commit of
+    this worktree changed may never have been in it: ``others`` are the folders of the other worktrees of the
+    project, where it may stand.
     """
 
     def __init__(
@@ -177,7 +182,7 @@ class Ground:
         self._told_max = told_max
 
     def standings(self, entity: Entity) -> tuple[Standing, ...]:
-        """How each anchor of the entity stands."""
+        """Return the state of each anchor of the entity."""
         key = (entity.item_type, entity.item_id, entity.version)
         if key not in self._standings:
             about = entity.value.get("about")
@@ -186,21 +191,21 @@ class Ground:
         return self._standings[key]
 
     def stale(self, entity: Entity) -> tuple[str, ...]:
-        """What the entity is about and is no longer what it was when that was written."""
+        """Return the anchors of the entity whose code changed since it was written."""
         return tuple(one.anchor.ref for one in self.standings(entity) if one.is_stale)
 
     def told(self, entity: Entity) -> tuple[str, ...]:
-        """The same in words, with the commit that changed it where that is known."""
+        """Return the stale anchors as text, with the commit that changed each where it is known."""
         return tuple(self._words(one) for one in self.standings(entity) if one.is_stale)
 
     def judge(self, anchor: Anchor) -> Standing:
         found = self._in_place(anchor) or self._elsewhere(anchor)
-        # Of lines without a name nobody can tell that they are gone: what stands in their place may be what became of them.
+        # Lines without a symbol are never reported as gone: what stands in their place may be their new version.
         is_gone = self._file(anchor.path) is None or anchor.name
         return found or Standing(anchor, "gone" if is_gone else "changed", anchor.path)
 
     def _in_place(self, anchor: Anchor) -> Standing | None:
-        """How what is anchored stands in the file that it was in; None where it left that."""
+        """Return the state of the anchored code in its own file; None where it left that file."""
         file = self._file(anchor.path)
         if file is None:
             return None
@@ -214,13 +219,15 @@ class Ground:
         return Standing(anchor, "changed", anchor.path) if _is_still_there(anchor, file) else None
 
     def has_moved_to(self, anchor: Anchor, path: str) -> bool:
-        """Whether what is anchored left its file and stands in ``path`` now, one of its kind, unchanged; no other is looked at."""
+        """Return True where the anchored code left its file and stands unchanged in ``path``, a file of the same
+        kind; no other file is searched.
+        """
         is_other = path != anchor.path and os.path.splitext(path)[1] == os.path.splitext(anchor.path)[1]
         file = self._file(path) if is_other else None
         return file is not None and _found_in(anchor, file) is not None and self._in_place(anchor) is None
 
     def read(self, path: str) -> bytes | None:
-        """A file of the project; None where there is none that may be read."""
+        """Return the contents of a file of the project; None where there is none that may be read."""
         file = self._file(path)
         return file.data if file is not None else None
 
@@ -231,7 +238,9 @@ class Ground:
         return self._read[path]
 
     def is_beside(self, entity: Entity) -> bool:
-        """Whether all of the entity that is stale is in other worktrees as it was written of, and no commit of this one says that it was here."""
+        """Return True where all stale anchors of the entity are intact in other worktrees, and no commit of this one
+        shows that they were here.
+        """
         stale = [one.anchor for one in self.standings(entity) if one.is_stale]
         return bool(stale) and all(self._beside(one) and one in self._commits for one in stale)
 
@@ -248,13 +257,15 @@ class Ground:
         return f"{ref} {what}" + ("" if one.state == "gone" else " since this was written")
 
     def _commit(self, anchor: Anchor) -> str | None:
-        """The commit that changed what is anchored; None where nobody knows, and where enough were asked for."""
+        """Return the commit that changed the anchored code; None where it is unknown, or where the limit is reached."""
         if anchor not in self._commits and self._changed_in is not None and len(self._commits) < self._told_max:
             self._commits[anchor] = self._changed_in(anchor)
         return self._commits.get(anchor)
 
     def _beside(self, anchor: Anchor) -> str:
-        """The worktree, seen from here, that has what is anchored as it was; empty for none, and where a commit of this one took it away."""
+        """Return the worktree, relative to this one, in which the anchored code is intact; empty for none, and where
+        a commit of this worktree removed it.
+        """
         if anchor not in self._besides:
             self._besides[anchor] = ""
             if self._others is not None and self._commit(anchor) is None:
@@ -266,7 +277,9 @@ class Ground:
         return self._besides[anchor]
 
     def _elsewhere(self, anchor: Anchor) -> Standing | None:
-        """Where what left its file stands unchanged in another, of the same name if there is one."""
+        """Return the place in another file, of the same name if there is one, where code that left its file stands
+        unchanged.
+        """
         if not _is_telling(anchor):
             return None
         base = os.path.basename(anchor.path)
@@ -274,7 +287,7 @@ class Ground:
         likely = [path for path in self._files() if os.path.splitext(path)[1] == extension and path != anchor.path]
         left = self._reach.bytes_max
         for path in sorted(likely, key=lambda path: (os.path.basename(path) != base, path))[: self._reach.files_max]:
-            data = read_file(self.root, path)  # not kept: they may be many
+            data = read_file(self.root, path)  # not cached: they may be many
             if data is None:
                 continue
             left -= len(data)
@@ -292,18 +305,18 @@ class Ground:
 
 
 def stale_paths(entity: Entity, root: str) -> tuple[str, ...]:
-    """What the entity is about and is no longer what it was when that was written."""
+    """Return the anchors of the entity whose code changed since it was written."""
     return Ground(root).stale(entity)
 
 
 def file_digest(root: str, path: str) -> str:
-    """SHA-256 of a file of the project, in hexadecimal; empty where there is none that may be read."""
+    """Return the SHA-256 of a file of the project in hexadecimal; empty where there is none that may be read."""
     data = read_file(root, path)
     return sha256(data).hex() if data is not None else ""
 
 
 def read_file(root: str, path: str) -> bytes | None:
-    """The contents of a file of the project; None where there is none that may be read, or it is too large."""
+    """Return the contents of a file of the project; None where there is none that may be read, or it is too large."""
     try:
         base = os.path.realpath(root)
         whole = os.path.realpath(os.path.join(base, path))
@@ -318,12 +331,12 @@ def read_file(root: str, path: str) -> bytes | None:
 
 
 def _is_telling(anchor: Anchor) -> bool:
-    """Whether lines that say the same elsewhere are likely to be these."""
+    """Return True where equal lines elsewhere are likely to be the anchored ones."""
     return anchor.region is None or bool(anchor.name) or anchor.region.length >= _TELLING_LINES
 
 
 def _found_in(anchor: Anchor, file: _File) -> Standing | None:
-    """Where what left its file stands unchanged in ``file``, if it does."""
+    """Return the place in ``file`` where code that left its file stands unchanged, if it does."""
     if anchor.region is None:
         is_it = len(file.data) >= _TELLING_BYTES and file.has(anchor.sha256)
         return Standing(anchor, "moved", file.path) if is_it else None
@@ -334,7 +347,7 @@ def _found_in(anchor: Anchor, file: _File) -> Standing | None:
 
 
 def _is_still_there(anchor: Anchor, file: _File) -> bool:
-    """Whether what the lines belong to is in its file yet, so that they were edited there and did not leave."""
+    """Return True where the symbol that the lines belong to is still in the file: they were edited and did not move."""
     assert anchor.region is not None
     if not anchor.name:
         return anchor.region.edges[0] in file.sums
@@ -344,15 +357,17 @@ def _is_still_there(anchor: Anchor, file: _File) -> bool:
 
 
 def _walk(root: str, entries_max: int) -> Iterator[str]:
-    """The files of the project, by folder, those near the top first; no link is followed, no hidden folder entered."""
+    """Yield the files of the project by folder, those near the top first; links are not followed, hidden folders not
+    entered.
+    """
     waiting = [""]
     left = entries_max
-    for folder in waiting:  # it grows meanwhile
+    for folder in waiting:  # the file grew while it was read
         try:
             with os.scandir(os.path.join(root, folder)) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            continue  # what cannot be listed is not searched
+            continue  # folders that cannot be listed are not searched
         left -= len(entries)
         if left < 0:
             return

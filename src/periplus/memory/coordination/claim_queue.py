@@ -1,8 +1,9 @@
-"""Standing in line for a claim: a claim that waits, written by who waits and by nobody else.
+"""The queue for a claim: a waiting claim is written by its own process only.
 
-Nobody serves the line: whoever stands first sees what was let go and takes it, under the lock; who comes later is refused while somebody
-stands before him (``claims.acquire``). A process that waits gives a sign every half minute. One that is killed is known to be gone where
-its system can tell, and where not a minute after its last sign: it keeps nobody waiting for longer.
+Nobody serves the queue: the first in it sees that the paths were released and takes them, under the lock; a later
+writer is refused while somebody is before it (``coordination.claims.acquire``). A waiting process gives a sign every
+half minute. A killed process is known to be gone where its system can tell, and otherwise a minute after its last
+sign.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from periplus.memory.coordination.claims import Acquired, Asked, acquire, checke
 from periplus.memory.writing.lifecycle import bring
 
 PLACE_S: Final = 60
-_LOOK_S: Final = 2.0  # how often somebody looks whether those before him are still there
+_LOOK_S: Final = 2.0  # how often a waiting process checks those before it
 
 
 def wait_for(
     journal: Journal, writer: Writer, asked: Asked, *, wait_s: float, wait: Callable[[float], bool], key: str = "",
     now: Callable[[], float] = time.monotonic,
 ) -> Acquired:  # fmt: skip
-    """``acquire``, in line for up to ``wait_s`` seconds. ``wait`` sleeps that many seconds and says whether to give up.
+    """``acquire``, waiting in the queue for up to ``wait_s`` seconds. ``wait`` sleeps that many seconds and returns
+    True to give up.
 
-    Raises what ``acquire`` raises; who gives up, or is interrupted, leaves the line.
+    Raises what ``acquire`` raises; the place in the queue is given up with it.
     """
     from periplus.journal.history.follow import follow
     from periplus.journal.history.log import RecordFilter
@@ -74,7 +76,7 @@ def wait_for(
 
 
 def _stand(journal: Journal, writer: Writer, asked: Asked, place: str) -> str:
-    """Take a place at the end of the line, or give a sign where one stands already."""
+    """Take a place at the end of the queue, or give a sign for the place that there is."""
     scopes = checked_scopes(asked)
     item_id = place or new_id("clm")
     held = journal.get("claim", item_id) if place else None
@@ -109,7 +111,7 @@ def _stand(journal: Journal, writer: Writer, asked: Asked, place: str) -> str:
 
 
 def _leave(journal: Journal, writer: Writer, place: str) -> None:
-    """Leave the line. What fails here keeps nobody waiting: the place ends with the process."""
+    """Leave the queue. A failure here keeps nobody waiting: the place ends with the process."""
 
     def write(transaction: Transaction) -> None:
         held = transaction.get("claim", place)
@@ -123,7 +125,9 @@ def _leave(journal: Journal, writer: Writer, place: str) -> None:
 
 
 def _over_in_s(journal: Journal, claims: Sequence[str]) -> float:
-    """In how many seconds to look again: when the first of ``claims`` is over; soon where one of them waits itself."""
+    """Return the seconds until the next look: when the first of ``claims`` ends; soon where one of them is waiting
+    itself.
+    """
     now_ms = journal.clock.now_ms()
     found = [claim for item_id in claims if (claim := journal.get("claim", item_id)) is not None]
     ends = [parse_ms(str(claim.value.get("expires", ""))) or now_ms for claim in found]

@@ -1,7 +1,7 @@
-"""What taking back records may not make of claims: two that are held and in each other's way.
+"""Guard claims when records are undone: two held claims must not conflict.
 
-A claim is had by asking for it, under the rules of ``memory.claims``; that it was held once is no reason to hold it again where somebody
-else holds it now.
+A claim is taken by asking for it, under the rules of ``memory.coordination.claims``; a former claim is not held again
+where somebody else holds the paths now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _AS_BEFORE = ("scopes", "mode", "holder_id", "session")
 def claims_in_the_way(
     journal: Journal, would: Mapping[tuple[str, str], Mapping[str, JSONValue] | None]
 ) -> dict[tuple[str, str], str]:
-    """Of what entities would become (by type and id) the claims that would be held beside others', and who has those."""
+    """Return the claims, by type and id, that would be held beside conflicting claims of others, and their holders.
+    ``would`` has the entities as they would become.
+    """
     wanted = {key[1]: content for key, content in would.items() if key[0] == "claim"}
     if not wanted:
         return {}
@@ -53,7 +55,7 @@ def claims_in_the_way(
 def _would_hold(
     journal: Journal, claim: Entity, now_ms: int, would: Mapping[tuple[str, str], Mapping[str, JSONValue] | None]
 ) -> bool:
-    """Whether a claim would hold once the step that it is for is what it would become."""
+    """Return True where a claim would hold once its step is what it would become."""
     key = "step", str(claim.value.get("step", ""))
     if key not in would:
         return is_live(journal, claim, now_ms)

@@ -1,20 +1,23 @@
-"""Claims: who works on which paths now, decided where it is written.
+"""Claims: who works on which paths now, decided when the claim is written.
 
-Two claims are in each other's way where any path could belong to both (``memory.scopes``), unless both are shared. Whether one
-can be had is decided under the journal's lock, on what its tail says: of two that ask at once, one is refused, and told by whom, since
-when and until when.
+Two claims conflict where any path could belong to both (``memory.scopes``), unless both are shared. A claim is
+decided under the journal's lock, on its newest records: of two writers that ask at once one is refused, and told who
+holds the claim, since when and until when.
 
-A claim is over at its ``expires``, whatever its state says: every reader looks at the clock, and the next claim that is written notes
-``expired`` on those that are, with what that entails. Its holder's activity moves ``expires`` on (``renew``).
+A claim ends at its ``expires``, whatever its state says: every reader compares the clock, and the next claim that is
+written notes ``expired`` on those that have ended, with all that entails. The holder's activity moves ``expires`` on
+(``renew``).
 
-Nor does it hold anything once the step that it is for needs it no more, however that came about: who finishes a step lets its claim go, but in
-another clone somebody may have taken the step meanwhile. Every reader looks at the step, too, and the next claim that is written notes ``released``.
+A claim also ends once the step that it is for no longer needs it. Who finishes a step releases its claim, but in
+another clone somebody may have taken the step meanwhile. Every reader looks at the step, too, and the next claim that
+is written notes ``released``.
 
-Who holds a claim is the writer's id and, where both have one, the session. A writer without a session is taken for any of
-his sessions: the hooks of an agent know its session, the commands that it types may not.
+The holder of a claim is the writer's id and, where both have one, the session. A writer without a session counts as
+any of the sessions of that writer: the hooks of an agent know its session, the commands that it types may not.
 
-Who waits (``memory.waiting``) stands in a line, as a claim that is ``waiting``: those who ask later for what he waits for come behind him, unless
-he waits for them. His place is good while his process lives, or for a minute after its last sign where that cannot be told.
+Waiting writers (``memory.coordination.claim_queue``) form a queue of claims in the state ``waiting``: a later writer
+who asks for the same comes after them, unless they wait for that writer. A place is good while its process lives, or
+for a minute after its last sign where that cannot be seen.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ if TYPE_CHECKING:
     from periplus.memory.writing.lifecycle import Changed
 
 TTL_S: Final = 2 * 3600
-_AHEAD_MS: Final = 60_000  # clocks of machines differ by seconds
+_AHEAD_MS: Final = 60_000  # clocks of machines may differ by seconds
 TTL_S_MIN: Final = 10
 TTL_S_MAX: Final = 7 * 24 * 3600
 _EXPIRED_AT_ONCE: Final = 100
@@ -80,7 +83,7 @@ _RENEW_SHARE: Final = 8  # a claim is written anew once this part of its time is
 
 
 class Asked(NamedTuple):
-    """A claim that somebody wants. ``scopes`` as they are typed; ``step`` is the id of a step that it is for."""
+    """A wanted claim. ``scopes`` are as they are typed; ``step`` is the id of the step that it is for."""
 
     scopes: tuple[str, ...]
     mode: str = "exclusive"
@@ -90,7 +93,7 @@ class Asked(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """``is_new`` is False where a claim of one's own covered it already and was renewed."""
+    """``is_new`` is False where a claim of the writer covered it already and was renewed."""
 
     claim: Entity
     receipt: Receipt | None
@@ -98,7 +101,7 @@ class Acquired(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """A claim of somebody else, with the scope of ours and the one of his that overlap."""
+    """A claim of somebody else, with the two scopes that overlap."""
 
     claim: Entity
     ours: str
@@ -108,7 +111,9 @@ class Blocked(NamedTuple):
 def _ahead(
     journal: Journal, writer: Writer, scopes: Sequence[Scope], mode: str, now_ms: int, live: Sequence[Entity], own: str
 ) -> list[Blocked]:  # fmt: skip
-    """Who stands before ``writer``, whose place is the claim ``own``, in the line for ``scopes`` and does not wait for him."""
+    """Return the claims that precede ``writer`` in the queue for ``scopes`` and do not wait for the writer; ``own``
+    is the writer's place.
+    """
     line = waiting_claims(journal, now_ms)
     mine = next((claim for claim in line if claim.item_id == own), None)
     before = [claim for claim in line if mine is None or place_in_line(claim) < place_in_line(mine)]
@@ -125,7 +130,7 @@ def _excludes(one: Entity, other: Entity) -> bool:
 
 
 def claimed_words(scopes: Sequence[str], step: str, text: str) -> str:
-    """What is claimed, for people: the scopes, and the step that it is for with what the claim says, which is what is to be done."""
+    """Return a claim as text for people: the scopes, and the step with its text."""
     named = ", ".join(scopes)
     if not step:
         return named
@@ -135,7 +140,9 @@ def claimed_words(scopes: Sequence[str], step: str, text: str) -> str:
 
 
 class Clash(NamedTuple):
-    """Live claims that exclude each other and were taken by clones which did not know of each other: ``mine`` was written here."""
+    """Live claims that exclude each other and were taken by clones that did not know of each other; ``mine`` was
+    written here.
+    """
 
     mine: Entity
     other: Entity
@@ -144,7 +151,7 @@ class Clash(NamedTuple):
 
 
 def clashes(journal: Journal, now_ms: int) -> list[Clash]:
-    """Each claim of this clone beside each of another clone and another holder that it could not have been taken beside."""
+    """Pair each claim of this clone with each claim of another clone and another holder that excludes it."""
     live = live_claims(journal, now_ms)
     others = [claim for claim in live if claim.lineage != journal.lineage]
     found = []
@@ -164,7 +171,9 @@ def clashes(journal: Journal, now_ms: int) -> list[Clash]:
 def in_the_way(
     journal: Journal, writer: Writer, scopes: Sequence[Scope], mode: str, now_ms: int, *, claims: Sequence[Entity] | None = None
 ) -> list[Blocked]:  # fmt: skip
-    """The live claims of others that keep ``writer`` from ``scopes``. ``claims``: those to look at, if they are known."""
+    """Return the live claims of others that keep ``writer`` from ``scopes``. ``claims`` are the claims to look at, if
+    they are known.
+    """
     found = []
     for claim in live_claims(journal, now_ms) if claims is None else claims:
         if holds(writer, claim) or (mode == "shared" and claim.value.get("mode") == "shared"):
@@ -176,7 +185,7 @@ def in_the_way(
 
 
 def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
-    """The refusal that says who holds what is wanted, since when and until when."""
+    """Return the error that says who holds the claims, since when and until when."""
     told = []
     for one in blocked[:_NAMED_MAX]:
         value = one.claim.value
@@ -192,7 +201,7 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
                     f"{str(value.get('text', ''))[:80]}) [{one.claim.item_id}]")  # fmt: skip
     if len(blocked) > _NAMED_MAX:
         told.append(f"and {len(blocked) - _NAMED_MAX} more")
-    import shlex  # only where it is said
+    import shlex  # imported only for this message
 
     first, holder = blocked[0].claim.item_id, str(blocked[0].claim.value.get("holder", ""))
     ask = f"ask {holder} (`periplus inbox send {shlex.quote(holder)} '…'`)" if holder else "ask the holder"
@@ -205,8 +214,8 @@ def claimed_error(blocked: Sequence[Blocked], now_ms: int) -> ClaimedError:
 
 
 def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", key: str = "") -> Acquired:
-    """Claim what is asked for, or renew the claim of one's own that covers it. ``place`` is the id of the waiting claim that
-    this one has been until now. Raises ClaimedError, UsageError.
+    """Claim what is asked for, or renew the claim of the writer that covers it. ``place`` is the id of the waiting
+    claim that becomes this one. Raises ClaimedError, UsageError.
     """
     scopes = checked_scopes(asked)
     new_claim = place or new_id("clm")
@@ -243,9 +252,10 @@ def acquire(journal: Journal, writer: Writer, asked: Asked, *, place: str = "", 
 def release(
     journal: Journal, writer: Writer, references: Sequence[str] = (), *, force: bool = False, reason: str = "", key: str = ""
 ) -> Changed:  # fmt: skip
-    """Let go of claims, by their ids; without any, of all that are the writer's own. With ``force`` also of others'.
+    """Release claims by their ids; without any, all claims of the writer. With ``force`` also those of others.
 
-    Raises RefusedError for a claim of somebody else, NotFoundError for what is no claim, UsageError for one that is over.
+    Raises RefusedError for a claim of somebody else, NotFoundError for what is not a claim, UsageError for one that
+    has ended.
     """
     from periplus.memory.writing.lifecycle import Changed, bring
 
@@ -281,7 +291,7 @@ def release(
 
 
 def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: int) -> None:
-    """Within a mutation: move on the end of the writer's own claims, of those that lost an eighth of their time."""
+    """Within a mutation: move on the end of the writer's own claims that lost an eighth of their time."""
     for claim in live_claims(journal, now_ms):
         if holds(writer, claim):
             ttl_s = int(str(claim.value.get("ttl_s", TTL_S)))
@@ -290,8 +300,8 @@ def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: in
 
 
 def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequence[Entity]) -> None:
-    """Within a mutation: note on those of ``held`` that hold nothing any more that it is so, with what that entails; on those whose
-    holder does not wait any more, too.
+    """Within a mutation: note the end of those of ``held`` that have ended, with what that entails, and of those
+    whose holder no longer waits.
     """
     from periplus.memory.writing.lifecycle import bring
 
@@ -307,7 +317,7 @@ def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequen
 def put_claim(
     journal: Journal, transaction: Transaction, writer: Writer, item_id: str, asked: Asked, scopes: Sequence[Scope], now_ms: int
 ) -> None:  # fmt: skip
-    """Within a mutation: write a claim, whatever others hold; one that waited is held from now on."""
+    """Within a mutation: write a claim, whatever others hold; a waiting claim is held from now on."""
     del journal
     waited = transaction.get("claim", item_id)
     now = format_ms(now_ms)
@@ -342,7 +352,7 @@ def checked_scopes(asked: Asked) -> tuple[Scope, ...]:
 
 
 def _covering(writer: Writer, live: Sequence[Entity], asked: Asked, scopes: Sequence[Scope]) -> Entity | None:
-    """A live claim of one's own of the same mode, and for the same step, that covers all that is asked for."""
+    """Return a live claim of the writer, of the same mode and step, that covers all that is asked for."""
     for claim in live:
         is_same = claim.value.get("mode", "exclusive") == asked.mode and claim.value.get("step", "") == asked.step
         if is_same and holds(writer, claim) and str(claim.value.get("session", "")) == session_id(writer.session):
@@ -353,7 +363,7 @@ def _covering(writer: Writer, live: Sequence[Entity], asked: Asked, scopes: Sequ
 
 
 def _text_anew(claim: Entity, asked: Asked, scopes: Sequence[Scope]) -> str:
-    """What a renewal says of the work; empty where it says nothing, or speaks of a part of what is claimed only."""
+    """Return the text of a renewed claim; empty where there is none, or it speaks only of a part of what is claimed."""
     return asked.text.strip() if all(is_covered(scope, scopes) for scope in scopes_of(claim)) else ""
 
 
@@ -366,7 +376,7 @@ def _prolong(transaction: Transaction, claim: Entity, ttl_s: int, now_ms: int, *
 
 
 def _is_asked(written: Written, asked: Asked, scopes: Sequence[Scope]) -> bool:
-    """Whether a record of before is of a claim that covers what is asked for."""
+    """Return True where an earlier record is of a claim that covers what is asked for."""
     value = written.value
     if written.item_type != "claim" or value.get("state") != "held":
         return False
@@ -376,15 +386,15 @@ def _is_asked(written: Written, asked: Asked, scopes: Sequence[Scope]) -> bool:
 
 
 def clock_skew_text(created: str, now_ms: int) -> str:
-    """Words for a claim that was made later than it is: by a clock that is ahead, or one that was before it was set back. It holds until that
-    clock's time, for nobody knows when it was made.
+    """Return a note for a claim whose time lies in the future: the clock that wrote it is ahead, or was set back
+    since. The claim holds until that clock's time.
     """
     ahead_ms = (parse_ms(created) or now_ms) - now_ms
     return f" by a clock that is {_span(ahead_ms)} ahead of this one" if ahead_ms > _AHEAD_MS else ""
 
 
 def _span(ms: int) -> str:
-    """A length of time as people say it."""
+    """Return a length of time as people say it."""
     seconds = max(0, ms) // 1000
     if seconds < 120:
         return f"{seconds} s"

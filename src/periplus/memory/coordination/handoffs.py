@@ -1,6 +1,6 @@
 """Handoffs: the state of work that one agent passes on to the next.
 
-A handoff is never changed but for its state, so that what was passed on stays what it was: a correction is another one, which
+Only the state of a handoff is ever changed, so that its content stays what it was: a correction is a new handoff that
 supersedes it.
 """
 
@@ -26,7 +26,7 @@ _LIST_MAX = 200
 
 
 class NewHandoff(NamedTuple):
-    """``files`` are paths of the project, ``tests`` what is known of them, ``unfinished`` what is left to do."""
+    """``files`` are paths of the project, ``tests`` the known test results, ``unfinished`` what is left to do."""
 
     text: str
     recipient: str = ""
@@ -71,7 +71,7 @@ def write_handoff(
 
 
 def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str = "", force: bool = False) -> Entity:
-    """Take over what a handoff passes on. Raises ConflictError where somebody has it, or it is closed, RefusedError where it is
+    """Take over the work of a handoff. Raises ConflictError where it was accepted or closed, RefusedError where it is
     for somebody else, unless with ``force``.
     """
     journal.refresh()
@@ -108,7 +108,7 @@ def accept_handoff(journal: Journal, writer: Writer, reference: str, *, key: str
 
 
 def _accepted_apart(handoff: Entity) -> frozenset[str]:
-    """Who accepted it in clones apart: whoever of them says so once more has it."""
+    """Return the writers who accepted the handoff in separate clones: the first of them to accept it again has it."""
     if handoff.value.get("state") != "accepted":
         return frozenset()
     values = [
@@ -118,7 +118,7 @@ def _accepted_apart(handoff: Entity) -> frozenset[str]:
 
 
 def handoffs(journal: Journal, *, with_closed: bool = False, recipient: str = "") -> list[Entity]:
-    """The handoffs that are not closed, newest first; of ``recipient`` those for him and for anybody."""
+    """Return the handoffs that are not closed, newest first; with ``recipient`` those for that agent and for anybody."""
     journal.refresh()
     states = ("open", "accepted", "closed")
     found = linked(journal, "handoff", "state", *states) if with_closed else open_entities(journal, "handoff")
@@ -128,7 +128,7 @@ def handoffs(journal: Journal, *, with_closed: bool = False, recipient: str = ""
 
 
 def _is_said(written: Written, value: Mapping[str, JSONValue]) -> bool:
-    """Whether a record of before is of a handoff that says the same, or passes on the same session."""
+    """Return True where an earlier record is of a handoff with the same content, or of the same session."""
     if written.item_type != "handoff":
         return False
     name = "trail" if value.get("trail") else "text"

@@ -1,4 +1,4 @@
-"""Agents' mail: a message for somebody by name, read once, answered in its thread."""
+"""Mail between agents: a message to a name, read once, answered in its thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NEAR: Final = 0.8  # of difflib's ratio: one letter too many in a name of three
 def send(
     journal: Journal, writer: Writer, recipient: str, text: str, *, ref: str = "", needs_answer: bool = False, key: str = ""
 ) -> Entity:  # fmt: skip
-    """Leave a message for ``recipient``. ``ref`` is the id, or the beginning of one, of what it is about."""
+    """Leave a message for ``recipient``. ``ref`` is the id, or the beginning of the id, of what it is about."""
     journal.refresh()
     about = journal.find(ref).item_id if ref else ""
     item_id = new_id("msg")
@@ -73,7 +73,7 @@ def answer(journal: Journal, writer: Writer, reference: str, text: str, *, key: 
 
 
 def mark_read(journal: Journal, writer: Writer, references: Sequence[str], *, key: str = "") -> Changed:
-    """Note that the writer has read messages to him; one that was read before is left as it is."""
+    """Note that the writer has read messages; those read before are left unchanged."""
     journal.refresh()
     found = [_find(journal, reference) for reference in references]
 
@@ -93,7 +93,7 @@ def mark_read(journal: Journal, writer: Writer, references: Sequence[str], *, ke
 
 
 def mail(journal: Journal, recipient: str, *, with_read: bool = False) -> list[Entity]:
-    """The messages to ``recipient`` that he has not read, or that wait for his answer; oldest first."""
+    """Return the messages to ``recipient`` that are unread or wait for an answer, oldest first."""
     journal.refresh()
     found = linked(journal, "message", "recipient", recipient)
     if not with_read:
@@ -114,13 +114,15 @@ def thread_of(journal: Journal, reference: str) -> list[Entity]:
 
 
 def waits(message: Mapping[str, JSONValue]) -> bool:
-    """Whether a message was not read yet, or is to be answered."""
+    """Return True for a message that is unread or waits for an answer."""
     state = message.get("state")
     return state == "sent" or (state == "read" and message.get("needs_answer") is True)
 
 
 def taken_over(message: Mapping[str, JSONValue], store: str, item_id: str, created_ms: int) -> dict[str, JSONValue]:
-    """A message of another project as one of ours: its sender is named with his store, where no answer of ours reaches him."""
+    """Return a message of another project as one of ours: its sender is named with the store, for answers do not
+    reach it.
+    """
     sender = str(message.get("sender", ""))[: NAME_CHARACTERS_MAX - len(store) - 1]
     return {
         "v": 1, "state": "sent", "sender": f"{sender}@{store}", "recipient": message.get("recipient"), "text": message.get("text"),
@@ -129,14 +131,14 @@ def taken_over(message: Mapping[str, JSONValue], store: str, item_id: str, creat
 
 
 def writes_here(journal: Journal, name: str) -> bool:
-    """Whether somebody of that name wrote to the store."""
-    # An index that begins at a checkpoint has no records of before, but who wrote what stands.
+    """Return True where somebody of that name wrote to the store."""
+    # An index that begins at a checkpoint lacks older records, but has the writers of present entities.
     return bool(name) and journal.index.db.execute(_WRITES, (name,)).fetchone() is not None
 
 
 def meant_by(journal: Journal, name: str) -> str:
-    """Under which name somebody wrote here where nobody did under ``name`` and the two are nearly one: what is for ``name`` he is not
-    shown. Empty where none is near; names that differ in their numbers are those of several.
+    """Return a known name nearly equal to ``name``, where nobody of that name wrote here: messages to ``name`` would
+    not be read. Empty where none is near; names that differ in their numbers are different names.
     """
     from periplus.memory.retrieval.recall import bring_up_to_date
 
@@ -199,7 +201,7 @@ def _mine(transaction: Transaction, writer: Writer, item_id: str) -> Entity:
 
 
 def _written(journal: Journal, receipt: Receipt, item_id: str, said: Mapping[str, JSONValue]) -> Entity:
-    """The message that was written, which says ``said``; of a repetition that of the first time."""
+    """Return the message that was written, with the content ``said``; for a repeated write the first one."""
     check_repeated(
         journal, receipt, lambda written: written[0].item_type == "message" and has_fields(written[0].value, said)
     )

@@ -1,9 +1,9 @@
-"""What stands in the way of touching some paths, and what is to be known of them: for hooks, in milliseconds.
+"""Check paths before they are touched: claims in the way, and rules about them. For hooks, in milliseconds.
 
-Claims come from the few that hold now; constraints and traps from the index's table of the paths that a memory is about, asked for
-each path and the folders that it lies in, and from what was written behind the index. What a rule is about may have left its file:
-then it is looked for in the files that are asked for, and in no others. Those are read only where a rule's own file is gone, or where
-they have the name of a symbol that a rule is about. Nothing is written.
+Claims come from the few that hold now; constraints and traps from the index's table of the paths that a memory is
+about, asked for each path and its folders, and from records behind the index. The code that a rule is about may have
+left its file: it is then searched in the files that are asked for, and in no others. Those files are read only where
+a rule's own file is gone, or where they define a symbol that a rule is about. Nothing is written.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PATHS_MAX: Final = 200
 WRITTEN_MAX: Final = 1_000
 _RULES: Final = ("constraint", "trap")
 _FOUND_MAX: Final = 100
-_ROWS_MAX: Final = 5_000  # of what rules are about, the newest, that may have moved
-_MOVED_MAX: Final = 100  # rules of which the anchors are looked at
+_ROWS_MAX: Final = 5_000  # anchors of rules that may have moved, the newest
+_MOVED_MAX: Final = 100  # rules whose anchors are compared
 
 
 class Applying(NamedTuple):
-    """Something about a path: a claim, a constraint or a trap. ``is_own`` is of claims; ``moved_from`` of rules about what stood
-    elsewhere when they were written, and stands in ``path`` now.
+    """A claim, constraint or trap about a path. ``is_own`` is for claims; ``moved_from`` for rules about code that
+    stood elsewhere when they were written, and stands in ``path`` now.
     """
 
     path: str
@@ -46,7 +46,7 @@ class Applying(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """``claims`` are those of others and one's own that hold now; ``left_out`` how many rules more there are."""
+    """``claims`` are the present claims of others and of the writer; ``left_out`` counts further rules."""
 
     paths: tuple[str, ...]
     claims: tuple[Applying, ...]
@@ -55,15 +55,15 @@ class Checked(NamedTuple):
 
     @property
     def blocked(self) -> tuple[Applying, ...]:
-        """The claims of others that shut the writer out: the exclusive ones."""
+        """Return the exclusive claims of others."""
         return tuple(one for one in self.claims if not one.is_own and one.entity.value.get("mode") != "shared")
 
 
 def check_paths(
     journal: Journal, writer: Writer, paths: Sequence[str], folders: frozenset[str] = frozenset(), *, root: str
 ) -> Checked:
-    """Whose claim ``paths`` (from the project's folder, as they are, no globs) are, and which rules are about them. Those of
-    ``folders`` are folders, the others files. In ``root``, the project's folder, it is seen what moved.
+    """Return the claims on ``paths`` and the rules about them. ``paths`` lead from the project's folder and are no
+    globs; those in ``folders`` are folders. ``root`` is the project's folder, in which moved code is searched.
     """
     if len(paths) > PATHS_MAX:
         raise UsageError(f"{len(paths):,} paths; the limit is {PATHS_MAX}", mend="Ask for fewer at once.")
@@ -77,7 +77,9 @@ def check_paths(
 
 
 def check_written(journal: Journal, writer: Writer, paths: Sequence[str], *, root: str) -> Checked:
-    """Whose claim is what a command would write: ``paths`` from the project's folder, patterns of a shell among them. No rules are looked for."""
+    """Return the claims on what a command would write: ``paths`` from the project's folder, shell patterns among
+    them. Rules are not searched.
+    """
     if len(paths) > WRITTEN_MAX:
         raise UsageError(f"{len(paths):,} paths; the limit is {WRITTEN_MAX}", mend="Ask for fewer at once.")
     journal.refresh()
@@ -96,7 +98,7 @@ def _claims_on(journal: Journal, writer: Writer, asked: Sequence[tuple[str, Scop
 
 
 def _rules(journal: Journal, asked: Sequence[str]) -> list[Applying]:
-    """The constraints and traps in force that are about a path, a folder it lies in, or a symbol of it."""
+    """Return the constraints and traps in force about a path, a folder that it lies in, or a symbol of it."""
     found: dict[tuple[str, str], None] = dict.fromkeys(key for key in journal.unindexed() if key[0] in _RULES)
     names = names_above(asked)
     for begin in range(0, len(names), 400):
@@ -107,7 +109,7 @@ def _rules(journal: Journal, asked: Sequence[str]) -> list[Applying]:
             some,
         )
         found.update(dict.fromkeys((str(row[0]), str(row[1])) for row in rows))
-    for path in asked:  # a symbol stands in the table with its file before it
+    for path in asked:  # the table has a symbol as FILE:SYMBOL
         rows = journal.index.db.execute(
             "SELECT item_type, item_id FROM touched WHERE path > ? AND path < ? AND item_type IN ('constraint', 'trap')",
             (f"{path}:", f"{path};"),
@@ -128,10 +130,10 @@ def _in_order(rules: list[Applying]) -> list[Applying]:
 
 
 def _moved(journal: Journal, asked: Sequence[str], root: str) -> list[Applying]:
-    """The rules in force about what left its file and stands in one of ``asked`` now."""
+    """Return the rules in force whose code left its file and stands in one of ``asked`` now."""
     may_have = _may_have_moved(journal, asked, root)
     if not may_have:
-        return []  # as most often, and then nothing is loaded for it
+        return []  # the usual case: nothing has to be loaded
     from periplus.memory.code_anchors.anchors import Ground, anchor_of
 
     ground = Ground(root)
@@ -150,7 +152,7 @@ def _moved(journal: Journal, asked: Sequence[str], root: str) -> list[Applying]:
 
 
 class _Held(NamedTuple):
-    """Something that a rule is about: a file that is gone, or lines or a symbol ``inside`` one that is there."""
+    """Code that a rule is about: a file that is gone, or lines or a symbol ``inside`` a file that exists."""
 
     key: tuple[str, str]
     file: str
@@ -159,7 +161,9 @@ class _Held(NamedTuple):
 
 
 def _may_have_moved(journal: Journal, asked: Sequence[str], root: str) -> list[_Held]:
-    """What rules are about in files of the kinds of ``asked`` and may be elsewhere now, as far as is known without reading."""
+    """Return the code of rules, in files of the kinds of ``asked``, that may have moved, as far as is known without
+    reading files.
+    """
     rows = journal.index.db.execute(
         "SELECT path, item_type, item_id FROM touched WHERE item_type IN ('constraint', 'trap') ORDER BY ts DESC, item_id, path LIMIT ?",
         (_ROWS_MAX,),
@@ -185,7 +189,9 @@ def _may_have_moved(journal: Journal, asked: Sequence[str], root: str) -> list[_
 
 
 def _likely(held: Sequence[_Held], asked: Sequence[str], ground: Ground) -> list[tuple[str, str]]:
-    """The rules to look at: first those whose file is gone, then of symbols that one of ``asked`` names as well, then of lines."""
+    """Return the rules to compare: first those whose file is gone, then those about symbols that one of ``asked``
+    defines, then those about lines.
+    """
 
     def rank(one: _Held) -> int:
         if one.is_gone:
@@ -208,14 +214,14 @@ def _is_about(entity: Entity, path: str) -> bool:
     for item in about if isinstance(about, list) else []:
         if isinstance(item, dict) and item.get("kind") in ("path", "range", "symbol"):
             ref = _file_of(item)
-            # Behind a colon: lines or a symbol of a file that was not there when this was written.
+            # After a colon: lines or a symbol of a file that did not exist when this was written.
             if ref == path or path.startswith(f"{ref}/") or ref.startswith(f"{path}:"):
                 return True
     return False
 
 
 def _file_of(item: Mapping[str, JSONValue]) -> str:
-    """The file or folder that an item of ``about`` names, or names something in."""
+    """Return the file or folder that an item of ``about`` names or points into."""
     if item.get("path"):
         return str(item["path"])
     ref = str(item.get("ref", "")).rstrip("/")

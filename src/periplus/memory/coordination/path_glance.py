@@ -1,6 +1,8 @@
-"""Detects within a few milliseconds that nothing is known of some paths, so that a hook that a tool waits for need not open the project.
+"""Detect within milliseconds that nothing is known about some paths, so that a hook need not open the project.
 
-The index is asked as it lies there, read only. It counts where the journal holds nothing behind its watermarks that is a claim or a rule. In any doubt (no index, one of another version, one that is behind, one that is being written) there is no answer, and the project is opened.
+The index file is asked as it is, read only. Its answer counts where the journal has no claim or rule behind its
+watermarks. In any doubt (no index, one of another version, one that is behind, one that is being written) there is no
+answer, and the project is opened.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _SEGMENT_SUFFIX: Final = ".jsonl"
 
 
 class Glance(NamedTuple):
-    """``state`` is another as soon as anything is written. ``claimed`` are the scopes of the claims that others hold, ``has_rules`` says that a
-    constraint or a trap may be about one of the paths.
+    """``state`` changes as soon as anything is written. ``claimed`` are the scopes of others' claims, ``has_rules``
+    says that a constraint or trap may be about one of the paths.
     """
 
     state: str
@@ -38,7 +40,7 @@ class Glance(NamedTuple):
     has_rules: bool
 
     def bears_on(self, names: Sequence[str], top: str) -> bool:
-        """Whether somebody else may claim one of ``names``: paths from ``top``, or patterns of a shell."""
+        """Return True where somebody else may claim one of ``names``: paths from ``top``, or shell patterns."""
         if not self.claimed or not names:
             return False
         from periplus.base.errors import UsageError
@@ -52,8 +54,8 @@ class Glance(NamedTuple):
 
 
 def written_scope(path: str, top: str) -> Scope:
-    """What a path of a command stands for, which may be a pattern: that, unless a file has it for its name. A pattern that is not understood stands
-    for all in the folder where it begins.
+    """Return the scope of a path of a command, which may be a pattern unless a file has that very name. A pattern
+    that cannot be read stands for all of the folder where it begins.
     """
     from periplus.base.errors import UsageError
     from periplus.memory.scopes import literal_scope, parse_scope
@@ -71,7 +73,9 @@ def written_scope(path: str, top: str) -> Scope:
 
 
 def glance(root: str, names: Sequence[str], holder: str, session: str, top: str, now: str) -> Glance | None:
-    """What the index of the store ``root`` says of ``names``, paths from ``top``, to the writer ``holder`` in the session of the id ``session`` at the time ``now``; None where it cannot be asked."""
+    """Ask the index of the store ``root`` about ``names``, paths from ``top``, for the writer ``holder`` in the
+    session with the id ``session`` at the time ``now``; None where it cannot be asked.
+    """
     import sqlite3
 
     path = os.path.join(root, "index.sqlite")
@@ -102,7 +106,7 @@ def glance(root: str, names: Sequence[str], holder: str, session: str, top: str,
 
 
 def names_above(names: Sequence[str]) -> list[str]:
-    """The paths themselves and the folders that they lie in, each also as what is written of a folder: with a slash behind it."""
+    """Return the paths and all folders that they lie in, each also with a slash behind it, as folders are written."""
     found: dict[str, None] = {}
     for name in names:
         parts = name.split("/")
@@ -113,13 +117,13 @@ def names_above(names: Sequence[str]) -> list[str]:
 
 
 def _is_of_this_version(identity: str) -> bool:
-    """``JOURNAL.MEMORY …``: of the second number only the low eight bits are the version of the tables."""
+    """Compare ``JOURNAL.MEMORY …``: of the second number only the low eight bits are the version of the tables."""
     memory = identity.partition(" ")[0].partition(".")[2]
     return memory.isascii() and memory.isdigit() and int(memory) & 0xFF == INDEX_VERSION
 
 
 def _ends(journal: str) -> dict[str, tuple[int, int]]:
-    """The newest segment of each lineage, and how long it is. Raises OSError, ValueError."""
+    """Return the newest segment of each lineage and its length. Raises OSError, ValueError."""
     found = {}
     for lineage in os.listdir(journal):
         if not lineage.startswith("lin_"):
@@ -133,8 +137,8 @@ def _ends(journal: str) -> dict[str, tuple[int, int]]:
 
 
 def _is_behind(journal: str, marks: dict[str, tuple[int, int]], ends: dict[str, tuple[int, int]]) -> bool:
-    """Whether a claim or a rule, or a step that a claim is for, may stand behind what is indexed: ``marks`` and ``ends`` are segment and offset of each
-    lineage. Raises OSError.
+    """Return True where a claim, a rule, or a step with a claim may stand behind the index; ``marks`` and ``ends``
+    are segment and offset of each lineage. Raises OSError.
     """
     if marks.keys() != ends.keys():
         return True
@@ -158,7 +162,9 @@ def _is_behind(journal: str, marks: dict[str, tuple[int, int]], ends: dict[str, 
 
 
 def _claimed(db: sqlite3.Connection, holder: str, session: str, now: str) -> tuple[str, ...]:
-    """The scopes of the claims that others may hold at the time ``now``. Raises ValueError for what cannot be read."""
+    """Return the scopes of the claims that others may hold at the time ``now``. Raises ValueError for what cannot be
+    read.
+    """
     rows = db.execute(
         "SELECT payload, stub FROM heads WHERE item_type = 'claim' AND deleted = 0 AND item_id IN ("
         "SELECT item_id FROM links WHERE item_type = 'claim' AND field = 'state' AND value = 'held') LIMIT ?",
@@ -200,7 +206,9 @@ def _has_rules(db: sqlite3.Connection, names: Sequence[str], top: str) -> bool:
 
 
 def _may_have_moved(db: sqlite3.Connection, names: Sequence[str], top: str) -> bool:
-    """Whether a rule is about a file that is gone, or about lines or a symbol, of the kind of one of ``names``: that may stand there by now."""
+    """Return True where a rule is about a missing file, or about lines or a symbol, of the kind of one of ``names``:
+    its code may stand there now.
+    """
     endings = {os.path.splitext(name)[1] for name in names}
     gone: dict[str, bool] = {}
     rows = db.execute(

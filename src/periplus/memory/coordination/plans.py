@@ -1,9 +1,9 @@
-"""Plans: work in steps, of which each is taken by one agent once those that it waits for are done.
+"""Plans: work in steps, each taken by one agent once the steps that it depends on are done.
 
-What can be started now is worked out from the steps as they stand, never stored: a step is ready when it is to do and all that it
-depends on is done, and its plan is open and waits for nothing itself. Taking the next one is a single mutation, so of many that ask
-at once each gets another: the step goes to ``doing`` and a claim for it is written, over the paths that the step is about. Who
-finishes the step lets the claim go; when the claim's time is over first, the step can be taken again.
+Readiness is computed from the steps, never stored: a step is ready when it is to do, all its dependencies are done,
+and its plan is open and waits for nothing itself. Taking the next step is a single mutation, so of many agents that
+ask at once each gets another: the step goes to ``doing`` and a claim for it is written, over the paths that the step
+is about. Finishing a step releases the claim; where the claim expires first, the step can be taken again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPEN_PLAN: Final = frozenset({"todo", "doing"})
 
 
 class NewStep(NamedTuple):
-    """A step to be. ``after`` are numbers of steps of the same call (from 1) or ids of work there is already."""
+    """A step to write. ``after`` are numbers of steps of the same call (from 1) or ids of existing work."""
 
     text: str
     after: tuple[int | str, ...] = ()
@@ -62,7 +62,7 @@ class NewStep(NamedTuple):
 
 
 class Made(NamedTuple):
-    """``receipt`` is None where a key says that all of it was written before."""
+    """``receipt`` is None where the key shows that all of it was written before."""
 
     plan: Entity
     steps: tuple[Entity, ...]
@@ -105,7 +105,7 @@ def make_plan(
 
 
 def add_steps(journal: Journal, writer: Writer, plan: str, steps: Sequence[NewStep], *, key: str = "") -> Made:
-    """Write more steps of a plan, behind those that it has. Raises NotFoundError, UsageError, RefusedError for a closed plan."""
+    """Append steps to a plan. Raises NotFoundError, UsageError, RefusedError for a closed plan."""
     journal.refresh()
     plan_id = _plan(journal, plan)
     drafts = _drafts(journal, steps)
@@ -132,12 +132,12 @@ def add_steps(journal: Journal, writer: Writer, plan: str, steps: Sequence[NewSt
 
 
 def steps_of(journal: Journal, plan_id: str) -> list[Entity]:
-    """The steps of a plan in their places."""
+    """Return the steps of a plan in their order."""
     return sorted(linked(journal, "step", "plan", plan_id), key=lambda step: (_number(step, "place", 0), step.item_id))
 
 
 def waits_for(journal: Journal, work: Entity) -> list[str]:
-    """The ids of what has to be done before ``work`` and is not, as the journal was last read."""
+    """Return the ids of unfinished work that ``work`` depends on, as the journal was last read."""
     depends = work.value.get("depends_on")
     found = []
     for one in depends if isinstance(depends, list) else []:
@@ -148,7 +148,7 @@ def waits_for(journal: Journal, work: Entity) -> list[str]:
 
 
 def ready_steps(journal: Journal, plan: str = "") -> list[Entity]:
-    """The steps that can be started now, of ``plan`` (the beginning of its id) or of all: the most urgent first, then by place."""
+    """Return the ready steps, of ``plan`` (the beginning of its id) or of all: the most urgent first, then by place."""
     journal.refresh()
     return _ready(journal, _plan(journal, plan) if plan else "", journal.clock.now_ms())
 
@@ -156,10 +156,11 @@ def ready_steps(journal: Journal, plan: str = "") -> list[Entity]:
 def take_step(
     journal: Journal, writer: Writer, *, plan: str = "", step: str = "", ttl_s: int = TTL_S, key: str = ""
 ) -> Taken | None:  # fmt: skip
-    """Take the next ready step, or ``step``: it is being done by the writer from now on, who claims what it is about.
+    """Take the next ready step, or ``step``: the writer does it from now on, and claims what it is about. None where
+    nothing is ready.
 
-    None where nothing is ready. Raises ClaimedError where all that is ready lies under others' claims, RefusedError for a step
-    that cannot be started.
+    Raises ClaimedError where all ready steps lie under others' claims, RefusedError for a step that cannot be
+    started.
     """
     journal.refresh()
     plan_id = _plan(journal, plan) if plan else ""
@@ -227,7 +228,7 @@ def _ready(journal: Journal, plan_id: str, now_ms: int, live: Sequence[Entity] |
 
 
 def _is_left(journal: Journal, step: Entity) -> bool:
-    """Whether a step that is being done was taken under a claim that nobody has ended, and whose time is over."""
+    """Return True where a step in progress was taken under a claim that nobody ended, and whose time is over."""
     return any(claim.value.get("state") == "held" for claim in linked(journal, "claim", "step", step.item_id))
 
 
@@ -244,7 +245,7 @@ def _begin(journal: Journal, transaction: Transaction, writer: Writer, step: Ent
 
 
 def _was_taken(written: Sequence[Written], plan_id: str, step_id: str) -> bool:
-    """Whether records of before take a step, of this plan and this one if any is named."""
+    """Return True where earlier records take a step, of this plan, and this step if one is named."""
     of = {one.item_id: one.value for one in written if one.item_type == "step"}
     taken = str(written[-1].value.get("step", "")) if written[-1].item_type == "claim" else ""
     return taken in of and step_id in ("", taken) and plan_id in ("", of[taken].get("plan"))
@@ -263,7 +264,7 @@ def _cannot_start(journal: Journal, step_id: str, live: Sequence[Entity]) -> Ref
 
 
 def _scopes(step: Entity) -> tuple[Scope, ...]:
-    """What a step is about, as scopes; what cannot be one is left away."""
+    """Return the scopes of a step; items that are not scopes are left out."""
     about = step.value.get("about")
     found: list[Scope] = []
     for item in about if isinstance(about, list) else []:
@@ -280,7 +281,7 @@ def _scopes(step: Entity) -> tuple[Scope, ...]:
 
 
 def _drafts(journal: Journal, steps: Sequence[NewStep]) -> list[tuple[str, NewStep, list[str]]]:
-    """Each new step with its id and those that it depends on. Raises UsageError for a circle."""
+    """Return each new step with its id and its dependencies. Raises UsageError for a circle."""
     if len(steps) > STEPS_MAX:
         raise UsageError(f"{len(steps):,} steps; the limit is {STEPS_MAX:,}", safe="Nothing was written.")
     ids = [new_id("stp") for _ in steps]
@@ -302,7 +303,7 @@ def _drafts(journal: Journal, steps: Sequence[NewStep]) -> list[tuple[str, NewSt
 
 
 def _refuse_circle(ids: Sequence[str], depends: dict[str, list[str]]) -> None:
-    """Raises UsageError where new steps wait for each other, naming them by their numbers."""
+    """Raise UsageError where new steps wait for each other, naming them by their numbers."""
     left = {item_id: {one for one in depends[item_id] if one in depends} for item_id in ids}
     while left:
         free = [item_id for item_id, waiting in left.items() if not waiting & left.keys()]
@@ -378,11 +379,11 @@ def _entity(journal: Journal, item_type: str, item_id: str) -> Entity:
 
 
 def _of_receipt(journal: Journal, receipt: Receipt, item_type: str) -> list[str]:
-    """The ids of what a mutation wrote of a type, in its order."""
+    """Return the ids of a type that a mutation wrote, in its order."""
     return [item_id for written, item_id in journal.written_by(receipt) if written == item_type]
 
 
 def open_plans(journal: Journal) -> list[Entity]:
-    """The plans that are not done or dropped, the most urgent first."""
+    """Return the plans that are not done or dropped, the most urgent first."""
     journal.refresh()
     return sorted(open_entities(journal, "plan"), key=lambda plan: (-_number(plan, "priority", 50), plan.item_id))

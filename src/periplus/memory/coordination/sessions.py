@@ -1,7 +1,7 @@
-"""Sessions: who works when. A session begins, gives signs of life, and is sealed, which lets go of what it claimed.
+"""Sessions: who works when. A session begins, gives signs of life, and is sealed, which releases its claims.
 
-The entity's id follows from the name that the agent itself gives its session, so that whoever knows the name finds it, and two
-clones that saw the same session mean the same entity.
+The entity's id follows from the name that the agent itself gives its session, so that it can be found by the name,
+and two clones that saw the same session mean the same entity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME_CHARACTERS_MAX: Final = 200
 
 
 class NewSession(NamedTuple):
-    """``name`` is that of the agent's own session; ``process`` as in ``memory.schemas``, if it is known."""
+    """``name`` is that of the agent's own session; ``process`` as in ``memory.entities.schemas``, if it is known."""
 
     name: str
     model: str = ""
@@ -39,7 +39,7 @@ class NewSession(NamedTuple):
 
 
 class Present(NamedTuple):
-    """Somebody who works here now: a session, or None for who claims something outside of one."""
+    """Somebody who works here now; ``session`` is None for a claim outside of a session."""
 
     name: str
     session: Entity | None
@@ -47,7 +47,7 @@ class Present(NamedTuple):
 
 
 def begin_session(journal: Journal, writer: Writer, new: NewSession, *, key: str = "") -> Entity:
-    """Begin a session, or go on with it: one that was sealed is opened again. Raises UsageError."""
+    """Begin a session or continue it: a sealed one is opened again. Raises UsageError."""
     if not new.name.strip() or len(new.name) > _NAME_CHARACTERS_MAX:
         raise UsageError(f"{new.name[:60]!r} is not a valid session name", safe="Nothing was written.")
     journal.refresh()
@@ -88,9 +88,8 @@ def begin_session(journal: Journal, writer: Writer, new: NewSession, *, key: str
 
 
 def seen(journal: Journal, writer: Writer) -> bool:
-    """A sign of life of the writer: his claims hold longer, his session was just seen. False where there was nothing to write.
-
-    It writes at most every few minutes, so it may be called at every turn.
+    """Note a sign of life of the writer: claims are renewed, and the session was just seen. False where nothing had
+    to be written. Writes at most every few minutes, so it may be called at every turn.
     """
     journal.refresh()
     now_ms = journal.clock.now_ms()
@@ -109,9 +108,9 @@ def seen(journal: Journal, writer: Writer) -> bool:
 
 
 def session_named(journal: Journal, typed: str) -> str:
-    """The name of the session that ``typed`` means: its name, or the id of its entity, which may be cut short, with or without blanks around.
-
-    Where it is neither it is given back as it is, without these. Raises UsageError where it begins several ids.
+    """Return the name of the session that ``typed`` means: a name, or the id of its entity, which may be cut short,
+    with or without blanks around. Any other text is returned without these blanks. Raises UsageError where it
+    begins several ids.
     """
     bare = typed.strip(PASTED) or typed
     is_id = typed_id(bare).startswith("ses_")
@@ -134,7 +133,7 @@ def session_named(journal: Journal, typed: str) -> str:
 
 
 def _had(journal: Journal, *names: str) -> str:
-    """The first of ``names`` that a session had, as far as the index knows; empty where it knows of none."""
+    """Return the first of ``names`` that a session had, as far as the index knows; empty where it knows none."""
     for name in dict.fromkeys(names):
         is_written = journal.index.db.execute("SELECT 1 FROM records WHERE session = ? LIMIT 1", (name,)).fetchone()
         held = journal.get("session", session_id(name))
@@ -144,7 +143,7 @@ def _had(journal: Journal, *names: str) -> str:
 
 
 def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str = "") -> Entity:
-    """End a session, the writer's own by default, and let go of its claims. Raises NotFoundError."""
+    """End a session, the writer's own by default, and release its claims. Raises NotFoundError."""
     if not (name or writer.session):
         raise UsageError("no session is named", safe="Nothing was written.", mend="Name one, or set PERIPLUS_SESSION.")
     journal.refresh()
@@ -156,7 +155,7 @@ def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str =
         held = transaction.get("session", item_id)
         if held is None or held.deleted:
             return
-        bring(journal, transaction, [held], "sealed")  # where clones sealed it apart it is settled
+        bring(journal, transaction, [held], "sealed")  # settles separate seals of clones
         if held.value.get("state") == "sealed":
             return
         now = transaction.get("session", item_id)
@@ -172,7 +171,9 @@ def seal_session(journal: Journal, writer: Writer, name: str = "", *, key: str =
 
 
 def who(journal: Journal) -> list[Present]:
-    """Who works here now: open sessions that gave a sign of late or claim something, and others that do; by name."""
+    """Return who works here now: open sessions with a recent sign of life or a claim, and other holders of claims; by
+    name.
+    """
     journal.refresh()
     now_ms = journal.clock.now_ms()
     claims: dict[tuple[str, str], list[Entity]] = {}

@@ -1,11 +1,12 @@
-"""Work that nobody can start, and that nobody would miss: what clones did apart, each of which was allowed where it was done.
+"""Stuck work: plans and steps that nobody can start, because of changes that separate clones made, each allowed where
+it was made.
 
-* an open step whose plan has ended: one clone ended the plan, which ends the steps that it has, another one gave it one more;
+* an open step whose plan has ended: one clone ended the plan, which ends its steps, another one added a step;
 * steps and plans that wait for each other in a circle: each clone added a part of it. A step waits for what its plan waits for;
-* a step or plan that waits for what was dropped or deleted.
+* a step or plan that waits for something that was dropped or deleted.
 
-All of it is derived from what is held, and stands in no list of what can be done. Whoever ends or opens one of them, or takes the
-dependency away, has settled it.
+All of it is derived from the entities, and appears in no list of what can be done. It is settled by ending or opening
+one of them, or removing the dependency.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _SAID: Final = (
 
 
 class Stuck(NamedTuple):
-    """Work that cannot go on. ``why`` is ``ended``: the plan ``entity`` has, or is not there (then it is the first of the steps) and ``members``
-    are its open steps; ``circle``: ``members`` wait for each other, ``entity`` is one of them; ``never``: ``entity`` waits for ``members``,
-    which were dropped or deleted. ``command`` settles it, ``otherwise`` is another way, empty where there is none.
+    """Work that cannot go on. ``why`` is ``ended``: the plan ``entity`` has ended, or is not there (then it is the
+    first of the steps) and ``members`` are its open steps; ``circle``: ``members`` wait for each other, ``entity``
+    is one of them; ``never``: ``entity`` waits for ``members``, which were dropped or deleted. ``command`` settles
+    it, ``otherwise`` is another way, empty where there is none.
     """
 
     entity: Entity
@@ -45,7 +47,7 @@ class Stuck(NamedTuple):
     otherwise: str
 
     def words(self) -> str:
-        """What is stuck, for people, with its ids."""
+        """Return what is stuck as text for people, with its ids."""
         named = ", ".join(self.members)
         if self.why == "circle":
             return f"{named} wait for each other" if len(self.members) > 1 else f"{named} waits for itself"
@@ -57,15 +59,15 @@ class Stuck(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """Why nothing can be started: how many open steps there are of each kind (``doing``, ``waiting``, ``blocked``, ``review``, and ``plan``
-    where their plan is), and what is stuck.
+    """The reasons why nothing can be started: the number of open steps of each kind (``doing``, ``waiting``,
+    ``blocked``, ``review``, and ``plan`` where their plan is), and stuck work.
     """
 
     counts: dict[str, int]
     stuck: tuple[Stuck, ...]
 
     def words(self) -> str:
-        """The counts for people; empty where there are none."""
+        """Return the counts as text; empty where there are none."""
         return ", ".join(
             f"{self.counts[name]:,} {text.format(one if self.counts[name] == 1 else many)}"
             for name, text, one, many in _SAID
@@ -74,13 +76,13 @@ class Idle(NamedTuple):
 
 
 def stuck_work(journal: Journal) -> list[Stuck]:
-    """By what it is about: plans that ended, circles, what never comes; each by id."""
+    """Return stuck work by kind: plans that ended, circles, dependencies that never end; each by id."""
     steps, plans = open_entities(journal, "step"), open_entities(journal, "plan")
     return [*_stranded(journal, steps), *_circles(steps, plans), *_never(journal, [*plans, *steps])]
 
 
 def idle_work(journal: Journal, plan_id: str = "") -> Idle:
-    """Why none of the open steps, of ``plan_id`` or of all, can be started, as the journal was last read."""
+    """Return why none of the open steps, of ``plan_id`` or of all, can be started, as the journal was last read."""
     steps = [step for step in open_entities(journal, "step") if not plan_id or step.value.get("plan") == plan_id]
     ids = {plan_id, *(step.item_id for step in steps)}
     found = stuck_work(journal)
@@ -119,7 +121,7 @@ def _stranded(journal: Journal, steps: Sequence[Entity]) -> list[Stuck]:
         ids = tuple(step.item_id for step in of_it)
         reopen = ""
         if plan is not None:
-            is_done = plan.value.get("state") == "done"  # from there it goes on by way of a review
+            is_done = plan.value.get("state") == "done"  # from there it continues by way of a review
             states = ("review", "doing") if is_done else ("todo",)
             reopen = " && ".join(f"periplus state {plan_id} {state}" for state in states)
         found.append(Stuck(plan or of_it[0], "ended", ids, f"periplus plan drop {' '.join(ids)}", reopen))

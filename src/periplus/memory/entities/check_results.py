@@ -1,4 +1,4 @@
-"""Checks: commands that constraints and traps carry, what each came to when it was last run, and when."""
+"""Check results: the commands that constraints and traps carry, and the outcome and time of their last run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
 
 def command_of(entity: Entity) -> str:
-    """The check command of a constraint or a trap; empty where there is none."""
+    """Return the check command of a constraint or a trap; empty where there is none."""
     if entity.item_type not in CHECKED:
         return ""
     command = entity.value.get("check")
@@ -46,7 +46,7 @@ def command_of(entity: Entity) -> str:
 
 
 def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: int, why: str, took_ms: int) -> Receipt:
-    """Write down what a check came to, as an observation: it is no state of the entity. What it said is not kept."""
+    """Record the outcome of a check as an observation: it is not a state of the entity. Its output is not kept."""
     entity = check.entity
     payload: dict[str, JSONValue] = {
         "v": 1, "kind": "check", "version": entity.version, "command": check.command, "exit_code": exit_code, "why": why,
@@ -64,13 +64,15 @@ def record_check(journal: Journal, writer: Writer, check: Check, *, exit_code: i
 
 
 def _runs_of(journal: Journal, entity: Entity) -> list[IndexedRecord]:
-    """The record of the last run of the entity's check that the index has."""
+    """Return the record of the last run of the entity's check that the index has."""
     where = "item_type = ? AND item_id = ? AND action = 'observe' AND (summary = ? OR summary LIKE ?) ORDER BY ts DESC, lineage, seq DESC"
     return journal.index.records(where, (entity.item_type, entity.item_id, _PASSED, f"{FAILED}: %"), 1)
 
 
 def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
-    """What the last run of the entity's check came to, as far as its records are here; None where there was none."""
+    """Return the outcome of the last run of the entity's check, as far as its records are here; None where there was
+    none.
+    """
     from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     if not command_of(entity):
@@ -85,7 +87,9 @@ def last_check(journal: Journal, entity: Entity) -> CheckResult | None:
 
 
 def last_check_text(journal: Journal, entity: Entity) -> str:
-    """What the last run of the entity's check came to, in words; that it may be told elsewhere, where records are of before. Empty where there was none."""
+    """Return the outcome of the last run as text, or that it is unknown where older records are elsewhere. Empty
+    where there was no run.
+    """
     check = last_check(journal, entity)
     if check is not None:
         return check.words()

@@ -1,9 +1,10 @@
-"""JSON Schemas of declared types: bounded before they are used, for ``config.toml`` comes with a clone and may be anybody's.
+"""JSON Schemas of declared types, bounded before use: ``config.toml`` comes with a clone and may have been written by
+anybody.
 
-The keywords that are known are those below (of draft 2020-12) and no others. ``$ref`` leads within the schema only and is written out;
-nothing is ever fetched, and what leads in a circle is refused by the bound on depth. What is left is walked once for a value, whose parts
-are counted, so that its cost is the one times the other; an expression is searched for in a process of its own with a limit of time
-(docs/decisions/0003-regular-expressions.md).
+Only the keywords below (of draft 2020-12) are accepted. ``$ref`` leads within the schema only and is expanded;
+nothing is fetched, and a reference to itself is refused by the limit on depth. The expanded schema is walked once for
+a value whose parts are counted, so that the cost is the product of the two; patterns are matched in a process of
+their own with a time limit (docs/decisions/0003-regular-expressions.md).
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def is_installed() -> bool:
 
 
 def prepared(schema: Mapping[str, JSONValue], where: str) -> dict[str, Any]:
-    """``schema`` with its references written out. Raises UsageError, naming the place, for what is no schema or has no bounds."""
+    """Return ``schema`` with its references expanded. Raises UsageError, naming the place, for what is not a schema
+    or has no bounds.
+    """
     if not is_installed():
         raise UsageError("the fields of this type cannot be checked: jsonschema is not installed",
                          safe="Nothing was written; existing entities can still be read.", mend="pip install 'periplus[schema]'")  # fmt: skip
@@ -68,7 +71,7 @@ def prepared(schema: Mapping[str, JSONValue], where: str) -> dict[str, Any]:
 
 
 def check_own(name: str, schema: Mapping[str, JSONValue], own: dict[str, JSONValue], where: str) -> None:
-    """Raises UsageError for fields that a type's schema does not let be, naming them."""
+    """Raise UsageError for fields that the schema of a type does not allow, naming them."""
     if _parts(own, 0) > _PARTS_MAX:
         raise UsageError(f"the fields of this {name} have over {_PARTS_MAX:,} parts", safe="Nothing was written.")
     validator = _validator(prepared(schema, where))
@@ -80,7 +83,7 @@ def check_own(name: str, schema: Mapping[str, JSONValue], own: dict[str, JSONVal
 
 
 class _Written:
-    """A schema as it is written out, counted as it grows."""
+    """A schema as it is expanded, counted as it grows."""
 
     def __init__(self, root: Mapping[str, JSONValue], where: str) -> None:
         self._root = root

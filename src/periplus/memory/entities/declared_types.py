@@ -1,9 +1,10 @@
-"""Types of a project's own: tables under ``[types]`` in ``config.toml``, read as rows like those of ``memory.types``.
+"""Types that a project declares: tables under ``[types]`` in ``config.toml``, read as rows like those of
+``memory.entities.types``.
 
-A declaration that cannot be is an unknown type: what was written of it is read, shown, searched, synced and kept like what a
-later Periplus wrote, and nothing of it is written until a person has mended the file. Everybody who would write it is told what is wrong,
-and so is who runs ``doctor``. The schema itself is looked at when something of the type is written (``memory.declared_schema``), for
-only then is the library needed that knows schemas.
+A type whose declaration is not valid is an unknown type: its entities are read, shown, searched, synced and kept like
+those of a later Periplus, and none can be written until a person has corrected the file. Writers of the type and
+``doctor`` report what is wrong. The schema itself is checked when an entity of the type is written
+(``memory.entities.declared_schemas``), for only then the schema library is needed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LATEST: Final = frozenset({"updated", "seen", "confirmed"})
 
 
 class DeclaredEntity(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """What every entity of a declared type has; its own fields stand beside, as its schema says."""
+    """The fields of every entity of a declared type; its own fields stand beside them, as its schema says."""
 
     state: str = ""
     reason: str = ""
@@ -57,7 +58,7 @@ class DeclaredEntity(Common, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table under ``[types]``. ``states`` begins with that in which an entity is written first."""
+    """A table under ``[types]``. The first of ``states`` is the initial one."""
 
     prefix: str
     meaning: str = ""
@@ -74,14 +75,14 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeclaredTypes(NamedTuple):
-    """The types that a ``config.toml`` declares, and for each that it does not manage to what is wrong with it."""
+    """The types that a ``config.toml`` declares, and an error for each type that is not valid."""
 
     rows: Mapping[str, MemoryType]
     problems: Mapping[str, UsageError]
     path: str = ""
 
     def entity_types(self, *, allow_secrets: bool) -> dict[str, EntityType]:
-        """The rows as the journal wants them."""
+        """Return the rows as the journal takes them."""
         return {
             row.name: EntityType(
                 row.name, row.prefix, row.is_projected, self._checker(row, allow_secrets=allow_secrets),
@@ -111,7 +112,7 @@ class DeclaredTypes(NamedTuple):
         return check
 
     def schema_problems(self) -> list[UsageError]:
-        """What is wrong with the schemas themselves; empty where the library that knows is not installed."""
+        """Return what is wrong with the schemas; empty where the schema library is not installed."""
         from periplus.memory.entities.declared_schemas import is_installed, prepared
 
         found = []
@@ -125,8 +126,8 @@ class DeclaredTypes(NamedTuple):
 
 
 def read_declared(config: str) -> DeclaredTypes:
-    """The types that the ``config.toml`` at ``config`` declares. A file that cannot be read declares none: who opens the store
-    says what is wrong with it.
+    """Return the types that the ``config.toml`` at ``config`` declares. A file that cannot be read declares none:
+    opening the store reports it.
     """
     import tomllib
 
@@ -162,7 +163,7 @@ def read_declared(config: str) -> DeclaredTypes:
 
 
 def coerced(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-    """``fields`` of a declared type with texts, as they are typed, as the numbers, lists and objects that its schema wants."""
+    """Convert ``fields`` of a declared type, given as texts, to the numbers, lists and objects that its schema wants."""
     properties = (row.own_schema or {}).get("properties")
     found = dict(fields)
     for name in row.own:

@@ -1,7 +1,7 @@
-"""What an entity of each type holds: the shapes of payloads, as ``memory.types`` names them in its table.
+"""The payloads of entities, a shape for each type that the table in ``memory.entities.types`` names.
 
-A payload is a JSON object with ``v`` (its shape's version) and the fields below. Times are RFC 3339 in UTC, references ids. Fields
-that this version does not know are kept where an entity is updated.
+A payload is a JSON object with ``v`` (the version of its shape) and the fields below. Times are RFC 3339 in UTC,
+references are ids. Fields that this version does not know are kept where an entity is updated.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ PAYLOAD_VERSION: Final = 1
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a memory is about, as it was when it was written or last confirmed: by that it is seen to be stale.
+    """An anchor: the code that a memory is about, as it was when it was written or last confirmed. ``sha256`` is that
+    of a file or, where lines of it are meant (a symbol's, or a range), of their plain text (``code.regions``); a
+    symbol without ``length`` stands for its whole file.
 
-    ``sha256`` is that of a file or, where lines of it are meant (a symbol's, or a range), of their plain text (``code.regions``); a
-    symbol without ``length`` stands for its whole file. The rest serves to find lines again: the file and its digest, where they
-    stood, checksums of their first and last line, of those around and of the one that names the symbol.
+    The other fields serve to find lines again: the file and its digest, where the lines stood, checksums of their
+    first and last line, of their neighbours, and of the line that names the symbol.
     """
 
     kind: Literal["path", "range", "symbol", "entity"]
@@ -56,7 +57,7 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who says so: a person, an agent, reflection over a trail, an import, a merge, or another project."""
+    """The source of an entity: a person, an agent, reflection over a trail, an import, a merge, or another project."""
 
     kind: Literal["person", "agent", "reflection", "import", "merge", "other_project"]
     name: str = ""
@@ -64,7 +65,7 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Common(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """``confirmed`` says when somebody last said that it still holds and, behind a blank, who."""
+    """``confirmed`` has the time at which somebody last confirmed the entity and, after a blank, who."""
 
     v: int = PAYLOAD_VERSION
     text: str
@@ -117,11 +118,10 @@ class RewrittenCommit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the journal says of a trail: which object it is and what it holds. ``digest`` is the trail's own.
-
-    ``withheld`` are the places in its string table, those of several parts counted through, whose texts were taken out; it is not there in what earlier
-    versions wrote. ``ending`` says why an imported run is ``partial``. ``rewritten`` are commits that the history
-    had before it was rewritten, the newest first.
+    """The announcement of a trail: its object and contents. ``digest`` is the trail's own. ``withheld`` are the
+    places in its string table (those of several parts counted through) whose texts were removed; earlier versions
+    did not write it. ``ending`` says why an imported run is ``partial``. ``rewritten`` are commits that the
+    history had before it was rewritten, the newest first.
     """
 
     v: int = PAYLOAD_VERSION
@@ -150,11 +150,11 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Proposed memory: an entity of another project as it was there, or what reflection made of trails.
+    """Proposed memory: an entity of another project as it was there, or a proposal of reflection. Of the first,
+    ``source_store`` to ``rev`` say where it stood; of the second, ``why`` gives the reason and ``subject`` what it
+    is about. ``accepted_as`` is the id of the entity that was made of it, ``reason`` why it was rejected.
 
-    Of the first, ``source_store`` to ``rev`` say where it stood; of the second, ``why`` says what it rests on and ``subject`` what it is
-    about. ``accepted_as`` is the id of ours that was made of it, ``reason`` why it was rejected. What was written first says ``open``
-    for pending and ``refused`` for rejected: these are read for ever and written no more.
+    Earlier versions wrote ``open`` for pending and ``refused`` for rejected: these are read and no longer written.
     """
 
     v: int = PAYLOAD_VERSION
@@ -175,11 +175,10 @@ class Candidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class SkillCandidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A skill that the agent's sessions suggest, until a person accepts it as a file or puts it away.
-
-    ``turns`` are those in which ``commands`` worked, as ``session#turn``, ``failed`` how often a beginning of them did not. ``rule`` says
-    what found it, ``wording`` whose words ``description`` and ``body`` are: the rule's, or those of a model. ``accepted_as`` is the file that was
-    made of it.
+    """A skill that the agent's sessions suggest, until a person accepts or rejects it. ``turns`` are those in which
+    ``commands`` worked, as ``session#turn``, ``failed`` how often a beginning of them did not. ``rule`` found it;
+    ``wording`` says whose words ``description`` and ``body`` are: the rule's, or a model's. ``accepted_as`` is the
+    file that was made of it.
     """
 
     v: int = PAYLOAD_VERSION
@@ -199,7 +198,7 @@ class SkillCandidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class Process(msgspec.Struct, frozen=True):
-    """Which process carries a run; see ``periplus.base.process.process_marks``."""
+    """The process that carries a run; see ``periplus.base.processes``."""
 
     pid: int
     started: str
@@ -209,8 +208,8 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class ContextRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A name for a context. ``previous`` is where it stood before this move, empty for its first: what is held up to there
-    need not travel again.
+    """A name for a context. ``previous`` is the target before this move, empty for the first: objects up to there
+    need not be sent again.
     """
 
     v: int = PAYLOAD_VERSION
@@ -220,10 +219,9 @@ class ContextRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into the trail that it becomes.
-
-    ``format``, ``agent_id`` and ``transcript`` are of one whose steps come from hooks: what its agent's sessions are called when they are
-    imported, the subagent, and where the agent keeps its own record.
+    """A run that is or was recorded; its steps are observations of it. ``secret`` goes into its trail. ``format``,
+    ``agent_id`` and ``transcript`` belong to a run whose steps come from hooks: the format of the agent's imported
+    sessions, the subagent, and the file of the agent's own record.
     """
 
     v: int = PAYLOAD_VERSION
@@ -251,8 +249,8 @@ class RunCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one agent left for another. ``object`` is the SHA-256 of a text too long to stand here; ``thread`` is the id of the
-    first message of those that answer each other, ``ref`` what it is about.
+    """A message from one agent to another. ``object`` is the SHA-256 of a text too long to stand here; ``thread`` is
+    the id of the first message of the thread, ``ref`` the entity that it is about.
     """
 
     v: int = PAYLOAD_VERSION
@@ -271,7 +269,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Agent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who works here, by name: the sum of changes of trust, the level reached, permissions granted, the room entered."""
+    """An agent, by name: the sum of its changes of trust, the level reached, permissions granted, the room entered."""
 
     v: int = PAYLOAD_VERSION
     state: Literal["active", "retired"] = "active"
@@ -287,7 +285,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Work(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """What is to be done. ``depends_on`` are ids of work that has to be done before; ``reason`` says why it is where it is."""
+    """Work to do. ``depends_on`` are ids of work that has to be done before; ``reason`` explains the present state."""
 
     state: Literal["todo", "doing", "blocked", "review", "done", "dropped"] = "todo"
     priority: int = 50
@@ -308,9 +306,8 @@ class Step(Work, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Claim(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """Who works on what now. It is over at ``expires``, whatever its state says; its holder's activity moves that on.
-
-    One that is ``waiting`` holds nothing yet: ``place`` is its number in the line, ``process`` is what waits.
+    """A claim on paths. It ends at ``expires``, whatever its state says; its holder's activity moves that on. A
+    ``waiting`` claim holds nothing yet: ``place`` is its number in the queue, ``process`` the waiting process.
     """
 
     state: Literal["held", "waiting", "released", "expired"] = "held"
@@ -326,7 +323,7 @@ class Claim(Common, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Handoff(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """The state of work that is passed on. It is never changed but for its state: a correction supersedes it."""
+    """The state of work that is passed on. Only its state is ever changed: a correction supersedes it."""
 
     state: Literal["open", "accepted", "closed"] = "open"
     recipient: str = ""
@@ -339,7 +336,7 @@ class Handoff(Common, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who worked when. ``name`` is that of the agent's own session, ``seen`` when something was last heard of it."""
+    """A session of work. ``name`` is that of the agent's own session, ``seen`` the time of its last sign of life."""
 
     v: int = PAYLOAD_VERSION
     state: Literal["open", "sealed"] = "open"

@@ -1,4 +1,6 @@
-"""How the object store keeps trails: what the type of trails hands to the journal. The code is loaded where there is one."""
+"""How the object store compresses trails: the journal gets it with the type of trails. The code is loaded where there
+is a trail.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The table of entity types: what an entity of each type holds, the states it passes through, what that entails.
+"""The table of entity types: the payload of each type, its states, and the consequences of a change of state.
 
-One row is all that there is to know of a type: its schema (``memory.schemas``), the states and which may follow which, the fields
-that a plain update may touch, what a change of state takes with it in the same batch, and when it goes stale. A payload is
-checked at every write, never trusted at a read.
+One row has all about a type: its schema (``memory.entities.schemas``), the states and which may follow which, the
+fields that a plain update may set, what a change of state takes with it in the same batch, and when it goes stale. A
+payload is checked at every write, never trusted at a read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from periplus.memory.entities.schemas import Candidate, Common
 
 TEXT_CHARACTERS_MAX: Final = 8_000
-TAG_BYTES_MAX: Final = 256  # as an atom of a context has them: a longer one stays out of each
+TAG_BYTES_MAX: Final = 256  # the limit of an atom of a context
 _CONTROLS: Final = frozenset(map(chr, (*range(32), *range(127, 160))))
 LIST_LENGTHS: Final = {"tags": 100, "about": 100, "evidence": 100, "relations": 100}
 _STAMP: Final = "updated"
@@ -64,16 +64,15 @@ _SAID: Final = {
     "writer": ("name of who writes", "Give another with --as, or PERIPLUS_AGENT."),
     "session": ("name of the session", "Choose another one."),
 }  # fmt: skip
-_SAID_CHARACTERS_MAX: Final = 1_200  # a summary keeps fewer: what a secret begins in them is seen whole
+_SAID_CHARACTERS_MAX: Final = 1_200  # a summary keeps fewer: a secret that begins within them is seen whole
 _BROUGHT_IN: Final = frozenset({"import", "external_edit"})
 _RECORDED: Final = frozenset({"run", "trail"})
 
 
 class Cascade(NamedTuple):
-    """What entering one of the states ``into`` does to others, in the same batch.
-
-    Those are the entities of type ``item_type`` whose field ``field`` holds this one's id or, where ``is_own`` is set, the one
-    that this one's field names. Of them, those in one of ``states`` go to ``to``.
+    """The consequence of entering one of the states ``into``, in the same batch. It reaches the entities of type
+    ``item_type`` whose field ``field`` holds this one's id or, where ``is_own`` is set, the one that this one's
+    field names. Of them, those in one of ``states`` go to ``to``.
     """
 
     into: frozenset[str]
@@ -89,9 +88,9 @@ class MemoryType(NamedTuple):
 
     ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept. ``transitions`` says
     which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
-    goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.links``).
+    goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.fulltext.links``).
     ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
-    (``memory.declared``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
+    (``memory.entities.declared_types``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
     ``groups`` are one value: what is shown of them is of one clone; of ``latest``, times besides those of every type, the greatest holds, and of a
     field in ``ranks`` the first of its values; where they agree on all else of a group, nothing in ``incidental`` is in conflict, and what has
     the most in ``withheld`` is shown (see ``journal.state.MergeRules``).
@@ -125,7 +124,9 @@ class MemoryType(NamedTuple):
 
     @property
     def schema(self) -> type[msgspec.Struct]:
-        """What an entity holds: ``shape``, or what has that name in ``memory.schemas``, which who only reads does not load."""
+        """Return the payload shape: ``shape``, or the shape of that name in ``memory.entities.schemas``, which
+        readers do not load.
+        """
         if not isinstance(self.shape, str):
             return self.shape
         from periplus.memory.entities import schemas
@@ -135,17 +136,17 @@ class MemoryType(NamedTuple):
 
     @property
     def may_expire(self) -> bool:
-        """Whether an entity of this type may say when its time is over (``expires``)."""
+        """Return True where an entity of this type may have an expiry (``expires``)."""
         return self.stale_when == EXPIRING
 
     @property
     def fields(self) -> frozenset[str]:
-        """The names of all that an entity of this type may hold."""
+        """Return the names of all fields that an entity of this type may have."""
         return frozenset(self.schema.__struct_fields__) | self.own
 
 
 def _states(text: str) -> dict[str, frozenset[str]]:
-    """``a > b c; b > d`` as a mapping of a state to those that may follow it."""
+    """Parse ``a > b c; b > d`` to a mapping of a state to those that may follow it."""
     found: dict[str, frozenset[str]] = {}
     for part in text.split(";"):
         state, _, following = part.partition(">")
@@ -189,10 +190,10 @@ _TRAIL: Final = frozenset(
         "withheld",
         "rewritten",
     }
-)  # what is told of the bytes of a trail
+)  # fields about the bytes of a trail
 _SEALED_ANEW: Final = frozenset(
     {"digest", "object", "bytes", "title", "cwd", "model", "files"}
-)  # another in each clone that imports the same: salts are random, folders have names, a redaction masks
+)  # differs in each clone that imports the same: by salts, names of folders, redactions
 
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
@@ -219,7 +220,7 @@ TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("constraint", "con", "Constraint", True, "active", frozenset({"resolved", "expired"}), 130, "a rule to obey",
                transitions=_RULE_STATES, touchable=COMMON_FIELDS | {"check"}, replaced_state="resolved", stale_when=ANCHORED),
     MemoryType(CONTEXT_REF, "ref", "ContextRef", False, "", frozenset(), 0, "a name for a context", frozenset(),
-               groups=(frozenset({"target", "previous"}),), latest=frozenset({"previous"})),  # by whatever way they came to one target
+               groups=(frozenset({"target", "previous"}),), latest=frozenset({"previous"})),  # in whatever way they came to one target
     MemoryType("decision", "dec", "Decision", True, "accepted", frozenset({"rejected", "superseded"}), 125,
                "a choice, with rationale and alternatives",
                frozenset({"tags", "about", "evidence", "relations", "alternatives"}),
@@ -271,7 +272,7 @@ MEMORY_TYPES: Final[dict[str, MemoryType]] = {row.name: row for row in TYPES}
 
 
 def state_of(item_type: str, value: Mapping[str, JSONValue], default: str = "") -> str:
-    """The state that a payload says, by the name that it has now; empty where a type has none."""
+    """Return the state in a payload, by its present name; empty where a type has none."""
     row = MEMORY_TYPES.get(item_type)
     state = value.get("state", row.default_state if row is not None else default)
     said = state if isinstance(state, str) else ""
@@ -279,7 +280,9 @@ def state_of(item_type: str, value: Mapping[str, JSONValue], default: str = "") 
 
 
 def row_of(types: Mapping[str, EntityType], name: str) -> MemoryType | None:
-    """The row of a type, one of ours or one that the project declares; ``types`` is the table that its journal was opened with."""
+    """Return the row of a type, one of ours or a declared one; ``types`` is the table that its journal was opened
+    with.
+    """
     row = MEMORY_TYPES.get(name)
     if row is None and name in types:
         declared = types[name].declared
@@ -288,13 +291,13 @@ def row_of(types: Mapping[str, EntityType], name: str) -> MemoryType | None:
 
 
 def rows_of(types: Mapping[str, EntityType]) -> dict[str, MemoryType]:
-    """All rows: ours, then those that the project declares, by name."""
+    """Return all rows by name: ours, then the declared ones."""
     declared = {name: row for name in sorted(types) if (row := row_of(types, name)) is not None}
     return MEMORY_TYPES | declared
 
 
 def check_tags(tags: JSONValue | tuple[str, ...]) -> None:
-    """Raises UsageError for what is no tag that anybody could look for. Asked of what is said now: what stands somewhere, stands."""
+    """Raise UsageError for tags that nobody could search. Checked for new tags only: existing ones stay."""
     for tag in tags if isinstance(tags, (list, tuple)) else ():
         if not isinstance(tag, str):
             continue  # what the schema refuses
@@ -313,18 +316,18 @@ def check_tags(tags: JSONValue | tuple[str, ...]) -> None:
 
 
 def is_ended(item_type: str, state: object, types: Mapping[str, EntityType] | None = None) -> bool:
-    """Whether an entity in this state holds no longer."""
+    """Return True where an entity in this state is no longer in force."""
     row = row_of(types or {}, item_type)
     return row is not None and isinstance(state, str) and state in row.ended_states
 
 
 def initial_states(row: MemoryType) -> frozenset[str]:
-    """The states in which an entity may be written first: any that it can be in, but those that only another leads to."""
+    """Return the states in which a new entity may be written: all but those that only another entity leads to."""
     return frozenset(row.transitions) - ({row.replaced_state} if row.replaced_state == "superseded" else set())
 
 
 def memory_types(*, allow_secrets: bool = False) -> dict[str, EntityType]:
-    """The table as the journal wants it. ``allow_secrets`` for a person who insists."""
+    """Return the table as the journal takes it. ``allow_secrets`` for a person who insists."""
     return {
         row.name: EntityType(
             row.name, row.prefix, row.is_projected, _checker(row, allow_secrets),
@@ -383,7 +386,7 @@ def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
     from periplus.base.text.secrets import (
         find_secrets,
         may_hold_secret,
-    )  # here, for who only reads compiles none of its patterns
+    )  # imported here: readers do not compile its patterns
 
     texts = _texts(payload, "")
     if not may_hold_secret("\n".join([text for _, text in texts])):
@@ -400,9 +403,8 @@ def check_secrets(name: str, payload: dict[str, JSONValue]) -> None:
 
 
 def check_said(said: Said) -> None:
-    """What stands in a record beside the payload is refused as that is. Raises SecretFoundError.
-
-    What is recorded or brought in from elsewhere is masked where it is read: to refuse it here would lose it.
+    """Check the texts of a record beside its payload like the payload. Raises SecretFoundError. Texts that are
+    recorded or imported are masked where they are read: to refuse them here would lose them.
     """
     if not said.text or said.action in _BROUGHT_IN or said.item_type in _RECORDED:
         return

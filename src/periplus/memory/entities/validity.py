@@ -1,8 +1,7 @@
-"""Whether what is remembered holds: by its state, by the end that it was given, and by what was put in its place. One rule for all that
-tell of memory.
+"""Validity of memory: by its state, its expiry, and its replacement. One rule for all readers.
 
-What is over or replaced is kept, and told by who is asked for it; nobody is told of it as of what holds. A note whose time is over
-is listed by ``review`` until it is confirmed. What was replaced stays so when the end of what replaced it comes.
+Memory that ended or was replaced is kept, and returned only on request. A note whose time is over is listed by
+``review`` until it is confirmed. What was replaced stays so after its replacement expired.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from periplus.journal import Entity, EntityType, Journal
 from periplus.memory.entities.types import is_ended, row_of, rows_of
 
 REPLACEMENTS_MAX: Final = 200
-_SEVERITIES: Final = ("'critical'", "'high'", "'medium', ''", "'low'")  # who says none means medium
+_SEVERITIES: Final = ("'critical'", "'high'", "'medium', ''", "'low'")  # no severity means medium
 _OF: Final = " AND d.item_id {} (SELECT item_id FROM links WHERE item_type = d.item_type AND field = 'severity' AND value IN ({}))"
 _OF_SEVERITY: Final = (*(_OF.format("IN", said) for said in _SEVERITIES), _OF.format("NOT IN", ", ".join(_SEVERITIES)))
-# As ``holds`` says it: a row of ``documents`` that did not end, is not expired, and that nothing which did not end came after.
+# As ``holds``: a row of ``documents`` that has not ended or expired, and that nothing in force replaced.
 _STANDING: Final = """d.item_type = ? AND (? OR d.state NOT IN ({own})
  AND (? OR d.item_id NOT IN (SELECT item_id FROM links WHERE field = 'expires' AND value <= ?))
  AND (d.item_id NOT IN (SELECT target FROM replaced) OR NOT EXISTS (
@@ -32,49 +31,48 @@ _STANDING: Final = """d.item_type = ? AND (? OR d.state NOT IN ({own})
 
 
 def expired(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> str:
-    """Since when an entity's time is over; empty where it is not, and for a type that has no such time."""
+    """Return the time at which an entity expired; empty where it has not, and for types without expiry."""
     ends = entity.value.get("expires")
     row = row_of(types, entity.item_type) if isinstance(ends, str) and ends else None
     return ends if row is not None and row.may_expire and isinstance(ends, str) and _is_past(ends, now_ms) else ""
 
 
 def expired_text(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> tuple[str, ...]:
-    """The same in words, beside those of ``Ground.told``."""
+    """Return the expiry as text, for use beside ``Ground.told``."""
     ends = expired(types, entity, now_ms)
     return (f"expired {ends}",) if ends else ()
 
 
 def expiry_notes(ends: JSONValue, now_ms: int) -> tuple[str, ...]:
-    """A note for who gives something an end that is past."""
+    """Return a note for an expiry that is already past."""
     if not isinstance(ends, str) or not _is_past(ends, now_ms):
         return ()
     return (f"Its end, {ends}, is past: it counts as expired, and recall leaves it out unless --all is given",)
 
 
 def is_over(types: Mapping[str, EntityType], entity: Entity, now_ms: int) -> bool:
-    """Whether an entity holds no longer, by its state or because its time is over."""
+    """Return True where an entity has ended, by its state or its expiry."""
     return is_ended(entity.item_type, entity.value.get("state"), types) or bool(expired(types, entity, now_ms))
 
 
 def holds(journal: Journal, entity: Entity, now_ms: int) -> bool:
-    """Whether an entity holds, and nothing that holds was put in its place."""
+    """Return True where an entity is in force and nothing in force replaced it."""
     if is_over(journal.types, entity, now_ms):
         return False
     return not replacements(journal, entity.item_id)
 
 
 class InForce(NamedTuple):
-    """The ids of some that hold, the weightiest first, and how many there are."""
+    """Ids of entities in force, those of the greatest weight first, and their number."""
 
     ids: tuple[str, ...]
     total: int
 
 
 def standing(journal: Journal, item_type: str, most: int, now_ms: int, *, with_ended: bool = False) -> InForce:
-    """What holds of a type, as far as the index knows: the most severe first where that is said of it, the newest of equals; ``with_ended``
-    all that there is of it.
-
-    All are counted and few are read, so that it costs little in a store of many.
+    """Return the entities of a type in force, as far as the index knows: the most severe first where they have a
+    severity, the newest of equals; with ``with_ended`` all of the type. All are counted and few are read, so that
+    it costs little in a large store.
     """
     from periplus.base.clock import format_ms
 
@@ -96,7 +94,9 @@ def standing(journal: Journal, item_type: str, most: int, now_ms: int, *, with_e
 def replacements(
     journal: Journal, item_id: str, get: Callable[[tuple[str, str]], Entity | None] | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """What stands where ``item_id`` stood: the ends of the chains of those that replaced it, as far as the index knows."""
+    """Return the present replacements of ``item_id``: the ends of the chains of entities that replaced it, as far as
+    the index knows.
+    """
     return tuple(_after(journal, item_id, get or (lambda key: journal.get(*key)), {item_id: {}}))
 
 
@@ -106,7 +106,9 @@ def _after(
     get: Callable[[tuple[str, str]], Entity | None],
     known: dict[str, dict[tuple[str, str], None]],
 ) -> dict[tuple[str, str], None]:
-    """The ends behind ``item_id``; ``known`` has those of what was met before: chains may meet again, or go in a circle."""
+    """Return the ends behind ``item_id``; ``known`` has the ends of entities met before: chains may meet again, or
+    form a circle.
+    """
     ends: dict[tuple[str, str], None] = {}
     rows = journal.index.db.execute(
         "SELECT item_type, item_id FROM replaced WHERE target = ? ORDER BY item_type, item_id LIMIT ?",

@@ -1,8 +1,9 @@
-"""What recall searches: documents made from entities and from the steps of trails. Pure but for the object it reads.
+"""Documents that recall searches, made from entities and from the steps of trails. Pure except for the objects that
+it reads.
 
-A trail gives a document for each prompt, answer, command and commit, and one for the session as a whole; each knows
-the words around it, because what people look for is often said next to where they look. Calls of Periplus itself are steps
-and no documents: the next question of the same words would find the last one.
+A trail gives a document for each prompt, answer, command and commit, and one for the session as a whole; each has the
+words around it as context, because what people look for is often said next to where they look. Calls of Periplus
+itself give no documents: the next question with the same words would find the last one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _PATHS_MAX: Final = 200
 _LABEL_CHARACTERS_MAX: Final = 40
 _LABEL_WORDS_MAX: Final = 3
 _IN_LABELS: Final = frozenset(" _-./@()+#'’")
-# What kind of text it is, and not what it is of.
+# Words that name the kind of a text and not its subject.
 _NO_LABELS: Final = frozenset(
     "build bug chore ci doc docs error example feat feature fix hint info note perf refactor release revert style test tests tip "
     "todo warning wip".split()
@@ -71,7 +72,7 @@ _KNOWN: Final = frozenset(Common.__struct_fields__) | {
 }
 
 
-FOREIGN: Final = "v1_"  # begins the types of what was kept whole, for it has no counterpart here
+FOREIGN: Final = "v1_"  # prefix of the types of entities that were kept whole, for they have no counterpart here
 _TITLES: Final = ("text", "title", "name", "goal", "summary", "description", "body", "content")
 _UNSAID: Final = frozenset({"id", "uuid", "version", "schema_version", "$dec"})
 
@@ -91,14 +92,14 @@ class Document(NamedTuple):
 
 
 def documents_of_memory(entity: Entity) -> list[Document]:
-    """The document of a decision, constraint, trap, lesson or note, or of an entity of a type that a project declares."""
+    """Return the document of a decision, constraint, trap, lesson or note, or of an entity of a declared type."""
     value = entity.value
     more = [_text(value.get(name)) for name in ("rationale", "remedy", "check")]
     alternatives = value.get("alternatives")
     more += [_text(item) for item in alternatives] if isinstance(alternatives, list) else []
     if entity.item_type.startswith(FOREIGN):
         more += _foreign_texts(value.get("fields"))
-    elif entity.item_type not in MEMORY_TYPES:  # declared by the project, or unknown: its own words are as good
+    elif entity.item_type not in MEMORY_TYPES:  # declared by the project, or unknown: its own fields are searched, too
         more += [_text(value[name]) for name in sorted(value) if name not in _KNOWN]
     tags = value.get("tags")
     about = value.get("about")
@@ -110,7 +111,9 @@ def documents_of_memory(entity: Entity) -> list[Document]:
 
 
 def foreign_title(value: Mapping[str, JSONValue]) -> str:
-    """What stands for the text of an entity that was kept whole: that under a key that looks like one, else the first words that it says."""
+    """Return the title of an entity that was kept whole: the value of a key that looks like a title, else its first
+    words.
+    """
     fields = value.get("fields")
     if not isinstance(fields, dict):
         return ""
@@ -119,7 +122,7 @@ def foreign_title(value: Mapping[str, JSONValue]) -> str:
 
 
 def _foreign_texts(fields: JSONValue) -> list[str]:
-    """All that is said anywhere in an entity that was kept whole, but for ids and times: as much as is searched."""
+    """Return all texts of an entity that was kept whole, without ids and times, up to the limit of what is searched."""
     found: list[str] = []
     left = BODY_CHARACTERS_MAX
     pending: list[JSONValue] = [fields]
@@ -136,7 +139,9 @@ def _foreign_texts(fields: JSONValue) -> list[str]:
 
 
 def object_of_card(card: Mapping[str, JSONValue]) -> bytes:
-    """The digest of the object that a trail lies in. Raises DamageError where the card, which anybody may have written, names none."""
+    """Return the digest of the object of a trail. Raises DamageError where the card, which anybody may have written,
+    names none.
+    """
     name = _text(card.get("object"))
     if not is_digest_text(name):
         raise DamageError(
@@ -146,8 +151,10 @@ def object_of_card(card: Mapping[str, JSONValue]) -> bytes:
 
 
 def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[Document]:
-    """The documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
-    from periplus.trail import BY_CODE, TrailReader  # here, for who remembers a note needs nothing of it
+    """Return the documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail
+    raises.
+    """
+    from periplus.trail import BY_CODE, TrailReader  # imported here: writing a note does not need it
 
     card = entity.value
     reader = TrailReader(read(object_of_card(card)))
@@ -184,7 +191,7 @@ def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[D
 
 
 def documents_of_rewritten(entity: Entity) -> list[Document]:
-    """The commits that a history had before it was rewritten, as its card, which anybody may have written, has them."""
+    """Return the commits of a history before it was rewritten, as listed by its card, which anybody may have written."""
     told = entity.value.get("rewritten")
     rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
     found: list[Document] = []
@@ -221,8 +228,8 @@ def _session(card: dict[str, JSONValue], found: list[Document], paths: tuple[str
 
 
 def label_of(document: Document) -> str:
-    """The terms of what a text begins with before a colon: who speaks, or what it is of (``Ann: yes``, ``fix(parser): tabs``). Empty
-    where it does not begin so, and for what nobody wrote as a text: whole sessions, commands.
+    """Return the terms before the colon at the beginning of a text: the speaker or the subject (``Ann: yes``,
+    ``fix(parser): tabs``). Empty where there is none, and for whole sessions and commands.
     """
     line = document.body[: _LABEL_CHARACTERS_MAX + 2].partition("\n")[0]
     head, colon, rest = line.partition(":")
@@ -248,7 +255,7 @@ def _path(name: str, step: Step) -> str:
 
 
 def _relative(path: str, cwd: str) -> str:
-    """As the project's people name it, not as the machine did where the session ran."""
+    """Return a path relative to the folder in which the session ran."""
     return path[len(cwd) + 1 :] if cwd and path.startswith(cwd + "/") else path
 
 
@@ -263,7 +270,7 @@ def _body(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
 
 
 def _beside_own(name: str, step: Step, read: Callable[[bytes], bytes]) -> str:
-    """The body of a command without the calls of Periplus in it; empty where it is nothing else."""
+    """Return the body of a command without the calls of Periplus in it; empty where nothing else is left."""
     from periplus.memory.text.own_calls import is_own_tool, without_own_commands
 
     parts = [_operand(operand, read) for operand in step.operands[:3]]

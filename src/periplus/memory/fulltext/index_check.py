@@ -1,4 +1,4 @@
-"""The memory's part of the index against what entities say: every row that there should be, and none beside."""
+"""Compare the memory's part of the index with the entities: every row that there should be, and no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def check_rows(
     live: Iterable[Entity],
     left_out: Container[tuple[str, str]],
 ) -> Iterator[str]:
-    """See ``journal.index.Indexer``; ``live`` is sorted by type and id. The words of a table are SQLite's to compare with its texts."""
+    """See ``journal.index.Indexer``; ``live`` is sorted by type and id. SQLite compares the words of a table with its
+    texts.
+    """
     known: set[tuple[str, str]] = set()
     for item_type, entities in groupby(live, attrgetter("item_type")):
         beside = {table: _Rows(db, table, item_type) for table in _BESIDE}
@@ -68,7 +70,7 @@ def _named(item_type: str, ids: list[str]) -> str:
 
 
 class _Rows:
-    """The rows of a table that are of entities of one type, looked at in the order of their ids."""
+    """The rows of a table that belong to entities of one type, read in the order of their ids."""
 
     def __init__(self, db: sqlite3.Connection, table: str, item_type: str) -> None:
         rows = db.execute(
@@ -79,7 +81,7 @@ class _Rows:
         self._next: tuple[str, set[Row]] | None = ("", set())
 
     def of(self, item_id: str) -> set[Row]:
-        """Those of an entity, asked for in the order of ids."""
+        """Return the rows of an entity; entities are asked for in the order of their ids."""
         while self._next is not None and self._next[0] < item_id:
             found = next(self._groups, None)
             self._next = None if found is None else (found[0], {tuple(row[1:]) for row in found[1]})
@@ -89,7 +91,7 @@ class _Rows:
 def _differing(
     rows_of: Callable[[Entity], Rows], db: sqlite3.Connection, entity: Entity, beside: dict[str, _Rows]
 ) -> Iterator[str]:
-    """The tables in which the entity's rows are others than those it should have."""
+    """Yield the tables in which the entity's rows differ from what they should be."""
     key = (entity.item_type, entity.item_id)
     rows = rows_of(entity)
     held = db.execute(
@@ -117,12 +119,12 @@ def _differing(
 
 
 def _are_same(ours: list[Row], theirs: list[Row]) -> bool:
-    """Whether they are the same rows, in any order."""
+    """Return True where both have the same rows, in any order."""
     return ours == theirs or Counter(ours) == Counter(theirs)
 
 
 def _words_at(db: sqlite3.Connection, document: Row) -> Row:
-    """The table that a document's words stand in, and they."""
+    """Return the table that has a document's words, and the words."""
     table = TABLES[document[2] == "session"]
     found = db.execute(f"SELECT {_WORDS} FROM {table} WHERE rowid = ?", (document[-1],)).fetchone()  # noqa: S608 - constants
     return (table, *(found or ()))

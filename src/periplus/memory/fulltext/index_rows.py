@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 TABLES: Final = ("words", "session_words")
 TEXT_CHARACTERS: Final = 400
 _SENSES_OF_CHARACTERS: Final = 1_000
-REWRITTEN: Final = "rewritten"  # the state of a commit that no ref reaches any more
+REWRITTEN: Final = "rewritten"  # state of a commit that no ref reaches any more
 SUPERSEDES: Final = "supersedes"  # in ``links``, beside the fields: what an entity says that it supersedes
-EXPIRES: Final = "expires"  # likewise: the end of what may have one, in UTC
-NAMES: Final = "v1"  # likewise: what an entity was called where it was taken in from
+EXPIRES: Final = "expires"  # likewise: the expiry, in UTC
+NAMES: Final = "v1"  # likewise: the names of an imported entity in its v1 folder
 _NAME_CHARACTERS_MAX: Final = 200
 
 
 def text_digest(item_type: str, text: str) -> bytes:
-    """By which an exact duplicate is found: the type and the text, white space aside."""
+    """Return the digest by which an exact duplicate is found: of the type and the text, without white space."""
     return hashing.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
 
 
 def links_of(entity: Entity) -> list[tuple[str, str]]:
-    """The fields of an entity by which it is found, with what they hold."""
+    """Return the fields by which an entity is found, with their values."""
     relations = [(SUPERSEDES, target) for target in supersedes_of(entity)]
     if entity.item_type not in UNSEARCHED and (ends := _end_of(entity)):
         relations.append((EXPIRES, ends))
@@ -62,7 +62,7 @@ def links_of(entity: Entity) -> list[tuple[str, str]]:
 
 
 def names_of(entity: Entity) -> list[str]:
-    """The id and the label that an entity had in the folder that it was taken in from, in lower case."""
+    """Return the id and label of an entity in the folder that it was imported from, in lower case."""
     origin = entity.value.get(NAMES)
     if not isinstance(origin, dict):
         return []
@@ -71,7 +71,7 @@ def names_of(entity: Entity) -> list[str]:
 
 
 def _end_of(entity: Entity) -> str:
-    """When an entity says that its time is over, as times in the index are compared."""
+    """Return the expiry of an entity in the form in which the index compares times."""
     said = entity.value.get("expires")
     if not isinstance(said, str) or not said:
         return ""
@@ -82,7 +82,7 @@ def _end_of(entity: Entity) -> str:
 
 
 def supersedes_of(entity: Entity) -> list[str]:
-    """The ids of what an entity says that it supersedes, each once."""
+    """Return the ids that an entity supersedes, each once."""
     relations = entity.value.get("relations")
     if not isinstance(relations, list):
         return []
@@ -95,12 +95,12 @@ def supersedes_of(entity: Entity) -> list[str]:
 
 
 def kind_token(kind: str) -> str:
-    """The token that a document's kind has among its words: no text has it, for it begins with a private character."""
+    """Return the token of a document's kind among its words: no text has it, for it begins with a private character."""
     return f"\ue000{kind}"
 
 
 class Pending(NamedTuple):
-    """A document and what stands beside it; ``id`` is its row's number, unless another has it."""
+    """A document with its columns; ``id`` is its row number, unless another row has it."""
 
     id: int
     key: tuple[str, str]
@@ -111,7 +111,7 @@ class Pending(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the index holds of an entity: ``digest`` of its text, if it has one; the ids that it supersedes."""
+    """The rows of an entity: ``digest`` of its text, if it has one; the ids that it supersedes."""
 
     documents: Sequence[Pending] = ()
     digest: bytes = b""
@@ -127,7 +127,9 @@ def superseded_in(relations: object) -> list[str]:
 
 
 def _senses(item_type: str, document: Document, body: str, context: str) -> str:
-    """The senses of a memory's words; a session or a commit has none. ``body`` and ``context`` are what the index takes in of them."""
+    """Return the synonym groups of a memory's words; a session or a commit has none. ``body`` and ``context`` are the
+    texts as the index has them.
+    """
     from periplus.base.text.search_terms import STOP_WORDS, terms
 
     if item_type == "trail":
@@ -136,14 +138,14 @@ def _senses(item_type: str, document: Document, body: str, context: str) -> str:
 
     first, second = document.body, document.context
     if max(len(first), len(second)) <= _SENSES_OF_CHARACTERS and first.isascii() and second.isascii():
-        said = [*body.split(), *context.split()]  # the same terms: to find them again takes a fifth of the work
+        said = [*body.split(), *context.split()]  # the same terms, for a fifth of the work
     else:
         said = terms(f"{first[:_SENSES_OF_CHARACTERS]} {second[:_SENSES_OF_CHARACTERS]}")
     return " ".join(synonym_groups(word for word in said if word not in STOP_WORDS))
 
 
 def document_row(item: Pending) -> tuple[object, ...]:
-    """The row of ``documents``, but for its number, and behind it the text in ``passages``."""
+    """Return the row of ``documents`` without its number, followed by the text for ``passages``."""
     from periplus.memory.fulltext.documents import label_of
 
     document = item.document
@@ -152,7 +154,7 @@ def document_row(item: Pending) -> tuple[object, ...]:
 
 
 def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
-    """The table of words that a document stands in, and its row there."""
+    """Return the table of words for a document, and its row there."""
     from periplus.base.text.search_terms import expand
 
     document = item.document
@@ -164,7 +166,7 @@ def words_row(item: Pending) -> tuple[str, tuple[str, ...]]:
 
 
 def _spelled(words: str) -> str:
-    """Words as ``expand`` gives them, found in both spellings."""
+    """Return words as ``expand`` gives them, in both spellings."""
     if words.isascii():
         return words
     from periplus.base.text.search_terms import add_spellings
@@ -173,7 +175,7 @@ def _spelled(words: str) -> str:
 
 
 def touched_rows(item: Pending) -> list[tuple[object, ...]]:
-    """The rows of ``touched``: one path may come twice."""
+    """Return the rows of ``touched``: one path may occur twice."""
     document = item.document
     if document.part < -1 or (document.kind not in ("session", "commit") and document.part >= 0):
         return []

@@ -1,4 +1,4 @@
-"""The version of the tables that the memory keeps in the index: for who reads a row of them without loading what makes them."""
+"""The version of the memory's tables in the index, for readers that do not load the code that fills them."""
 
 from __future__ import annotations
 

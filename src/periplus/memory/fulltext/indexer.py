@@ -1,12 +1,12 @@
-"""Full text in the store's index: SQLite FTS5 (Porter stemming) over the documents of ``memory.documents``.
+"""Full text in the store's index: SQLite FTS5 (Porter stemming) over the documents of ``memory.fulltext.documents``.
 
-The tables live beside the journal's in ``index.sqlite`` and move with its watermark: a document is searchable in the
-same transaction in which its entity is. A trail whose object cannot be read stands in ``search_faults`` until it can.
+The tables lie beside the journal's in ``index.sqlite`` and share its watermark: a document is searchable in the same
+transaction as its entity. A trail whose object cannot be read is listed in ``search_faults`` until it can.
 
 Whole sessions have a table of words of their own: they are a hundred times longer than a step, and in one table the
 average length would make every session look worthless and every step alike. Beside its words a document has the token
-of its kind, so that a search among few kinds stays a search in the index. A document's row number begins with its time:
-rows are in the order of time whatever the order in which they came, and the newest can be had first without sorting.
+of its kind, so that a search among few kinds stays a search in the index. A document's row number begins with its
+time: rows are in the order of time, and the newest can be read first without sorting.
 """
 
 from __future__ import annotations
@@ -91,18 +91,20 @@ class MemoryIndexer:
 
     @staticmethod
     def is_ready(root: str) -> bool:
-        """Whether the store ``root`` has an index that may be asked at once; False where one had to be made first."""
+        """Return True where the store ``root`` has an index that may be asked at once; False where it would have to
+        be built first.
+        """
         from periplus.journal.index.index_file import is_filled
 
         return is_filled(Layout(root).index, _VERSION)
 
     def __init__(self, read: Callable[[bytes], bytes], hidden: frozenset[str] = frozenset()) -> None:
-        """``hidden`` are types that the project declares and does not want to find by their words."""
+        """``hidden`` are declared types that are not found by their words."""
         self._read = read
         self._hidden = UNSEARCHED | hidden
         self._added = 0  # documents since the full text was merged
         self._due = _MERGED_FROM
-        if hidden:  # an index that was made with others is made anew
+        if hidden:  # an index that was built with other types is rebuilt
             import zlib
 
             self.version = _VERSION + (zlib.crc32("\0".join(sorted(hidden)).encode()) << 8)
@@ -167,10 +169,10 @@ class MemoryIndexer:
                 db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
 
     def _insert_all(self, db: sqlite3.Connection, pending: list[Pending]) -> None:
-        """Insert in the order of the row numbers: the full text takes them in one run that way.
+        """Insert in the order of the row numbers, which the full text takes in one run.
 
-        Where much came in at once the parts of the full text are merged, for a search looks into each of them: a quarter more than
-        there was, so that it costs a store that is filled a few percent, and who remembers one thing nothing.
+        After many insertions the parts of the full text are merged, for a search reads each of them: at a growth of a
+        quarter, so that it costs a few percent of filling a store, and nothing for a single memory.
         """
         for item in sorted(pending, key=lambda item: (item.id, item.key, item.document.part)):
             _insert(db, item)
@@ -184,11 +186,11 @@ class MemoryIndexer:
                 db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - constants
 
     def rows_of(self, entity: Entity) -> Rows:
-        """What the tables hold of a live entity, links aside. What reading a trail raises is told as its fault."""
+        """Return the rows of a live entity, without links. An error in reading a trail becomes the fault of the rows."""
         from periplus.memory.fulltext.documents import documents_of_memory, documents_of_rewritten, documents_of_trail
 
         if entity.item_type in self._hidden:
-            return Rows()  # among them what a stranger says: it is found by nobody before it is accepted
+            return Rows()  # among them candidates: nobody finds them before they are accepted
         key = (entity.item_type, entity.item_id)
         is_trail = entity.item_type == "trail"
         try:
@@ -228,7 +230,7 @@ def _row_id(ts: str, place: int) -> int:
 def _insert(db: sqlite3.Connection, item: Pending) -> None:
     row_id = item.id
     while db.execute("SELECT 1 FROM documents WHERE id = ?", (row_id,)).fetchone():
-        row_id += 1  # two of the same millisecond and place
+        row_id += 1  # two documents of the same millisecond and place
     *row, text = document_row(item)
     db.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row_id, *row))
     db.execute("INSERT INTO passages VALUES (?, ?)", (row_id, text))

@@ -1,7 +1,7 @@
-"""Entities found by what a field of them holds: the open plans, the steps of a plan, who holds a claim now.
+"""Find entities by the value of a field: the open plans, the steps of a plan, the holder of a claim.
 
-The index has them as of its watermark; what was written since is looked at one by one. So an answer is never behind the journal as it was
-last read, and inside a mutation, where the tail has been read under the lock, never behind at all.
+The index answers up to its watermark; later records are read one by one. So an answer is never behind the journal as
+it was last read, and inside a mutation, where the newest records were read under the lock, never behind at all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from periplus.memory.fulltext.index_rows import links_of
 
 
 def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[Entity]:
-    """The live entities of ``item_type`` whose ``field``, one of the type's linked ones, holds one of ``values``, by id."""
+    """Return the live entities of ``item_type`` whose ``field``, one of the linked fields of the type, has one of
+    ``values``, by id.
+    """
     assert field in MEMORY_TYPES[item_type].linked, (item_type, field)
     journal.look_at(item_type)
     newer = {item_id for kind, item_id in journal.unindexed() if kind == item_type}
@@ -30,6 +32,6 @@ def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[E
 
 
 def open_entities(journal: Journal, item_type: str) -> list[Entity]:
-    """The live entities of a type in a state that is not an end, by id."""
+    """Return the live entities of a type in a state that is not an end, by id."""
     row = MEMORY_TYPES[item_type]
     return linked(journal, item_type, "state", *sorted(frozenset(row.transitions) - row.ended_states))

@@ -1,9 +1,10 @@
-"""What another project knows, or what reflection made of trails, as candidates: nothing of it is ours until somebody accepts it.
+"""Candidates: knowledge of another project, or proposals of reflection, that nobody has accepted yet.
 
-A candidate of another project holds the foreign entity as it was, with where it came from; one of reflection (``memory.proposed``)
-holds an entity that is not written yet, with why. Of another project's mail that is a candidate which waits for somebody who writes here. Neither is searched, nor stands in a brief or a file, for what nobody has
-judged must not reach an agent as our own knowledge. Accepting writes an entity of ours with an id of its own, whose
-provenance says which of the two it was; references that mean something in the other store only stay behind.
+A candidate of another project holds the foreign entity unchanged, with its origin. A candidate of reflection
+(``memory.reflection.proposal_records``) holds an entity that is not written yet, with the reason. Mail of another
+project becomes a candidate where its recipient writes here. Candidates are not searched and appear in no brief or
+file, for unjudged text must not reach an agent as our own knowledge. Accepting one writes an entity with an id of its
+own, whose provenance says where it came from; references that mean something only in the other store are left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Skipped(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Ids of candidates that are new or have a later version; how many were known; what was skipped."""
+    """Ids of candidates that are new or have a later version; the number of known ones; what was skipped."""
 
     written: tuple[str, ...]
     known: int
@@ -58,7 +59,7 @@ class Recorded(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """``entity`` is ours now; ``is_new`` is False where we knew just that already."""
+    """``entity`` is ours now; ``is_new`` is False where the same memory was known already."""
 
     entity: Entity
     is_new: bool
@@ -67,10 +68,10 @@ class Accepted(NamedTuple):
 def record_candidates(
     journal: Journal, store: str, found: Iterable[Entity], writer: Writer, *, dry_run: bool = False
 ) -> Recorded:
-    """Record the live memory of store ``store``, and its mail to who writes here, as candidates; idempotent.
+    """Record the live memory of store ``store``, and its mail to people who write here, as candidates; idempotent.
 
-    A candidate that was decided on is opened again only by a later version. What holds a secret, or is no memory by
-    our table, is skipped.
+    A candidate that was decided on is opened again only by a later version. Entities that hold a secret, or are no
+    memory by our table, are skipped.
     """
     waiting: list[tuple[str, dict[str, JSONValue]]] = []
     known = 0
@@ -107,7 +108,7 @@ def record_candidates(
 
 
 def inbox(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
-    """The candidates that wait for an answer, the oldest first; with ``with_decided`` all of them."""
+    """Return the open candidates, the oldest first; with ``with_decided`` all of them."""
     journal.refresh()
     found = [one for one in journal.entities(CANDIDATE) if with_decided or state_of(CANDIDATE, one.value) == "pending"]
     return sorted(found, key=lambda one: (str(one.value.get("created")), one.item_id))
@@ -116,10 +117,11 @@ def inbox(journal: Journal, *, with_decided: bool = False) -> list[Entity]:
 def accept(
     journal: Journal, reference: str, writer: Writer, *, text: str = "", item_type: str = "", root: str = ""
 ) -> Accepted:
-    """Make a candidate's entity ours, in other words or of another type where ``text`` or ``item_type`` say so.
+    """Write the entity of a candidate, with other words or another type where ``text`` or ``item_type`` are given.
+    Paths of the project in ``root`` that reflection named are anchored as they are now.
 
-    Paths of the project in ``root`` are anchored as they are now, where reflection named them. Raises NotFoundError,
-    ConflictError for one that was decided on, UsageError and SecretFoundError for what no entity may hold.
+    Raises NotFoundError, ConflictError for a candidate that was decided on, UsageError and SecretFoundError for what
+    no entity may hold.
     """
     candidate = _open_candidate(journal, reference)
     value = candidate.value
@@ -159,7 +161,7 @@ def accept(
 
 
 def _is_for_us(journal: Journal, entity: Entity, writer: Writer) -> bool:
-    """Whether it is mail that waits for somebody who writes here: what others write to each other is not for our inbox."""
+    """Return True for unread mail to somebody who writes here; mail between others is not for our inbox."""
     if entity.item_type != _MESSAGE or not waits(entity.value):
         return False
     recipient = str(entity.value.get("recipient", ""))
@@ -167,7 +169,7 @@ def _is_for_us(journal: Journal, entity: Entity, writer: Writer) -> bool:
 
 
 def _delivered(journal: Journal, candidate: Entity, writer: Writer) -> Accepted:
-    """Another project's message put into its recipient's mail here."""
+    """Put the message of another project into its recipient's mail here."""
     foreign = candidate.value["payload"]
     assert isinstance(foreign, dict)
     item_id = new_id(MEMORY_TYPES[_MESSAGE].prefix)
@@ -188,8 +190,8 @@ def _delivered(journal: Journal, candidate: Entity, writer: Writer) -> Accepted:
 
 
 def refuse(journal: Journal, reference: str, writer: Writer, *, reason: str = "") -> Entity:
-    """Put a candidate away. The next version of another project's is not refused with it; what reflection proposed, or
-    nearly that, is not proposed again. Raises as ``accept``.
+    """Reject a candidate. A later version of another project's entity is not rejected with it; what reflection
+    proposed, or nearly the same, is not proposed again. Raises as ``accept``.
     """
     candidate = _open_candidate(journal, reference)
     decided: dict[str, JSONValue] = {**candidate.value, "state": "rejected"}
@@ -206,7 +208,7 @@ def refuse(journal: Journal, reference: str, writer: Writer, *, reason: str = ""
 
 
 def find_candidate(journal: Journal, reference: str) -> Entity:
-    """A candidate by its id, or the beginning of it. Raises NotFoundError, UsageError for what is none."""
+    """Return a candidate by its id or the beginning of it. Raises NotFoundError, UsageError for other entities."""
     journal.refresh()
     found = journal.find(reference)
     if found.item_type != CANDIDATE:
@@ -263,7 +265,7 @@ def _adopted(journal: Journal, value: dict[str, JSONValue], writer: Writer) -> d
     )
     if commits:
         payload["evidence"] = list[JSONValue](commits)
-    if isinstance(about, list):  # the digest is of their file, not of ours
+    if isinstance(about, list):  # the digest is that of their file, not of ours
         payload["about"] = [
             {name: part for name, part in one.items() if name != "sha256"} for one in about if isinstance(one, dict)
         ]
@@ -278,7 +280,9 @@ def _adopted(journal: Journal, value: dict[str, JSONValue], writer: Writer) -> d
 
 
 def _written(journal: Journal, candidate: Entity, writer: Writer, root: str) -> dict[str, JSONValue]:
-    """The entity that reflection proposed, as it is written: by whom, when, and with its paths as they are now."""
+    """Return the entity that reflection proposed as it is written: with author and time, and with its paths as they
+    are now.
+    """
     draft = candidate.value["payload"]
     assert isinstance(draft, dict)
     now = format_ms(journal.clock.now_ms())
@@ -295,7 +299,7 @@ def _written(journal: Journal, candidate: Entity, writer: Writer, root: str) -> 
 
 
 def _edited(payload: dict[str, JSONValue], kind: str, text: str) -> dict[str, JSONValue]:
-    """The payload in other words, or as one of another type, which has only what such a one has."""
+    """Return the payload with other words, or as another type with only the fields of that type."""
     row = MEMORY_TYPES[kind]
     fields = set(row.schema.__struct_fields__)
     dropped = {name for other in _TYPES for name in MEMORY_TYPES[other].schema.__struct_fields__} - fields

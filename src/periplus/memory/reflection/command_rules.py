@@ -1,8 +1,9 @@
-"""Commands that failed, failed again, and passed; commands that every session runs. Rules of ``memory.reflect``.
+"""Rules of ``memory.reflection.reflect`` about commands: those that failed and passed, failed again, or run in every
+session.
 
-A command is compared by what is left when folders that it changes into, redirections, and what only shows its output are
-taken away. A command whose output went through a pipe is no proof that it passed: the shell told of the pipe's end. Looking
-around (``ls``, ``cat``, ``grep``, …) is no failure that anybody learns from.
+Commands are compared without the folders that they change into, redirections, and filters of their output. A command
+whose output went through a pipe does not prove that it passed: the shell reported the end of the pipe. The failure of
+a command that only looks around (``ls``, ``cat``, ``grep``, …) teaches nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LIKE_SHARE: Final = 0.6
 _COMMAND_CHARACTERS_MAX: Final = 160
 _ERROR_CHARACTERS_MAX: Final = 140
 _LINE_CHARACTERS_MAX: Final = 2_000
-_CUT_CHARACTERS: Final = 2_000  # from this length on an error may have been cut
+_CUT_CHARACTERS: Final = 2_000  # errors of this length may have been cut
 _PATHS_TOLD: Final = 3
 _FAILURES_OF_A_SESSION: Final = 200  # the last ones: a session may be long, and fail throughout
 _ENDS_LOOKED_FOR: Final = 20
@@ -47,7 +48,7 @@ _TELLS: Final = re.compile(
     r"^(?:--- FAIL:|FAIL\b|\u25cf|\u2715|\u2717|\u00d7|not ok\b)|\b(?:\w*error|exception|failed|failure|fatal|cannot|can't|could not|not found|no such|unknown|undefined|denied|refused|missing"
     r"|invalid|unrecognized|timed? ?out|no module|panic)\b", re.IGNORECASE,
 )  # fmt: skip
-# How many there were, or only that there were some: the line of a runner, of a builder, of npm.
+# Summary lines: the number of failures, or only that there were some, of test runners, builders, npm.
 _SUMS_UP: Final = re.compile(
     r"^\W*(?:\d+ (?:\w+ )?(?:failed|failures?|errors?|passed|problems?)\b|found \d+ (?:\w+ )?(?:errors?|problems?|issues?)\b|tests?:|test suites?:"
     r"|FAIL(?:ED)?(?:$| \(|\s+\S+\s+[\d.]+m?s)|(?:\S*make\S*:? )?\*\*\*|\S*make(?:\[\d+\])?: \*\*\*|npm (?:err!|error) (?:a complete log|lifecycle|code|errno|command|path)"
@@ -79,7 +80,7 @@ _FAMILIES: Final = frozenset(
 
 
 class Piece(NamedTuple):
-    """A command of a line: its text without redirections; ``is_piped`` where its output went on to another."""
+    """A command of a line: its text without redirections; ``is_piped`` where its output went into another."""
 
     text: str
     is_piped: bool
@@ -95,7 +96,7 @@ class _Failure(NamedTuple):
 
 
 class _Passed(NamedTuple):
-    """How a failure ended: ``how`` is what was done, ``command`` the one that passed where it was another."""
+    """The end of a failure: ``how`` is what was done, ``command`` the one that passed where it was another."""
 
     how: str
     command: str
@@ -106,7 +107,7 @@ class _Passed(NamedTuple):
 
 
 def pieces(command: str) -> list[Piece]:
-    """The commands of a line of shell, in order; of a pipe only what feeds it."""
+    """Split a line of shell into commands, in order; of a pipe only its source."""
     found: list[Piece] = []
     text, at, feeds = "", 0, True
     for match in _PART.finditer(command):
@@ -214,7 +215,7 @@ def _failures_of(session: SessionActs) -> Iterator[_Failure]:
 
 @lru_cache(maxsize=1 << 12)
 def _key(command: str) -> str:
-    """What two runs of a command have in common; empty for one that only looks around."""
+    """Return what two runs of a command have in common; empty for a command that only looks around."""
     parts = [piece.text for piece in pieces(command) if not _only_looks(piece.text)]
     key = " && ".join(parts)
     return key if len(key) <= _COMMAND_CHARACTERS_MAX and "<<" not in key else ""
@@ -227,8 +228,8 @@ def _only_looks(command: str) -> bool:
 
 
 def _telling_line(error: str) -> str:
-    """The line that says what is wrong: the first that pytest marks, else the last that names an error and is no sum of
-    them, else the last. A line at which a long error was cut tells nothing, unless it is the only one.
+    """Return the line that says what is wrong: the first that pytest marks, else the last that names an error and is
+    not a summary, else the last. A line at which a long error was cut does not count, unless it is the only one.
     """
     lines = [" ".join(line.split()) for line in error.replace("\\n", "\n").splitlines()]
     if len(error) >= _CUT_CHARACTERS and len(lines) > 1:
@@ -236,12 +237,12 @@ def _telling_line(error: str) -> str:
     lines = [line for line in lines if line.strip("… ") and not _FRAME.match(line)]
     telling = [line for line in lines if _TELLS.search(line)]
     naming = [line for line in telling if not _SUMS_UP.search(line)]
-    asserted = [line.removeprefix("E ") for line in lines if line.startswith("E ")]  # as pytest marks what it found
+    asserted = [line.removeprefix("E ") for line in lines if line.startswith("E ")]  # the mark of pytest
     return _in_words(asserted[0] if asserted else (naming or telling or lines or [""])[-1])
 
 
 def _in_words(line: str) -> str:
-    """Whole words of a long line, among them what names the error."""
+    """Return whole words of a long line, among them those that name the error."""
     if len(line) <= _ERROR_CHARACTERS_MAX:
         return line
     room = _ERROR_CHARACTERS_MAX - len("… ") - len(" …")
@@ -252,7 +253,7 @@ def _in_words(line: str) -> str:
         if len(" ".join((*words, word))) > room:
             break
         words.append(word)
-    if not words:  # a word that is longer than all that is told: what stands behind it has to do, or its beginning
+    if not words:  # a word longer than the whole limit: use the text behind it, or its beginning
         rest = line[first:].partition(" ")[2]
         return f"… {_in_words(rest)}" if rest else f"{line[first : first + room]} …"
     shown = " ".join(words)
@@ -261,7 +262,7 @@ def _in_words(line: str) -> str:
 
 
 def _ended(failure: _Failure, found: Sequence[_Failure]) -> _Passed | None:
-    """How the failure ended in its own session, if it did."""
+    """Return how the failure ended in its own session, if it did."""
     acts = failure.session.acts
     attempts = sum(one.session.trail == failure.session.trail and one.at <= failure.at for one in found)
     changed: dict[str, None] = {}
@@ -287,12 +288,12 @@ def _by_what_was_done(failure: _Failure, act: Act, changed: list[str], ran: list
     if not changed and set_up:
         return _Passed(f"it passes after `{set_up[-1]}`", "", (), act, attempts, 65)
     if not changed:
-        return _Passed("", "", (), act, attempts, 0)  # it passed when it was repeated: chance, until it comes again
+        return _Passed("", "", (), act, attempts, 0)  # it passed when repeated: chance, until it recurs
     before = {one.text for one in failure.session.acts[: failure.at] if one.kind == "change"}
     others = [path for path in changed if path not in before]
     told = others or changed
     names = ", ".join(told[:_PATHS_TOLD]) + (f" and {len(told) - _PATHS_TOLD} more" if len(told) > _PATHS_TOLD else "")
-    own = bool(before) and not others  # the session mended what it had just broken
+    own = bool(before) and not others  # the session repaired what it had just broken
     confidence = 0 if own and attempts < _ATTEMPTS_OF_A_TRAP else 45 if not before else 35
     return _Passed(f"it passed once {names} had been changed", "", about, act, attempts, confidence)
 

@@ -1,7 +1,8 @@
-"""What a person said after an agent had acted: a rule of ``memory.reflect``.
+"""A rule of ``memory.reflection.reflect``: corrections that a person made after an agent had acted.
 
-Only sentences that say how things are to be done, in the person's own words. What is for this moment only ("don't commit yet"), asks,
-pastes, or points at something unnamed ("don't do that") is no rule for later. English, German, French and Spanish.
+Only sentences that say how things are to be done count, in the person's own words. Sentences about this moment only
+("don't commit yet"), questions, pasted text, and sentences that point at something unnamed ("don't do that") are not
+rules. English, German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PROMPT_CHARACTERS_MAX: Final = 2_000
 _SENTENCE_CHARACTERS_MIN: Final = 12
 _SENTENCE_CHARACTERS_MAX: Final = 300
 _OF_A_PROMPT: Final = 2
-_WITHOUT_ANOTHER: Final = 50  # how sure a rule is that says only what not to do
+_WITHOUT_ANOTHER: Final = 50  # confidence of a rule that says only what not to do
 
 _OPENING: Final = (
     r"^(?:(?:no|nope|nein|non|please|bitte|and|but|also|ok|okay|so|oh|hmm|wait|stop|actually|again|remember|well|yes|yeah|hey|i said|as i said"
@@ -73,7 +74,7 @@ _PASTED: Final = re.compile(
 )  # fmt: skip
 _AROUND: Final = re.compile(
     r"<(ide_\w+|system-reminder|environment_context|hook_context)>.*?</\1>\s*", re.DOTALL
-)  # what a program put beside
+)  # text that a program added
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+|\s+[–—]+\s+|\s--+\s")
 _REASON: Final = re.compile(r"the user said:\s*(.+)", re.DOTALL | re.IGNORECASE)
 
@@ -129,7 +130,7 @@ def _said_in(session: SessionActs) -> Iterator[_Said]:
 
 
 def _directives(prompt: str) -> list[tuple[str, int]]:
-    """The sentences of a prompt that say how things are to be done, each with how sure that is."""
+    """Return the sentences of a prompt that say how things are to be done, each with its confidence."""
     prompt = _AROUND.sub("", prompt) if "</" in prompt else prompt
     if len(prompt) > _PROMPT_CHARACTERS_MAX or _PASTED.search(prompt) or "[masked:" in prompt:
         return []
@@ -147,7 +148,7 @@ def _directives(prompt: str) -> list[tuple[str, int]]:
             and _INSTEAD.match(more)
             and len(sentence) + len(more) < _SENTENCE_CHARACTERS_MAX
         ):
-            found.append((f"{sentence} {more}", confidence + 10))  # with what is to be done in its place
+            found.append((f"{sentence} {more}", confidence + 10))  # with what to do instead
         elif confidence:
             found.append((sentence, confidence))
     return found[:_OF_A_PROMPT]

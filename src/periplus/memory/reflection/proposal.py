@@ -39,9 +39,10 @@ class Seen(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What may be worth keeping. ``subject`` is what it is about, whatever its words: two with one subject are one.
+    """A proposal of what to keep. ``subject`` is what it is about, whatever its words: two with one subject are the
+    same.
 
-    ``about`` are paths of the project; ``remedy`` is a trap's alone.
+    ``about`` are paths of the project; only a trap has a ``remedy``.
     """
 
     rule: str
@@ -56,6 +57,6 @@ class Proposal(NamedTuple):
 
 
 class Proposer(Protocol):
-    """Finds what the rules do not; a model, for one. ``found`` is what the rules propose for ``sessions``."""
+    """Finds what the rules do not, such as a model. ``found`` is what the rules propose for ``sessions``."""
 
     def propose(self, sessions: Sequence[SessionActs], found: Sequence[Proposal]) -> Iterable[Proposal]: ...

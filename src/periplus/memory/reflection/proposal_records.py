@@ -1,8 +1,8 @@
-"""Proposals of reflection as candidates: which of them are new, and what is written of each.
+"""Record proposals of reflection as candidates: which of them are new, and what is written of each.
 
-A candidate's id comes from what it is about, so that reflecting twice writes nothing, and what was decided on stays decided, whatever
-later sessions say of it. One that still waits takes in a surer proposal about the same. What says nearly the same as a
-memory, or as a candidate that waits or was refused, is not proposed.
+A candidate's id comes from its subject, so that reflecting twice writes nothing, and a decision stays, whatever later
+sessions say. An open candidate takes in a surer proposal about the same subject. A proposal that says nearly the same
+as a memory, or as a candidate that is open or was rejected, is skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BATCH: Final = 200
 
 
 class ProposedCandidate(NamedTuple):
-    """A candidate that was written; ``is_new`` is False where one that waited became surer."""
+    """A candidate that was written; ``is_new`` is False where an open one became surer."""
 
     item_id: str
     proposal: Proposal
@@ -36,14 +36,14 @@ class ProposedCandidate(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A proposal that was not made, for ``item_id`` says nearly the same."""
+    """A proposal that was skipped because ``item_id`` says nearly the same."""
 
     proposal: Proposal
     item_id: str
 
 
 class RecordedProposals(NamedTuple):
-    """``known`` counts proposals about what waits already, or was decided on."""
+    """``known`` counts proposals about subjects that are open, or were decided on."""
 
     written: tuple[ProposedCandidate, ...]
     known: int
@@ -98,7 +98,7 @@ def _write(
     def write(transaction: Transaction) -> None:
         written.clear()
         for made, payload in part:
-            held = transaction.get(CANDIDATE, made.item_id)  # again, now that nobody else writes
+            held = transaction.get(CANDIDATE, made.item_id)  # again, now under the lock
             if held is None or _is_surer(made.proposal, held):
                 summary = f"candidate: {made.proposal.item_type} by {made.proposal.rule}"
                 value = (
@@ -112,7 +112,7 @@ def _write(
 
 
 def _undecided(journal: Journal) -> list[Entity]:
-    """The candidates of reflection that wait or were refused; what was accepted is memory."""
+    """Return the candidates of reflection that are open or were rejected; accepted ones are memory."""
     return [
         one for one in journal.entities(CANDIDATE)
         if one.value.get("subject") and state_of(CANDIDATE, one.value) in ("pending", "rejected")

@@ -1,15 +1,15 @@
-"""What a session teaches, told from its steps by rules that anybody can check; no model, no disk, no clock.
+"""Reflection: derive proposals from the steps of sessions by rules that anybody can check; no model, disk or clock.
 
-Sessions go in, proposals come out, the same for the same sessions. Four rules look for what is worth keeping:
+The same sessions give the same proposals. Four rules look for what is worth keeping:
 
-- ``failed-then-passed``: a command failed, and later it, or one much like it, passed; what was done between is the lesson.
+- ``failed-then-passed``: a command failed, and later it, or a similar one, passed; the changes between are the lesson.
 - ``failed-again``: the same command failed with the same words in several sessions; a trap.
-- ``correction``: after the agent had acted, its person said what is to be done always, never, or instead; a constraint.
-- ``routine``: what sessions run here to test, lint, build and format; a lesson.
+- ``correction``: after the agent had acted, its person said what is always, never, or instead to be done; a constraint.
+- ``routine``: the commands that sessions run here to test, lint, build and format; a lesson.
 
-Each proposal says why it is made and names the steps it rests on. The rules would rather miss than be wrong: who is asked to judge
-many poor proposals soon judges none. What a model may find besides comes in as a ``Proposer``, a value handed in by the
-caller, and is held to the same bounds.
+Each proposal says why it is made and names the steps it rests on. The rules rather miss than err: a person who has to
+judge many poor proposals soon judges none. Other proposals, of a model for instance, come from a ``Proposer`` that
+the caller hands in, and are held to the same bounds.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _KINDS: Final[dict[str, ActKind]] = {
 
 
 def reflect(sessions: Sequence[SessionActs], beside: Sequence[SessionActs] = ()) -> list[Proposal]:
-    """What ``sessions`` teach, the surest first. ``beside`` are others of the project: they show what comes again and again, and
-    nothing is proposed for what they alone say.
+    """Return the proposals of ``sessions``, the surest first. ``beside`` are other sessions of the project: they show
+    what recurs, and nothing is proposed for them alone.
     """
     from periplus.memory.reflection.command_rules import failures, routines
     from periplus.memory.reflection.correction_rules import corrections
@@ -66,7 +66,9 @@ def reflect(sessions: Sequence[SessionActs], beside: Sequence[SessionActs] = ())
 
 
 def bounded(one: Proposal) -> Proposal:
-    """The proposal within its bounds, and without secrets. Raises UsageError for one that nothing could be made of."""
+    """Return the proposal within its bounds and without secrets. Raises UsageError for a proposal that cannot become
+    an entity.
+    """
     from periplus.base.text.secrets import mask_secrets
 
     if one.item_type not in _TYPES:
@@ -90,7 +92,9 @@ def bounded(one: Proposal) -> Proposal:
 
 
 def acts_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> SessionActs:
-    """A trail by its card; ``read`` fetches an object by its digest. Raises what reading a damaged trail raises."""
+    """Read the acts of a trail by its card; ``read`` fetches an object by its digest. Raises what reading a damaged
+    trail raises.
+    """
     from periplus.memory.fulltext.documents import object_of_card
     from periplus.trail import BY_CODE, TrailReader
 
@@ -131,7 +135,7 @@ def _order(one: Proposal) -> tuple[int, str, str]:
 
 
 def _cut(text: str, most: int) -> str:
-    """Whole words of a text that is too long, and an ellipsis."""
+    """Cut a text that is too long to whole words and an ellipsis."""
     if len(text) <= most:
         return text
     kept = text[: most - 1]

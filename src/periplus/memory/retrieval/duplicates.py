@@ -18,14 +18,14 @@ from periplus.memory.retrieval.search import Filters
 _NEAR_SHARE: Final = 0.6
 _NEAR_SHARE_OF_LONGER: Final = 0.35
 _NEAR_MAX: Final = 3
-_NEAR_HITS: Final = 11  # one of them is the memory itself, where it is written already
+_NEAR_HITS: Final = 11  # one of them may be the memory itself
 _ASKED_CHARACTERS: Final = 500
 _ASCII_WORDS: Final = re.compile(r"[A-Za-z0-9]+")
 _WORDS_MAX: Final = 16
 
 
 def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
-    """The live entity of the same type and text, in the index or behind it."""
+    """Return the live entity of the same type and text, from the index or from records behind it."""
     digest = text_digest(item_type, text)
     rows = journal.index.db.execute("SELECT item_type, item_id FROM texts WHERE digest = ? ORDER BY item_id", (digest,))
     now_ms = journal.clock.now_ms()
@@ -45,7 +45,9 @@ def duplicate_of(journal: Journal, item_type: str, text: str) -> Entity | None:
 def near_memories(
     journal: Journal, text: str, types: tuple[str, ...], replaced: Container[str] = frozenset()
 ) -> tuple[str, ...]:
-    """The live memories of these types that say nearly what ``text`` says, but those in ``replaced``; at most three."""
+    """Return the ids of at most three live memories of these types with nearly the same text, those in ``replaced``
+    left out.
+    """
     asked = text[:_ASKED_CHARACTERS]
     found = recall(journal, asked, now_ms=journal.clock.now_ms(), limit=_NEAR_HITS, filters=Filters(types=types))
     near = [hit.item_id for hit in found.hits if says_nearly_the_same(text, hit.text)]
@@ -53,7 +55,7 @@ def near_memories(
 
 
 def says_nearly_the_same(text: str, other: str) -> bool:
-    """Whether two texts share most of their words, either way round."""
+    """Return True where two texts share most of their words, in either direction."""
     mine, theirs = _content(text), _content(other)
     shared = len(mine & theirs)
     small, large = sorted((len(mine), len(theirs)))

@@ -1,9 +1,10 @@
-"""Which files a task will change, told from earlier work.
+"""Predict the files that a task will change, from earlier work.
 
-Signals, none of which is good alone: files that commits like the task changed, that sessions like it touched, that sessions with a
-step like it touched, files whose paths have the task's words, files that changed lately, and, for who names files, what changed
-together with them. Each is scaled to its own best, weighed and added; what an answer owes to which is its ``why``. Work that lies
-back counts a little less for each commit that came since, for code moves on. A file and its tests speak for each other.
+No signal is good alone: files that similar commits changed, that similar sessions touched, that sessions with a
+similar step touched, files whose paths have words of the task, files that changed recently, and, where files are
+given, what changed together with them. Each signal is scaled to its own best, weighted and added; ``why`` says which
+signals an answer comes from. Older work counts a little less for each commit since, for code moves on. A file and its
+tests support each other.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _RECENT_ROWS_MAX: Final = 3_000
 _TOUCHED_MAX: Final = 200
 _RANKED_MAX: Final = 200
 _BESIDE_MAX: Final = 100
-_FADING: Final = 0.995  # of what work like the task says, for each commit since
-_LATELY_FADING: Final = 0.97  # of having changed at all
-_LATELY_WEIGHT: Final = 0.5  # it says nothing of the task
+_FADING: Final = 0.995  # lost of the signal of similar work, for each commit since
+_LATELY_FADING: Final = 0.97  # weight of having changed at all
+_LATELY_WEIGHT: Final = 0.5  # independent of the task
 _PAIR_WEIGHT: Final = 0.3
 _TEST_WORDS: Final = frozenset({"test", "tests", "spec", "specs"})
 
 
 class FileVote(NamedTuple):
-    """A file, its ``score`` in millionths, and why. ``source`` is the trail, or the step ``trail#index``, that speaks for it most;
-    empty where no work does.
+    """A file, its ``score`` in millionths, and why. ``source`` is the trail, or the step ``trail#index``, that
+    supports it most; empty where no work does.
     """
 
     path: str
@@ -53,7 +54,7 @@ class _Recent(NamedTuple):
 
 
 class _Signal(NamedTuple):
-    """What speaks for which files, how much, and by which piece of work."""
+    """One reason for files: the weight of each, and the work that supports it."""
 
     why: str
     weight: float
@@ -70,11 +71,12 @@ def likely_files(
     is_there: Callable[[str], bool] | None = None,
     most: int = _RANKED_MAX,
 ) -> list[FileVote]:
-    """The files that ``task``, or a change of ``paths``, will likely change too, the likeliest first. ``names`` are files that there
-    are, of which one that no work has touched may be told by its name. Those that are not there any more are left away, where any is.
+    """Return the files that ``task``, or a change of ``paths``, will probably change, the most likely first.
+    ``names`` are files that exist, of which one that no work has touched may match by its name. Files that are
+    gone are left out where any is there.
     """
     bring_up_to_date(journal)
-    words = query_terms(task, of_end=0)  # work is told from its beginning on
+    words = query_terms(task, of_end=0)  # a piece of work counts from its beginning
     recent = _recent(journal)
     signals = [_beside(journal, paths)] if paths else []
     if words:
@@ -102,7 +104,7 @@ def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: C
     times = sorted({one.ts for one in recent if one.is_commit} or {one.ts for one in recent})
 
     def faded(found: Iterable[Candidate]) -> list[tuple[float, Candidate]]:
-        """The best few, each piece of work once, the older the less."""
+        """Return the best few, each piece of work once, older ones with less weight."""
         best: dict[tuple[str, int], tuple[float, Candidate]] = {}
         for one in found:
             whole = one if one.kind == "commit" else one._replace(part=-1)
@@ -135,7 +137,9 @@ def _voted(journal: Journal, why: str, like: Iterable[tuple[float, Candidate]]) 
 
 
 def _beside(journal: Journal, paths: Sequence[str]) -> _Signal:
-    """What commits and sessions that touched ``paths`` touched besides, those that touched little else counting most."""
+    """Return what commits and sessions that touched ``paths`` touched besides; those that touched few files count
+    most.
+    """
     votes: dict[str, float] = {}
     sources: dict[str, str] = {}
     for path in paths:
@@ -174,7 +178,7 @@ def _recent(journal: Journal) -> list[_Recent]:
 
 
 def _by_path(words: list[str], paths: Iterable[str]) -> dict[str, float]:
-    """By the words of their paths, the rarer the more; a long path has some by chance."""
+    """Score paths by the words of the task in them, rare words more; long paths have some by chance."""
     asked = {rough_stem(word) for word in words}
     held = {path: {rough_stem(term) for term in terms(path)} - STOP_WORDS for path in sorted(paths)}
     counts: dict[str, int] = {}
@@ -189,7 +193,7 @@ def _by_path(words: list[str], paths: Iterable[str]) -> dict[str, float]:
 
 
 def _lately(recent: list[_Recent]) -> dict[str, float]:
-    """By how lately and how often commits changed them; by sessions where no commit is known."""
+    """Score paths by how recently and how often commits changed them; by sessions where no commit is known."""
     rows = [one for one in recent if one.is_commit] or recent
     weights: dict[str, float] = {}
     now, seen = 1.0, ""
@@ -202,7 +206,7 @@ def _lately(recent: list[_Recent]) -> dict[str, float]:
 
 
 def _of_those(signals: list[_Signal], is_there: Callable[[str], bool]) -> list[_Signal]:
-    """What is said of files that are there; as it is where none of them is, for then the work was done elsewhere."""
+    """Keep the files that exist; unchanged where none exists, for then the work was done elsewhere."""
     there = {path for path in dict.fromkeys(path for signal in signals for path in signal.votes) if is_there(path)}
     if not there:
         return signals
@@ -213,7 +217,7 @@ def _of_those(signals: list[_Signal], is_there: Callable[[str], bool]) -> list[_
 
 
 def _added(signals: Iterable[_Signal]) -> tuple[dict[str, float], dict[str, list[str]], dict[str, str]]:
-    """The sums, and for each file what makes it up, the greatest part first, with the work that speaks for it."""
+    """Return the sums, and for each file its signals, the greatest first, with the work that supports it."""
     parts: dict[str, list[tuple[float, str, str]]] = {}
     for signal in signals:
         most = max(signal.votes.values(), default=0.0)
@@ -232,7 +236,7 @@ def _added(signals: Iterable[_Signal]) -> tuple[dict[str, float], dict[str, list
 def _with_pairs(
     scores: Mapping[str, float], why: dict[str, list[str]], asked: Mapping[str, float], known: Collection[str]
 ) -> dict[str, float]:
-    """A file and its tests: each is lifted by the other, and by having been asked for."""
+    """Raise the score of a file with that of its tests and the other way round, and where it was asked for."""
     of_subject: dict[tuple[str, str], list[tuple[str, bool]]] = {}
     for path in sorted({*known, *scores, *asked}):
         subject, is_test = _subject(path)
@@ -247,7 +251,7 @@ def _with_pairs(
 
 
 def _counterparts(path: str, is_test: bool, namesakes: list[tuple[str, bool]]) -> list[str]:  # noqa: FBT001 - as in the pairs
-    """Those in the same folder; elsewhere only where no other file could be meant."""
+    """Return the counterparts in the same folder; elsewhere only where no other file could be meant."""
     others = [other for other, is_other_test in namesakes if is_other_test != is_test]
     folder = path.rpartition("/")[0]
     beside = [other for other in others if other.rpartition("/")[0] == folder]
@@ -255,7 +259,9 @@ def _counterparts(path: str, is_test: bool, namesakes: list[tuple[str, bool]]) -
 
 
 def _subject(path: str) -> tuple[tuple[str, str], bool]:
-    """What a file is named after, with its ending, and whether it is a test of that: ``a/test_x.py`` and ``b/x.py`` are of one."""
+    """Return the name that a file is about, with its suffix, and whether it is a test: ``a/test_x.py`` and ``b/x.py``
+    have one subject.
+    """
     name = path.rpartition("/")[2]
     stem, dot, ending = name.partition(".")
     *middle, last = ending.split(".")

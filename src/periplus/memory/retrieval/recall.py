@@ -1,18 +1,19 @@
-"""Recall: what of all that is known answers a question, with why, how fresh and where it is written down.
+"""Recall: find the memory, sessions and commits that answer a question, with why, how fresh and where each is written
+down.
 
-Candidates come from ``memory.search``. The score of a candidate is
+Candidates come from ``memory.retrieval.search``. The score of a candidate is
 
     BM25 over its fields  ×  weight of its type and state  ×  freshness  ×  confidence  +  0.3 × the score of its session
 
-with the words around it and its date as weaker fields, and half as much again where the question names what the text is labelled
-with (``Ann: …``). What is named by its id, or is about a path that the question
-names, comes before all others. What was replaced, or whose time is over, is not shown unless asked for: what replaced it stands in its place,
-and where both are shown the old one comes later. Of one trail the fifth hit counts a little less than those before it, the
-sixth less again, so that a long session does not fill the page, unless only kinds of steps are asked for. The order is total: score, then newer, then id; the
-same store and question give the same answer.
+with the words around it and its date as weaker fields, and half as much again where the question names the label of
+the text (``Ann: …``). An entity that the question names by its id, or that is about a path that the question names,
+comes before all others. Replaced and expired entities are not shown unless asked for: the replacement stands in their
+place, and where both are shown the old one comes later. The fifth hit of one trail counts a little less than those
+before it, the sixth less again, so that a long session does not fill the page, unless only kinds of steps are asked
+for. The order is total: score, then newer, then id; the same store and question give the same answer.
 
-Only what is shown is decoded and looked up on disk: the candidates lie in a heap under the most that each can score,
-and what lowers a score is found out when a candidate reaches the top.
+Only shown hits are decoded and compared with the disk: the candidates lie in a heap by the most that each can score,
+and what lowers a score is found when a candidate reaches the top.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ _SEEN: Final = (
 )
 _READY_MAX: Final = 100
 _CHAIN_MAX: Final = 50
-_NAMED_FEW: Final = 5  # as many paths a question names that is about them
-_WEIGHED_MAX: Final = 1_500  # terms of something pasted of which the rarest are looked for
+_NAMED_FEW: Final = 5  # up to so many named paths a question is about the paths themselves
+_WEIGHED_MAX: Final = 1_500  # terms of a pasted text, of which the rarest are searched
 _ALL: Final = 1 << 40
 _REPLACED_FEW: Final = 32
 _STEM_CHARACTERS: Final = 4
@@ -77,7 +78,7 @@ _SENSES_MAX: Final = 48
 
 
 class Hit(NamedTuple):
-    """An answer. ``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole entity."""
+    """An answer. ``score`` is in millionths; ``part`` is the index of the step in its trail, −1 for the whole entity."""
 
     item_type: str
     item_id: str
@@ -92,13 +93,15 @@ class Hit(NamedTuple):
     state: str
     more: str
     conflicts: tuple[str, ...] = ()
-    standing: tuple[str, ...] = ()  # what is stale, in words: with the commit that changed it where that is known
-    checked: str = ""  # of a constraint or trap with a check: what its last run came to, and when
-    rivals: tuple[str, ...] = ()  # what another clone put in place of the same thing, apart from it
+    standing: tuple[str, ...] = ()  # stale anchors as text, with the commit that changed each where it is known
+    checked: str = ""  # for a constraint or trap with a check: outcome and time of its last run
+    rivals: tuple[str, ...] = ()  # competing replacements that other clones wrote
 
 
 class Recall(NamedTuple):
-    """``hits`` best first; ``left_out`` fell to the limit or the budget; ``matched`` is how many were considered."""
+    """``hits`` best first; ``left_out`` counts hits beyond the limit or the budget; ``matched`` counts the
+    candidates.
+    """
 
     terms: tuple[str, ...]
     hits: tuple[Hit, ...]
@@ -106,11 +109,11 @@ class Recall(NamedTuple):
     left_out: int
     near: tuple[
         tuple[str, tuple[str, ...]], ...
-    ] = ()  # terms that nothing has, and those one edit away that found the hits
+    ] = ()  # terms that nothing has, and the terms one edit away that found the hits
 
 
 class _Ranked(NamedTuple):
-    """In the order of the heap: the best first. ``lowered`` counts what has been taken off already."""
+    """A candidate in the order of the heap, the best first. ``lowered`` counts the reductions applied so far."""
 
     negative_score: int
     negative_id: int
@@ -133,11 +136,11 @@ def recall(
     meaning: Meaning | None = None,
     with_near: bool = False,
 ) -> Recall:
-    """What the store knows about ``question``; where it is empty, all that holds of the types of memory in ``filters``. ``root`` is the project's folder, to see whether files changed since; so is
-    ``ground``, for who asks several times or knows which commits changed them. ``with_near``: where the words find nothing, held or ended,
-    words one edit away are looked for.
+    """Answer ``question``; where it is empty, list everything in force of the types of memory in ``filters``.
 
-    Raises UsageError for a limit, an offset or filters that make no sense.
+    ``root`` is the project's folder, to see whether files changed since; ``ground`` likewise, for callers that ask
+    several times or know which commits changed them. With ``with_near``, words one edit away are searched where the
+    words find nothing. Raises UsageError for a limit, an offset or filters that make no sense.
     """
     from periplus.base.text.search_terms import QUERY_TERMS_MAX, add_spellings, terms
 
@@ -146,7 +149,7 @@ def recall(
     bring_up_to_date(journal)
     filters = normalised(filters or Filters(), now_ms)
     named = _named_in(journal, question)
-    # An id is looked for whole (others may speak of it), never by what its letters and digits happen to spell.
+    # An id is searched whole (others may mention it), never by the words that its letters happen to spell.
     rest = " ".join(word for word in question.split() if _bare(word) not in named) if named else question
     ids = [terms(item_id)[0] for keys in named.values() for _, item_id in keys]
     asked = _telling(journal, rest, filters)
@@ -158,12 +161,12 @@ def recall(
         return _all_asked_for(view, limit, offset, budget_tokens)
     paths = named_paths(question, ground.root)
     about = about_named(journal, paths)
-    # Of something pasted, a trace or a diff, all files are named and few are meant: there what is about them does not stand before
-    # what says the same, but counts for more.
+    # A pasted trace or diff names many files and means few: there memory about them does not come before
+    # memory that matches the words, but counts for more.
     is_pasted = len(paths) > _NAMED_FEW or len(asked) >= QUERY_TERMS_MAX
     direct = view.direct([key for keys in named.values() for key in keys], {} if is_pasted else about)
     view.lifted = about if is_pasted else {}
-    # The same candidates for the first pages, so that a page continues the one before.
+    # The first pages have the same candidates, so that a page continues the one before.
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
     candidates = search(journal.index.db, [*words, *_senses(rest, filters)], filters, most)
     near: dict[str, tuple[str, ...]] = {}
@@ -189,7 +192,7 @@ def recall(
 
 
 def _telling(journal: Journal, question: str, filters: Filters) -> list[str]:
-    """The terms to look for; of the many of something pasted those at its ends, and what is rare of what lies between."""
+    """Return the terms to search; of a long pasted text those at its ends, and the rare ones between."""
     from periplus.base.text.search_terms import QUERY_TERMS_MAX, query_terms
 
     asked = query_terms(question)
@@ -210,7 +213,9 @@ def _all_asked_for(view: _View, limit: int, offset: int, budget_tokens: int | No
 
 
 def _senses(question: str, filters: Filters) -> list[str]:
-    """The senses of the question's words; none where only sessions and commits are asked for, for these have none."""
+    """Return the synonym groups of the question's words; none where only sessions and commits are asked for, which
+    have none.
+    """
     if _is_for_work(filters):
         return []
     from periplus.base.text.search_terms import query_terms
@@ -220,7 +225,7 @@ def _senses(question: str, filters: Filters) -> list[str]:
 
 
 def _is_for_work(filters: Filters) -> bool:
-    """Whether only sessions and commits are asked for."""
+    """Return True where only sessions and commits are asked for."""
     return bool(filters.kinds and {*filters.kinds}.issubset(TRAIL_KINDS)) or filters.types == ("trail",)
 
 
@@ -236,8 +241,8 @@ def _by_meaning(
 
 
 def bring_up_to_date(journal: Journal) -> None:
-    """See what others wrote, and have it in the index; not where another process keeps at it. Who waited for that in vain does not wait
-    again at each part of a brief.
+    """Read what others wrote and index it, unless another process holds the index. A caller that waited in vain does
+    not wait again at each part of a brief.
     """
     journal.refresh()
     if journal.unindexed():
@@ -247,7 +252,7 @@ def bring_up_to_date(journal: Journal) -> None:
 
 
 def normalised(filters: Filters, now_ms: int) -> Filters:
-    """``filters`` with ``since`` as documents have their time. Raises UsageError where it is no time."""
+    """Return ``filters`` with ``since`` in the form of the times of documents. Raises UsageError where it is no time."""
     if not filters.since:
         return filters
     from periplus.base.clock import parse_past_ms
@@ -261,7 +266,7 @@ def normalised(filters: Filters, now_ms: int) -> Filters:
 
 
 def hit_of(journal: Journal, entity: Entity, score: int, why: tuple[str, ...], ground: Ground, now_ms: int) -> Hit:
-    """An entity as a hit."""
+    """Return an entity as a hit."""
     value = entity.value
     text = value.get("text") or value.get("title") or _kept_whole(value)
     over = expired_text(journal.types, entity, now_ms)
@@ -286,7 +291,7 @@ def _is_about(entity: Entity, path: str) -> bool:
 
 
 def _named_in(journal: Journal, question: str) -> dict[str, list[tuple[str, str]]]:
-    """The words of ``question`` that are an id or the unique beginning of one, and what they name."""
+    """Return the words of ``question`` that are an id or the unique beginning of one, and their entities."""
     found: dict[str, list[tuple[str, str]]] = {}
     prefixes = {row.prefix for row in rows_of(journal.types).values()}
     for word in _words_at_ends(question):
@@ -321,13 +326,15 @@ def _bare(word: str) -> str:
 
 
 def _weights_of(kinds: Sequence[str]) -> dict[str, float]:
-    """What kinds of steps count. Who names several asks for them alike: which is likelier to be meant, he has said."""
+    """Return the weights of kinds of steps. Where several kinds are asked for they weigh the same: the question has
+    named them.
+    """
     named = {kind: _KIND_WEIGHTS[kind] for kind in kinds if kind in _STEP_KINDS}
     return _KIND_WEIGHTS | dict.fromkeys(named, max(named.values(), default=1.0))
 
 
 class _View:
-    """One question to one store: what has been looked up for it, each thing once."""
+    """One question to one store: each lookup is made once."""
 
     def __init__(self, journal: Journal, words: Sequence[str], filters: Filters, now_ms: int, ground: Ground) -> None:
         self.journal = journal
@@ -344,17 +351,17 @@ class _View:
         is_for_steps = bool(filters.kinds) and {*filters.kinds}.issubset(_STEP_KINDS)
         self._again_free = (
             _AGAIN_FREE if not is_for_steps else _CANDIDATES
-        )  # who asks for steps has asked for no sessions
+        )  # a question for steps does not ask for sessions
         self._weights: dict[tuple[str, str], float] = {}  # of a type and kind
-        self._said: dict[int, tuple[Any, ...]] = {}  # what documents say, by their rows
-        self.near: set[int] = set()  # documents that only their meaning found
-        self.lifted: Mapping[tuple[str, str], str] = {}  # what is about one of many paths that are named
+        self._said: dict[int, tuple[Any, ...]] = {}  # the texts of documents, by their rows
+        self.near: set[int] = set()  # documents that only search by meaning found
+        self.lifted: Mapping[tuple[str, str], str] = {}  # memory about one of many named paths
 
     # -- hits that need no score ---------------------------------------------------------------------------------------
 
     def direct(self, named: Sequence[tuple[str, str]], about: Mapping[tuple[str, str], str]) -> list[Hit]:
-        """What the question names: by id (``named``), whatever became of it since, where it is of a type that is asked for; then by a path
-        (``about``).
+        """Return the entities that the question names: by id (``named``), in any state, where they are of a type that
+        is asked for; then by a path (``about``).
         """
         keys: dict[tuple[str, str], str] = dict.fromkeys(named, "its id")
         for key, path in about.items():
@@ -374,14 +381,14 @@ class _View:
         return (not types or item_type in types) and (not kinds or is_kind)
 
     def _may_stand_first(self, entity: Entity) -> bool:
-        """Whether a memory about a named path passes the filters, and nothing has replaced it."""
+        """Return True where a memory about a named path passes the filters and was not replaced."""
         filters = self._filters
         if entity.ts < filters.since or (filters.path and not _is_about(entity, filters.path.rstrip("/"))):
             return False
         return self._passes(entity) and (filters.with_ended or not self._replacements(entity.item_id))
 
     def listed(self) -> list[tuple[str, str]]:
-        """All that holds of the types of memory that are asked for: of each the most severe first, then the newest."""
+        """Return everything in force of the asked types of memory: the most severe of each first, then the newest."""
         filters = self._filters
         types = [name for name in dict.fromkeys(filters.types) if name not in NOT_REMEMBERED]
         found = [
@@ -401,7 +408,9 @@ class _View:
     # -- ranking -------------------------------------------------------------------------------------------------------
 
     def support(self, most: int) -> list[Candidate]:
-        """What says something of the candidates and is not asked for itself: of sessions their steps, of steps their sessions."""
+        """Return documents that support candidates and are not asked for themselves: the steps of sessions, the
+        sessions of steps.
+        """
         kinds = {*self._filters.kinds}
         has_steps, has_sessions = not kinds.isdisjoint(_STEP_KINDS), "session" in kinds
         if has_sessions and not kinds.issuperset(_STEP_KINDS):
@@ -413,9 +422,8 @@ class _View:
         return search(self.db, self._words, Filters(kinds=beside, since=self._filters.since), most)
 
     def ranking(self, candidates: list[Candidate], support: list[Candidate], direct: list[Hit]) -> list[_Ranked]:
-        """The candidates that may be shown, as a heap under the most that each can score.
-
-        A step is lifted by its session as a whole, and a session by the best of its steps.
+        """Return the candidates that may be shown, as a heap by the most that each can score. The session as a whole
+        raises a step, and the best of its steps a session.
         """
         sessions, steps = dict[str, float](), dict[str, float]()
         for one in (*candidates, *support):
@@ -445,7 +453,7 @@ class _View:
                 )
             score = self._score(one, beside, has_ended=has_ended)
             if has_ended:
-                as_held = self._score(one, beside, has_ended=False)  # as much as it would count if it still held
+                as_held = self._score(one, beside, has_ended=False)  # the weight that it would have if it were in force
                 for key in self._replacements(one.item_id):
                     if as_held > replacing.get(key, (one, -1))[1]:
                         replacing[key] = (one, as_held)
@@ -474,16 +482,16 @@ class _View:
         factor *= 0.8 + 0.2 * 0.5 ** (age_ms / _HALF_LIFE_MS if age_ms > 0 else 0.0)
         score = int((one.bm25 * factor + beside) * SCORE_UNITS)
         if one.state == REWRITTEN:
-            return score // SCORE_UNITS  # behind all that stands
+            return score // SCORE_UNITS  # after everything in force
         return int(score * _ENDED_FACTOR) if has_ended and self._filters.with_ended else score
 
     def _replaced(self, candidates: list[Candidate]) -> set[str]:
-        """Which of the candidates something that still holds has replaced, whatever their own state says."""
+        """Return the candidates that something in force has replaced, whatever their own state says."""
         ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
         few = self.db.execute(
             "SELECT DISTINCT target FROM replaced ORDER BY target LIMIT ?", (_REPLACED_FEW,)
         ).fetchall()
-        if len(few) < _REPLACED_FEW:  # all of them: most stores have no more
+        if len(few) < _REPLACED_FEW:  # all of them: most stores have few
             known = frozenset(ids)
             return {target for (target,) in few if target in known and self._replacements(target)}
         rows = self.db.execute(
@@ -493,13 +501,13 @@ class _View:
         return {target for (target,) in rows if self._replacements(target)}
 
     def _replacements(self, item_id: str) -> tuple[tuple[str, str], ...]:
-        """What stands where ``item_id`` stood."""
+        """Return the present replacements of ``item_id``."""
         if item_id not in self._ends:
             self._ends[item_id] = replacements(self.journal, item_id, self.entity)
         return self._ends[item_id]
 
     def _expired(self, candidates: list[Candidate]) -> set[str]:
-        """Which of the candidates have an end that is past."""
+        """Return the candidates whose expiry is past."""
         ids = sorted({one.item_id for one in candidates if one.item_type != "trail"})
         rows = self.db.execute(
             "SELECT item_type, item_id FROM links WHERE field = ? AND value <= ? AND item_id IN (SELECT value FROM json_each(?))"
@@ -535,7 +543,7 @@ class _View:
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def have_ready(self, heap: list[_Ranked], count: int) -> None:
-        """Look up at once what the first ``count`` hits will be made of, as far as it can be told before."""
+        """Look up at once what the first ``count`` hits will need, as far as it can be known before."""
         first = [one.candidate for one in nsmallest(min(count, _READY_MAX), heap)]
         self.journal.have_ready((one.item_type, one.item_id) for one in first)
         for table, ids in (
@@ -550,8 +558,8 @@ class _View:
                 self._said.update((row[0], row[1:]) for row in rows)
 
     def best_first(self, heap: list[_Ranked]) -> Iterator[Hit]:
-        """The hits in their order, each made when it is asked for."""
-        waiting: dict[str, int] = {}  # asked for only where what was replaced is shown too
+        """Yield the hits in their order, each made when it is asked for."""
+        waiting: dict[str, int] = {}  # needed only where replaced entities are shown, too
         if self._filters.with_ended:
             waiting = {one.candidate.item_id: one.negative_score for one in heap if one.candidate.item_type != "trail"}
         taken: dict[str, int] = {}
@@ -573,7 +581,7 @@ class _View:
             yield self._hit(top, entity)
 
     def _lowered(self, top: _Ranked, taken: Mapping[str, int], waiting: Mapping[str, int]) -> _Ranked | None:
-        """``top`` with what has to be taken off its score; None where nothing has."""
+        """Return ``top`` with its score reduced; None where nothing reduces it."""
         one = top.candidate
         if one.item_type == "trail":
             again = max(0, taken.get(one.item_id, 0) - self._again_free)
@@ -593,7 +601,9 @@ class _View:
         return None
 
     def _newer(self, item_id: str) -> set[str]:
-        """All that came after ``item_id`` in its chains: what is between need not match, and does not count less for it."""
+        """Return all entities that came after ``item_id`` in its chains: those between need not match, and do not
+        lower it.
+        """
         rows = self.db.execute(
             "WITH RECURSIVE newer (id) AS (SELECT item_id FROM replaced WHERE target = ? UNION SELECT item_id FROM replaced, newer"
             " WHERE target = newer.id LIMIT ?) SELECT id FROM newer WHERE id <> ?",
@@ -617,7 +627,9 @@ class _View:
         return hit._replace(kind=one.kind, part=one.part, ts=one.ts, text=text, more=more)
 
     def _entity_hit(self, entity: Entity, score: int, why: tuple[str, ...]) -> Hit:
-        """With what stands in its place, where who asks is shown what was replaced: not every type has a state that says it."""
+        """Return an entity as a hit, with its replacements where replaced entities are shown: not every type has a
+        state for that.
+        """
         hit = hit_of(self.journal, entity, score, why, self._ground, self._now_ms)
         if not self._filters.with_ended and why != ("its id",):
             return hit
@@ -679,14 +691,14 @@ class _View:
         return entity is not None and self._passes(entity)
 
     def is_asked_for(self, one: Candidate) -> bool:
-        """Whether a candidate passes the filters, held or ended."""
+        """Return True where a candidate passes the filters, whether in force or ended."""
         if not self._filters.tag and not self._filters.author:
             return True
         entity = self.entity((one.item_type, one.item_id))
         return entity is not None and self._may_answer(entity)
 
     def _passes(self, entity: Entity) -> bool:
-        """By what only the entity itself says."""
+        """Apply the filters that need the entity itself."""
         held = self._filters.with_ended or not is_over(self.journal.types, entity, self._now_ms)
         return self._may_answer(entity) and held
 
@@ -703,7 +715,7 @@ class _View:
 
 
 def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:
-    """The first hits that fit in a budget; the text of the very first is cut where it alone does not."""
+    """Return the first hits that fit in a budget; the text of the very first is cut where it alone does not."""
     kept: list[Hit] = []
     left = budget_tokens
     for hit in hits:
@@ -720,7 +732,7 @@ def _fitting(hits: list[Hit], budget_tokens: int) -> list[Hit]:
 
 
 def cut_to_tokens(text: str, most: int) -> str:
-    """``text``, or its beginning with an ellipsis, in at most ``most`` tokens; empty where nothing fits."""
+    """Return ``text``, or its beginning with an ellipsis, in at most ``most`` tokens; empty where nothing fits."""
     if estimate_tokens(text) <= most:
         return text
     low, high = 0, min(len(text), most * 8)  # the longest beginning that fits lies between

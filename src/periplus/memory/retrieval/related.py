@@ -1,7 +1,8 @@
-"""What is related to files or to a task: files that will likely change too, what memory says of them, who worked on them.
+"""Related work for files or a task: files that will probably change too, memory about them, and who worked on them.
 
-Nothing is stored for it: files come of ``memory.files``, memory and work from the index's table of touched paths (what is about a
-file or a folder that it lies in, the sessions and commits that touched it) and, for a task, from recall. Each answer says why.
+Nothing is stored for it: files come from ``memory.retrieval.file_votes``, memory and work from the index's table of
+touched paths (memory about a file or its folders, the sessions and commits that touched it) and, for a task, from
+recall. Each answer says why.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WORK: Final = ("commit", "prompt", "session")
 
 
 class Related(NamedTuple):
-    """Each part the likeliest first. ``left_out`` counts what fell to the limit or the budget, of all parts."""
+    """Each part has the most likely first. ``left_out`` counts what is beyond the limit or the budget, of all parts."""
 
     paths: tuple[str, ...]
     task: str
@@ -51,9 +52,9 @@ def related(
     limit: int = 10,
     budget_tokens: int | None = None,
 ) -> Related:
-    """What is related to ``paths`` (as the project names them) and to ``task``. ``names`` are files that
-    there are, touched by known work or not; ``is_there`` says of a file whether it is there: those that are gone are not proposed, unless
-    all of them are.
+    """Return what is related to ``paths`` (as the project names them) and to ``task``. ``names`` are existing files,
+    touched by known work or not; ``is_there`` tests whether a file exists: missing files are not proposed, unless
+    all are missing.
 
     Raises UsageError where neither is given, for too many paths, and for a limit under 1.
     """
@@ -84,7 +85,9 @@ def related(
 
 
 def _memory(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground: Ground) -> list[Hit]:
-    """What is about a path or a folder that it lies in, the weightiest types first; then what the task's words find."""
+    """Return memory about a path or a folder that it lies in, the types of greatest weight first; then what the
+    task's words find.
+    """
     found: dict[str, Hit] = {}
     for path in paths:
         for key in _about(journal, path):
@@ -105,7 +108,9 @@ def _memory(journal: Journal, paths: Sequence[str], task: str, now_ms: int, grou
 
 
 def _about(journal: Journal, path: str) -> list[tuple[str, str]]:
-    """Memory about ``path``, about what lies in it, a symbol of it, or a folder that it lies in; the path itself first."""
+    """Return memory about ``path``, about something in it, a symbol of it, or a folder that it lies in; the path
+    itself first.
+    """
     parts = path.rstrip("/").split("/")
     wholes = ["/".join(parts[:end]) + slash for end in range(len(parts), 0, -1) for slash in ("", "/")]
     marks = ", ".join("?" * len(wholes))
@@ -120,7 +125,9 @@ def _about(journal: Journal, path: str) -> list[tuple[str, str]]:
 
 
 def _work(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground: Ground) -> list[Hit]:
-    """Sessions and commits that touched the paths, those that touched most of them first, then the newest; then those like the task."""
+    """Return sessions and commits that touched the paths, those that touched most of them first, then the newest;
+    then those similar to the task.
+    """
     touched: dict[tuple[str, int], list[str]] = {}
     times: dict[tuple[str, int], str] = {}
     for path in paths:
@@ -152,7 +159,7 @@ def _work(journal: Journal, paths: Sequence[str], task: str, now_ms: int, ground
 
 
 def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground, now_ms: int) -> Hit | None:
-    """A session as a whole, or one commit, as a hit."""
+    """Return a session as a whole, or one commit, as a hit."""
     entity = journal.get("trail", item_id)
     row = journal.index.db.execute(
         "SELECT kind, ts, text FROM documents JOIN passages USING (id) WHERE item_type = 'trail' AND item_id = ? AND part = ?",
@@ -167,7 +174,7 @@ def _step(journal: Journal, item_id: str, part: int, why: str, ground: Ground, n
 
 
 def _fitting(costs: list[list[int]], budget_tokens: int) -> list[int]:
-    """How many of each part fit, taken the best of each in turn."""
+    """Return how many of each part fit, when the best of each part are taken in turn."""
     kept = [0] * len(costs)
     for depth in range(max(map(len, costs), default=0)):
         for at, part in enumerate(costs):

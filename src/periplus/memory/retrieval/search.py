@@ -1,7 +1,7 @@
-"""Candidates from the full text, at a cost that does not grow with the store.
+"""Get candidates from the full text, at a cost that does not grow with the store.
 
-A small table is scored as a whole. In a large one a disjunction of common words would score a good part of it, so it is
-searched in two steps. First the rarer of the question's terms bring documents in, some thousands at most, and those
+A small table is scored as a whole. In a large one a disjunction of common words would score a good part of it, so it
+is searched in two steps. First the rarer terms of the question bring documents in, some thousands at most, and those
 with the greatest weight of terms stay. Only these are scored, by the commoner terms too: with R the rare and C the
 common terms
 
@@ -26,11 +26,11 @@ from periplus.memory.text.synonyms import SENSE_MARK
 
 _ENOUGH: Final = 10
 _TELLING_MAX: Final = 500
-_RARE_MAX: Final = 100  # a word that more documents have tells little of any
+_RARE_MAX: Final = 100  # a word that more documents have says little about any of them
 
 
 class Filters(NamedTuple):
-    """Which documents may answer. ``since`` is an RFC 3339 time or a date."""
+    """The documents that may answer. ``since`` is an RFC 3339 time or a date."""
 
     types: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -43,7 +43,9 @@ class Filters(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A document that matches. ``ms`` is its time; ``label`` the terms that it begins with before a colon; ``bm25`` grows with the match."""
+    """A document that matches. ``ms`` is its time; ``label`` the terms before a colon at its beginning; ``bm25``
+    grows with the match.
+    """
 
     id: int
     item_type: str
@@ -63,21 +65,21 @@ class Candidate(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """Some documents that have a form of a word; ``is_literal`` where one of them has the word itself."""
+    """Some documents with a form of a word; ``is_literal`` where one of them has the word itself."""
 
     rows: tuple[int, ...]
     is_literal: bool
 
 
 class _Reach(NamedTuple):
-    """How much of a large table is looked at."""
+    """The part of a large table that is searched."""
 
-    gathered_max: int  # documents that the rarer terms bring in, each counted once for each of its terms
+    gathered_max: int  # documents from the rarer terms, each counted once for each of its terms
     scored_max: int
 
 
 class _Table(NamedTuple):
-    """A table of words, the weights of its fields, and the sizes from which on it is no longer looked through."""
+    """A table of words, the weights of its fields, and the sizes above which only a part of it is searched."""
 
     name: str
     weights: str  # of body, title, path, context, day, kind, sense
@@ -93,11 +95,11 @@ STEPS: Final = _Table(
 SESSIONS: Final = _Table(
     "session_words", "1.0, 2.0, 1.5, 0.3, 0.5, 0.0, 0.3", 400, 800, _Reach(1_000, 150), _Reach(600, 100)
 )
-_LARGE: Final = 100_000  # what a term weighs in a table of many is told from its documents alone
-_FTS5_WEIGHT_MIN: Final = 1e-6  # of a term that stands in half of the documents or more
+_LARGE: Final = 100_000  # in a large table the weight of a term follows from its documents alone
+_FTS5_WEIGHT_MIN: Final = 1e-6  # weight of a term that half of the documents or more have
 TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
 _COMMON_MAX: Final = 10_000
-_HELD_MAX: Final = 50  # documents by which a word is told from another
+_HELD_MAX: Final = 50  # documents that suffice to compare words
 _COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored, d.label"
 
 
@@ -118,8 +120,8 @@ def search(db: Connection, words: Sequence[str], filters: Filters, most: int) ->
 def joined_by(
     db: Connection, candidates: Sequence[Candidate], near: Mapping[int, float], filters: Filters, share: float
 ) -> list[Candidate]:
-    """``candidates`` as they are, and what words did not find and is ``near`` in meaning (by row, from 0 to 1): with ``share`` of the
-    best match of words among the memories, for what is as near as can be.
+    """Return ``candidates`` unchanged, joined by documents that words did not find and that are ``near`` in meaning
+    (by row, from 0 to 1): a perfect match of meaning gets ``share`` of the best match of words among the memories.
     """
     if not near:
         return list(candidates)
@@ -135,8 +137,8 @@ def joined_by(
 
 
 def telling(db: Connection, words: Sequence[str], ends: Sequence[str], filters: Filters, most: int) -> list[str]:
-    """Of the many ``words`` of something pasted at most ``most``, in their order: those in ``ends``, and of what lies between those that
-    some document has together, the rarer the better: one line of a log may be what it is about.
+    """Choose at most ``most`` of the ``words`` of a pasted text, in their order: those in ``ends``, and of the others
+    those that some document has together, rare words first: one line of a log may be what it is about.
     """
     search_in = _Search(db, STEPS, (), filters)
     weights: dict[int, float] = {}
@@ -157,7 +159,9 @@ def telling(db: Connection, words: Sequence[str], ends: Sequence[str], filters: 
 
 
 def holders(db: Connection, words: Sequence[str], filters: Filters) -> dict[str, Holders]:
-    """Of ``words`` those that some document which ``filters`` let through has a form of: of the many that may be given most are nowhere."""
+    """Return those of ``words`` of which some document that passes ``filters`` has a form: of many given words most
+    are nowhere.
+    """
     kinds = _kinds(filters)
     if kinds == ():
         return {}
@@ -174,7 +178,7 @@ def holders(db: Connection, words: Sequence[str], filters: Filters) -> dict[str,
 
 
 def _kinds(filters: Filters) -> tuple[str, ...] | None:
-    """The kinds of documents that may answer; None for any."""
+    """Return the kinds of documents that may answer; None for any."""
     if not filters.types:
         return filters.kinds or None
     allowed = [kind for name in filters.types for kind in (TRAIL_KINDS if name == "trail" else (name,))]
@@ -182,7 +186,7 @@ def _kinds(filters: Filters) -> tuple[str, ...] | None:
 
 
 def _known_common(db: Connection) -> dict[tuple[str, str, str], int]:
-    """Terms (by table and scope) of which so many documents are known to be there, as long as nothing in the index changes."""
+    """Return the terms (by table and scope) known to be in many documents, as long as the index does not change."""
     state = (db.execute("PRAGMA data_version").fetchone()[0], db.total_changes)
     if db.common is None or db.common[0] != state or len(db.common[1]) > _COMMON_MAX:
         db.common = (state, {})
@@ -207,15 +211,15 @@ class _Search:
             return []
         if size <= table.small_max:
             return self._all(terms, size, most)
-        if size > table.middle_max:  # the senses of words are common there: counting them costs more than the words do
+        if size > table.middle_max:  # synonym groups are common there: counting them costs more than the words do
             terms = [term for term in terms if not term.startswith(f'"{SENSE_MARK}')] or terms
         return self._gathered(terms, table.wide if size <= table.middle_max else table.narrow, most)
 
     def _all(self, terms: list[str], size: int, most: int) -> list[Candidate]:
-        """Every document with any of the terms, in a table of few.
+        """Return every document with any of the terms, in a small table.
 
-        FTS5 takes a term that stands in half of the documents for worthless, which in a small store are the very
-        words that it is about. So each term is asked for alone, and weighed by ln(1 + (N - n + 0.5) / (n + 0.5)).
+        FTS5 gives no weight to a term that stands in half of the documents, which in a small store are the very words
+        that it is about. So each term is asked for alone, and weighted by ln(1 + (N - n + 0.5) / (n + 0.5)).
         """
         name, scores = self._table.name, dict[int, float]()
         for term in terms:
@@ -236,7 +240,7 @@ class _Search:
         return sorted(ranked, key=lambda one: (-one.bm25, -one.id))[:most]
 
     def _gathered(self, terms: list[str], reach: _Reach, most: int) -> list[Candidate]:
-        """The best of those documents that the rarer terms bring in, in a table of many."""
+        """Return the best of the documents that the rarer terms bring in, in a large table."""
         table = self._table
         common_known = _known_common(self._db)
         held = {term: self._documents_of(term, reach.gathered_max, common_known) for term in terms}
@@ -270,7 +274,7 @@ class _Search:
         return [Candidate(*(*documents[row_id], bm25)) for bm25, row_id in best if row_id in documents]
 
     def rows_of(self, match: str, most: int) -> list[int]:
-        """The documents that match, at most so many of them."""
+        """Return at most ``most`` documents that match."""
         name = self._table.name
         found = self._db.execute(
             f"SELECT rowid FROM {name} WHERE {name} MATCH ? LIMIT ?",  # noqa: S608 - a constant
@@ -279,7 +283,7 @@ class _Search:
         return [row_id for (row_id,) in found]
 
     def passing(self, row_ids: Sequence[int]) -> set[int]:
-        """Those of some documents that the filters let through."""
+        """Return those of some documents that pass the filters."""
         found = self._db.execute(
             f"SELECT d.id FROM documents d WHERE d.id IN (SELECT value FROM json_each(?)) {self._where}",  # noqa: S608 - constants
             (f"[{','.join(map(str, row_ids))}]", *self._arguments),
@@ -287,7 +291,7 @@ class _Search:
         return {row_id for (row_id,) in found}
 
     def has_literally(self, word: str, row_ids: Iterable[int]) -> bool:
-        """Whether one of some documents has ``word`` itself among its words."""
+        """Return True where one of some documents has ``word`` itself among its words."""
         name = self._table.name
         row = self._db.execute(
             "SELECT 1 FROM " + name + " WHERE rowid IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
@@ -297,7 +301,7 @@ class _Search:
         return row is not None
 
     def _documents_of(self, term: str, most: int, common: dict[tuple[str, str, str], int]) -> Sequence[int]:
-        """The documents that match, none of them more than ``most``; as many of no use where there are so many."""
+        """Return the documents that match, or an unusable number of them where there are more than ``most``."""
         key = (self._table.name, self._scope, term)
         if most <= common.get(key, 0):
             return range(most)
@@ -308,7 +312,9 @@ class _Search:
         return range(most)
 
     def _most_terms(self, held: list[Sequence[int]], reach: _Reach) -> list[int]:
-        """The documents with the greatest weight of terms, the newest of equals; ``held`` are each term's."""
+        """Return the documents with the greatest weight of terms, the newest of equals; ``held`` are those of each
+        term.
+        """
         weights: dict[int, float] = {}
         for rows in held:
             weight = log(1 + _LARGE / (len(rows) + 0.5))
@@ -324,7 +330,7 @@ class _Search:
         return ranked[: reach.scored_max]
 
     def _newest(self, match: str, reach: _Reach) -> list[int]:
-        """The newest of the documents that match, looked up for the filters one by one: they are many."""
+        """Return the newest of the documents that match, filtered one by one: they are many."""
         name = self._table.name
         passing = ""
         if self._where:
@@ -339,7 +345,7 @@ class _Search:
         return f"({self._scope}) AND ({match})" if self._scope else match
 
     def _count(self, match: str, most: int) -> int:
-        """How many documents match, counted up to ``most``."""
+        """Count the documents that match, up to ``most``."""
         name = self._table.name
         row = self._db.execute(
             f"SELECT COUNT(*) FROM (SELECT 1 FROM {name} WHERE {name} MATCH ? LIMIT ?)",  # noqa: S608 - a constant
@@ -348,7 +354,9 @@ class _Search:
         return int(row[0])
 
     def _size(self) -> int:
-        """How many documents the table has: the first number of the record in which FTS5 keeps its averages."""
+        """Return the number of documents in the table: the first number of the record in which FTS5 keeps its
+        averages.
+        """
         row = self._db.execute(f"SELECT block FROM {self._table.name}_data WHERE id = 1").fetchone()  # noqa: S608 - a constant
         size = 0
         for byte in bytes(row[0]) if row else b"":
@@ -358,7 +366,7 @@ class _Search:
         return size
 
     def _several(self, terms: list[str], reach: _Reach) -> str:
-        """So many of the terms at once, the rarest first, that few documents have them all, but some."""
+        """Return an expression for so many of the terms at once, the rarest first, that few documents have them all."""
         chosen = terms[0]
         for term in terms[1:]:
             narrower = f"{chosen} AND {term}"

@@ -1,7 +1,8 @@
-"""Words that are one edit away from a word of a question which no document has: a letter changed, missing, added, or two in each other's place.
+"""Spelling: words one edit away from a word of a question that no document has (a letter changed, missing, added, or
+two swapped).
 
-The index holds stems, so a misspelled word is not compared with what is there. Each word that it may have been meant as is asked for
-instead, some hundreds of them, and the tokenizer stems it: what that costs does not grow with the store.
+The index holds stems, so a misspelled word is not compared with the words of the index. Instead each word that may be
+meant is searched, some hundreds of them, and the tokenizer stems it: the cost does not grow with the store.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from periplus.memory.retrieval.search import Filters, holders
 
 _LETTERS_MIN: Final = 3
 _LETTERS_MAX: Final = 32
-_EDITS_MAX: Final = 5_000  # of all words of a question
-_NEAR_MAX: Final = 5  # words in the place of one
-_BLOCK: Final = 0x80  # an alphabet lies within one of these
+_EDITS_MAX: Final = 5_000  # for all words of a question
+_NEAR_MAX: Final = 5  # replacements of one word
+_BLOCK: Final = 0x80  # each alphabet lies within one of these
 _ASCII: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def near_words(db: Connection, words: Sequence[str], filters: Filters) -> dict[str, tuple[str, ...]]:
-    """For those of ``words`` that may be misspelled, what some document has that is one edit away: first the words that stand there as
-    they are, then those of which a form does.
+    """Return for each misspelled word of ``words`` the words one edit away that some document has: exact words first,
+    then other forms.
     """
     from periplus.base.text.search_terms import STOP_WORDS
 
@@ -49,12 +50,14 @@ def near_words(db: Connection, words: Sequence[str], filters: Filters) -> dict[s
 
 
 def near_words_text(near: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """In a line what was looked for in the place of what; empty where nothing was."""
+    """Return a line that says which words were searched in place of which; empty where none were."""
     return " ".join(f"Nothing is found for {asked}; one edit away: {', '.join(forms)}." for asked, forms in near)
 
 
 def edits_of(word: str) -> Iterator[str]:
-    """What is one edit away from ``word``, each once, of three letters or more; letters come from the alphabets that it has."""
+    """Yield the words of three letters or more one edit away from ``word``, each once; letters come from its
+    alphabets.
+    """
     letters = _letters_of(word)
     seen = {word}
     for at in range(len(word) + 1):
@@ -72,12 +75,14 @@ def edits_of(word: str) -> Iterator[str]:
 
 
 def _may_be_misspelled(word: str) -> bool:
-    """Numbers are not: another number is another thing. Of a script without spaces a term is a pair of letters, and no word."""
+    """Return False for numbers: another number is another thing. In a script without spaces a term is a pair of
+    letters, and not a word.
+    """
     return _LETTERS_MIN <= len(word) <= _LETTERS_MAX and not word.isdigit()
 
 
 def _letters_of(word: str) -> str:
-    """The small letters, digits and marks of the alphabets that ``word`` is written in."""
+    """Return the small letters, digits and marks of the alphabets of ``word``."""
     blocks = sorted({ord(letter) // _BLOCK for letter in word if not letter.isascii()})
     others = [chr(code) for block in blocks for code in range(block * _BLOCK, (block + 1) * _BLOCK)]
     is_mixed = any(letter.isascii() and letter.isalpha() for letter in word)

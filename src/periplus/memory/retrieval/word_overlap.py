@@ -1,9 +1,9 @@
-"""How many words of a question a text shares with it, by which it is judged whether the text bears on it at all.
+"""Count the words that a question and a text share, to judge whether the text is relevant at all.
 
-Words are compared by the stems that the index makes of them. Of a script that sets no spaces between words the search knows pairs of
-letters only (``base.analysis``); what a run of shared pairs is worth in words follows from how many letters a word of that script
-has. A run too short to be a word counts for nothing, for two texts of one language share many pairs by chance, nor does hiragana,
-in which Japanese writes its grammar.
+Words are compared by the stems of the index. In scripts without spaces the search knows pairs of letters only
+(``base.analysis``); a run of shared pairs counts as words by the usual length of a word in that script. A run too
+short to be a word counts for nothing, for two texts of one language share many pairs by chance, nor does hiragana, in
+which Japanese writes its grammar.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _FIRST: Final = min(first for first, _, _ in _WORTH)
 
 
 def word_count(asked: Sequence[str]) -> float:
-    """How many words the terms of a question are; those that say nothing are none."""
+    """Return the number of words in the terms of a question; words without meaning do not count."""
     spaced = sum(1 for term in asked if _worth(term[0]) is None and term not in STOP_WORDS)
     return spaced + _of_runs(asked, lambda _: True)
 
 
 def shared_words(asked: Sequence[str], texts: Sequence[str]) -> list[float]:
-    """How many words of the terms of a question each of ``texts`` shares."""
+    """Return for each of ``texts`` the number of words of the question that it shares."""
     words = [term for term in asked if _worth(term[0]) is None and term not in STOP_WORDS]
     begins = {word[:2] for word in words}
     is_plain = all(word.isascii() for word in words)
     said = [frozenset(terms(text)) for text in texts]
-    # Only the end of a word makes its forms, and texts are long: what begins otherwise is not looked at.
+    # Forms of a word differ only at its end, and texts are long: words with another beginning are skipped.
     near = [[term for term in held if term[:2] in begins or not (is_plain and term.isascii())] for held in said]
     stems = _stems(list(dict.fromkeys(chain(words, *near)))) if words else {}
     wanted = {stems[word] for word in words}
@@ -52,9 +52,11 @@ def shared_words(asked: Sequence[str], texts: Sequence[str]) -> list[float]:
 
 
 def _of_runs(asked: Sequence[str], is_shared: Callable[[str], bool]) -> float:
-    """How many words the pairs that are shared are worth: of each run of them, a word at least where it may be one."""
+    """Return the number of words that the shared pairs are worth: of each run of them, at least one where it may be a
+    word.
+    """
     total = run = 0
-    before = ""  # the pair behind which a run goes on
+    before = ""  # the pair after which a run continues
     for term in chain(asked, ("",)):
         is_pair = len(term) == 2 and _worth(term[0]) is not None and is_shared(term)
         if is_pair and before and before[1] == term[0]:
@@ -67,14 +69,14 @@ def _of_runs(asked: Sequence[str], is_shared: Callable[[str], bool]) -> float:
 
 
 def _worth(letter: str) -> int | None:
-    """What a letter counts; None for one of a script that sets spaces."""
+    """Return the value of a letter; None in a script with spaces."""
     if letter < _FIRST:
         return None
     return next((worth for first, last, worth in _WORTH if first <= letter <= last), None)
 
 
 def _stems(words: list[str]) -> dict[str, str]:
-    """The stem of each word: the index's own, made by its own tokenizer."""
+    """Return the stem of each word, made by the index's own tokenizer."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.execute(f'CREATE VIRTUAL TABLE said USING fts5(word, tokenize="{TOKENIZER}")')
         db.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(said, 'instance')")

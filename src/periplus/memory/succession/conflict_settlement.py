@@ -1,8 +1,8 @@
-"""What ends a conflict: which command, and what a state that is said once more settles.
+"""Settle conflicts: the command that ends a conflict, and what a repeated state settles.
 
-Any write over all heads ends all conflicts of an entity. Which field a person may write says the table (``memory.types``): what a
-plain update reaches is set; for the rest, and where the entity as a whole or its state is in conflict, its state is said, which
-settles also where it is what is shown already.
+Any write over all heads ends all conflicts of an entity. The table (``memory.entities.types``) says which fields a
+person may set: those are set; for the others, and where the entity as a whole or its state is in conflict, its state
+is written, which settles also where it is the shown one already.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from periplus.memory.entities.types import CONTEXT_REF, MemoryType, row_of
 
 
 def is_settled_by_state(row: MemoryType, entity: Entity) -> bool:
-    """Whether ``entity`` is in conflict in what saying its state once more is the way to settle."""
+    """Return True where ``entity`` is in conflict in a field that writing its state once more settles."""
     return any(_is_by_state(row, conflict) for conflict in entity.conflicts)
 
 
 def settles_state(row: MemoryType, entity: Entity) -> bool:
-    """Whether ``entity`` is in conflict in its state, or in what is one value with it, as why it is so."""
+    """Return True where ``entity`` is in conflict in its state, or in a field of the same group, such as the reason."""
     return any(conflict.path[:1] in {(name,) for name in _with_state(row)} for conflict in entity.conflicts)
 
 
 def said_apart(
     journal: Journal, entity: Entity, versions: AbstractSet[str] | None = None
 ) -> list[dict[str, JSONValue]]:
-    """What each of its heads (among ``versions``) says where it has several, but those that are deleted; the newest first."""
+    """Return the content of each head (among ``versions``) that is not deleted where there are several; the newest
+    first.
+    """
     heads = journal.heads_of(entity.item_type, entity.item_id) if len(entity.heads) > 1 else []
     said = (head for head in heads if head.payload and (versions is None or head.version in versions))
     ranked = sorted(said, key=lambda head: (head.rev, head.version), reverse=True)
@@ -41,7 +43,7 @@ def said_apart(
 
 
 def states_apart(journal: Journal, entity: Entity) -> list[dict[str, JSONValue]]:
-    """What the heads say that its state is in conflict between, the newest first; nothing where it is not in conflict."""
+    """Return the contents between which the state is in conflict, the newest first; empty where there is no conflict."""
     versions = {one.version for conflict in entity.conflicts if conflict.path == ("state",) for one in conflict.values}
     return said_apart(journal, entity, versions) if versions else []
 
@@ -49,14 +51,14 @@ def states_apart(journal: Journal, entity: Entity) -> list[dict[str, JSONValue]]
 def with_group_of_state(
     row: MemoryType, value: Mapping[str, JSONValue], said: Mapping[str, JSONValue]
 ) -> dict[str, JSONValue]:
-    """``value`` with the state that ``said`` has, and what is one value with it."""
+    """Return ``value`` with the state of ``said``, and the fields of the same group."""
     names = _with_state(row)
     kept = {name: part for name, part in value.items() if name not in names}
     return kept | {name: said[name] for name in sorted(names) if name in said}
 
 
 def settled_by(journal: Journal, entity: Entity, conflict: Conflict) -> str:
-    """What ends ``conflict``, in words with what to type."""
+    """Return what ends ``conflict`` as text, with the command to type."""
     if entity.item_type == CONTEXT_REF:
         return f"`periplus context merge --ref {entity.value.get('name')}` ends it"
     if entity.item_type == "trail":
@@ -88,7 +90,7 @@ def _with_state(row: MemoryType) -> frozenset[str]:
 
 
 def _deletes(journal: Journal, entity: Entity) -> str:
-    """The command that un-creates it once more; empty where the record that made it is not here."""
+    """Return the command that deletes it once more; empty where the record that created it is not here."""
     where = "item_type = ? AND item_id = ? AND version <> '' AND parents = '' ORDER BY lineage <> ?, lineage, seq"
     journal.project()
     for record in journal.index.records(where, (entity.item_type, entity.item_id, journal.lineage), 1):

@@ -1,9 +1,10 @@
-"""What a clone changed in an entity that another clone, which knew nothing of it, had put something else in place of.
+"""Late changes: fields that one clone changed in an entity that another clone had superseded meanwhile.
 
-After a sync the entity is superseded and has the change, perhaps in conflict, and nobody looks at what is superseded: what was
-changed would be lost on whoever reads its successor. It shows in the graph of versions: from what is there now back to those
-that say that the entity was replaced, beside some that do not say so and that none of the former had known. Who settles a conflict
-or sets a field there says nothing of the successor; a change of state to what it is already does, and so it is settled.
+After a sync the entity is superseded and has the change, perhaps in conflict, and nobody looks at superseded
+entities: readers of the successor would miss the change. It is found in the graph of versions: from the present ones
+back to those that say that the entity was replaced, beside some that do not say so and that none of the former had
+known. Settling a conflict or setting a field does not settle it, for that says nothing of the successor; writing the
+present state once more does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _FROM_FILES: Final = frozenset({"import"})
 
 
 class LateChange(NamedTuple):
-    """``fields`` of ``entity`` were changed by ``writers`` apart from its being superseded by ``successors`` (ids; none where by nothing)."""
+    """``writers`` changed ``fields`` of ``entity`` while another clone superseded it by ``successors`` (ids; none
+    where by nothing).
+    """
 
     entity: Entity
     fields: tuple[str, ...]
@@ -40,12 +43,12 @@ class LateChange(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What settles it, once what still holds was carried over."""
+        """Return the command that settles it, once what still holds was carried over."""
         return f"periplus state {self.entity.item_id} {self.entity.value['state']}"
 
 
 def late_changes(journal: Journal) -> list[LateChange]:
-    """By type and id, with what is in conflict."""
+    """Return the late changes by type and id, conflicts included."""
     types = [row.name for row in rows_of(journal.types).values() if row.replaced_state]
     marks = ", ".join("?" * len(types))
     index = _index_with_merges(journal, types, marks)
@@ -64,7 +67,9 @@ def late_changes(journal: Journal) -> list[LateChange]:
 
 
 def _index_with_merges(journal: Journal, types: Sequence[str], marks: str) -> Index:
-    """One in which every version is that brought several together: the journal's may begin at a checkpoint. The caller closes what is another."""
+    """Return an index with every version that merged several: the journal's own may begin at a checkpoint. The caller
+    closes it where it is another one.
+    """
     from periplus.journal.checkpoints.partial_history import index_with_history
 
     if journal.index.has_floors:
@@ -75,7 +80,7 @@ def _index_with_merges(journal: Journal, types: Sequence[str], marks: str) -> In
 
 
 def late_change(journal: Journal, entity: Entity) -> LateChange | None:
-    """What was changed late in ``entity``, and is not settled; None where nothing was."""
+    """Return the late change of ``entity`` that is not settled; None where there is none."""
     row = row_of(journal.types, entity.item_type)
     if row is None or not row.replaced_state or entity.value.get("state") != row.replaced_state:
         return None
@@ -98,7 +103,9 @@ def late_change(journal: Journal, entity: Entity) -> LateChange | None:
             return False
         if before:
             return all(one.get(name) != said for one in before)
-        return bytes(shown.get(name, b"")) == (said or b"")  # nobody knows what it was: what is shown was changed
+        return bytes(shown.get(name, b"")) == (
+            said or b""
+        )  # its former value is unknown: the present one counts as changed
 
     names = sorted({name for version in (*replaced, *others) for name in held(version)} - _SAYS_NOTHING)
     fields = [name for name in names if any(is_late(name, version) for version in others)]
@@ -112,7 +119,9 @@ def late_change(journal: Journal, entity: Entity) -> LateChange | None:
 
 
 def _sides(versions: Versions, entity: Entity, state: bytes) -> tuple[list[str], list[str]]:
-    """The newest versions that say that ``entity`` was replaced, and the newest that do not and that none of the former had known."""
+    """Return the newest versions that say that ``entity`` was replaced, and the newest that do not and that none of
+    the former had known.
+    """
     replaced, others, known, seen = list[str](), list[str](), list[str](), set[str]()
     waiting = list(entity.heads)
     while waiting:
@@ -121,7 +130,7 @@ def _sides(versions: Versions, entity: Entity, state: bytes) -> tuple[list[str],
             continue
         seen.add(version)
         fields, actions = versions.fields(version), {one.action for one in versions.records.get(version, ())}
-        if not fields:  # a tombstone, or redacted: where it stands is known all the same
+        if not fields:  # a tombstone, or redacted: its place in the graph is known all the same
             if actions & _SAID:
                 known.append(version)
             else:

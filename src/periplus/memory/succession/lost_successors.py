@@ -1,7 +1,8 @@
-"""What something else was put in place of that is not there any more: nobody looks at what is superseded, and nothing says it anew.
+"""Find superseded entities whose successor is gone: nobody looks at superseded entities, and nothing else says the
+same.
 
-What superseded it was deleted or redacted, here or in another clone. It shows in how the entity came into its state: a record says that it
-was replaced, and nothing that is there says that it replaces it. Who brought it there by hand said so himself, and is told nothing.
+The successor was deleted or redacted, here or in another clone. The entity is found by the record that says that it
+was replaced, while no present entity says that it replaces it. A state that somebody wrote by hand is not reported.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class LostSuccessor(NamedTuple):
-    """``entity`` was replaced, as ``record`` says, by what is not there any more; ``lineage`` of that record, empty for our own."""
+    """``entity`` was replaced, by ``record``, by something that is gone; ``lineage`` of that record, empty for our
+    own.
+    """
 
     entity: Entity
     record: IndexedRecord
@@ -30,12 +33,12 @@ class LostSuccessor(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What brings it back."""
+        """Return the command that brings it back."""
         return f"periplus undo --seq {self.record.seq}" + (f" --lineage {self.lineage}" if self.lineage else "")
 
 
 def unreplaced(journal: Journal) -> list[LostSuccessor]:
-    """By type and id, as the index has them."""
+    """Return superseded entities without a successor by type and id, as the index has them."""
     found = []
     for row in rows_of(journal.types).values():
         if row.replaced_state:
@@ -50,7 +53,9 @@ def unreplaced(journal: Journal) -> list[LostSuccessor]:
 
 
 def lost_successor_of(journal: Journal, entity: Entity) -> LostSuccessor | None:
-    """Not to be asked within a mutation: it brings the index up to date."""
+    """Return the lost successor of ``entity``, or None. Not to be called within a mutation: it brings the index up to
+    date.
+    """
     row = row_of(journal.types, entity.item_type)
     if row is None or not row.replaced_state or entity.value.get("state") != row.replaced_state:
         return None
@@ -60,6 +65,6 @@ def lost_successor_of(journal: Journal, entity: Entity) -> LostSuccessor | None:
     last = max(changes, key=lambda record: record.rev, default=None)
     if (
         last is None or last.summary != f"{entity.item_type} {row.replaced_state}"
-    ):  # what ``lifecycle`` says of what is replaced
+    ):  # the summary that ``writing.lifecycle`` writes for a replaced entity
         return None
     return LostSuccessor(entity, last, "" if last.lineage == journal.lineage else last.lineage)

@@ -1,10 +1,10 @@
-"""What stands in place of one thing, and where clones that knew nothing of each other each put something else there.
+"""Successors of an entity, and competing ones that clones wrote without knowing of each other.
 
-A split puts several things in place of one, on purpose, in one clone. Where two clones superseded the same thing apart, both of
-what they said counts after a sync, and no field is in conflict: they are entities of their own. So that is looked for: what
-superseded one thing begins branches, each ends in what stands there now, and two branches that were begun in different clones
-and come nowhere together are apart. It is derived from what is held. Whoever merges them, lets one supersede the other or relates one to the other
-(but as its contradiction) knew of both, and has settled it.
+A split puts several entities in place of one, on purpose, in one clone. Where two clones superseded the same entity
+apart, both successors count after a sync, and no field is in conflict: they are separate entities. They are found by
+branches: each successor begins one, each branch ends in what stands there now, and two branches compete that were
+begun in different clones and meet nowhere. It is derived from the entities. Merging them, letting one supersede the
+other or relating one to the other (except as its contradiction) settles it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _SUCCESSORS_MAX: Final = 50
 
 
 class CompetingSuccessors(NamedTuple):
-    """``rivals`` (live, by id) each stand in place of the entity ``old`` (an id), in branches (ids each) that clones began apart."""
+    """``rivals`` (live, by id) each stand in place of the entity ``old`` (an id), in branches (ids each) that clones
+    began apart.
+    """
 
     old: str
     rivals: tuple[Entity, ...]
@@ -35,22 +37,24 @@ class CompetingSuccessors(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What settles it, to be completed with a text."""
+        """Return the command that settles it, to be completed with a text."""
         return f"periplus merge {' '.join(one.item_id for one in self.rivals)} --text '…'"
 
     def against(self, item_id: str) -> list[str]:
-        """The ids of the rivals that do not stand beside ``item_id`` in one branch; none where it is no rival."""
+        """Return the ids of the rivals in other branches than ``item_id``; none where it is not a rival."""
         beside = frozenset[str]().union(*(branch for branch in self.branches if item_id in branch))
         return [one.item_id for one in self.rivals if beside and one.item_id not in beside]
 
 
 def successors(journal: Journal, old: str) -> list[Entity]:
-    """The entities that are said to supersede ``old``, those that ended too, by id."""
+    """Return the entities that supersede ``old``, ended ones too, by id."""
     return _Chains(journal, journal.unindexed()).said(old)
 
 
 def in_place_of(journal: Journal, old: str) -> list[Entity]:
-    """What stands now where ``old`` stood, by id: the live ends of what superseded it. As the journal's tail says, also within a mutation."""
+    """Return what stands in place of ``old`` now, by id: the live ends of its successors. Up to date with the
+    journal's newest records, also within a mutation.
+    """
     chains, known, ends = _Chains(journal, journal.unindexed()), dict[str, dict[str, Entity]](), dict[str, Entity]()
     known[old] = {}
     for one in chains.said(old):
@@ -59,7 +63,7 @@ def in_place_of(journal: Journal, old: str) -> list[Entity]:
 
 
 def rivalries(journal: Journal) -> list[CompetingSuccessors]:
-    """Where clones each put something else in place of one thing, and both hold; by the id of that thing."""
+    """Return the competing successors that are in force, by the id of the entity that they replaced."""
     rows = journal.index.db.execute(
         "SELECT value FROM links WHERE field = ? GROUP BY value HAVING COUNT(*) > 1", (SUPERSEDES,)
     )
@@ -75,7 +79,9 @@ def rivalries(journal: Journal) -> list[CompetingSuccessors]:
 
 
 def rivals_of(journal: Journal, entity: Entity) -> list[str]:
-    """The ids of what other clones put in place of what ``entity`` stands in place of, as far as the index knows."""
+    """Return the ids of what other clones put in place of the entity that ``entity`` replaced, as far as the index
+    knows.
+    """
     waiting, seen = supersedes_of(entity)[:_SUCCESSORS_MAX], {entity.item_id}
     if not waiting:
         return []
@@ -94,7 +100,7 @@ def rivals_of(journal: Journal, entity: Entity) -> list[str]:
 
 
 class _Chains:
-    """What superseded what, each looked up once. ``behind`` are entities that the index may not have taken in."""
+    """Chains of successors, each looked up once. ``behind`` are entities that the index may not have yet."""
 
     def __init__(self, journal: Journal, behind: Sequence[tuple[str, str]]) -> None:
         self._journal = journal
@@ -119,7 +125,7 @@ class _Chains:
         )
 
     def said(self, old: str) -> list[Entity]:
-        """The entities that are said to supersede ``old``, by id."""
+        """Return the entities that supersede ``old``, by id."""
         if old not in self._known:
             rows = self._journal.index.db.execute(
                 "SELECT item_type, item_id FROM links WHERE field = ? AND value = ? ORDER BY item_id, item_type LIMIT ?",
@@ -131,10 +137,12 @@ class _Chains:
         return self._known[old]
 
     def ends(self, entity: Entity, known: dict[str, dict[str, Entity]]) -> dict[str, Entity]:
-        """What stands at the end of the chains that begin with ``entity``, by id; ``known`` has the ends of those looked at before."""
+        """Return the ends of the chains that begin with ``entity``, by id; ``known`` has the ends of those looked at
+        before.
+        """
         if entity.item_id in known:
             return known[entity.item_id]
-        known[entity.item_id] = {}  # chains may go in a circle
+        known[entity.item_id] = {}  # chains may form a circle
         ends: dict[str, Entity] = {}
         for one in self.said(entity.item_id) if len(known) < _CHAIN_MAX else ():
             ends.update(self.ends(one, known))
@@ -145,7 +153,7 @@ class _Chains:
 
 
 def _is_settled(one: dict[str, Entity], other: dict[str, Entity]) -> bool:
-    """Whether two branches come together, or something in one names something in the other."""
+    """Return True where two branches meet, or an entity in one names an entity in the other."""
     if one.keys() & other.keys():
         return True
     return any(_named(entity) & other.keys() for entity in one.values()) or any(
@@ -160,7 +168,7 @@ def _named(entity: Entity) -> set[str]:
 
 
 def _origin(journal: Journal, entity: Entity) -> str:
-    """The lineage in which it was first written; empty where it came with files, or that record is not here."""
+    """Return the lineage in which it was first written; empty where it came with files, or that record is not here."""
     where = "item_type = ? AND item_id = ? AND action <> ? AND rev = 1 ORDER BY lineage, seq"
     wanted = (entity.item_type, entity.item_id, _FROM_FILES)
     rows = journal.index.records(where, wanted, 1)

@@ -1,9 +1,10 @@
-"""The paths that a text names, as the project names them, and what memory is about them.
+"""Find the paths that a text names, as the project names them, and the memory about them.
 
-People and programs write one path in many ways: at the end of a sentence, from ``./`` on, absolute, in a diff (``a/src/x.py``), with a line
-behind it, from the folder of another worktree, of a container or of the machine that a trace comes from. What lies in the project's
-folder is known for sure. Of what does not, any end may be meant (``/app/src/db/pool.py`` may be ``src/db/pool.py``): such a guess counts
-where memory is about just that path, not about a folder.
+People and programs write one path in many ways: at the end of a sentence, with ``./``, absolute, in a diff
+(``a/src/x.py``), with a line number, from the folder of another worktree, of a container or of the machine that a
+trace comes from. A path within the project's folder is certain. Of any other path each end may be meant
+(``/app/src/db/pool.py`` may be ``src/db/pool.py``): such a guess counts where memory is about just that path, not
+about a folder.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ _PATH: Final = re.compile(
 
 
 class NamedPath(NamedTuple):
-    """``path`` as the project names it, as far as that is known; ``guesses`` are what it may be as well, the longest first."""
+    """``path`` as the project names it, where that is known; ``guesses`` are other possible paths, the longest first."""
 
     path: str
     guesses: tuple[str, ...] = ()
 
 
 def named_paths(text: str, root: str = "", most: int = PATHS_MAX) -> list[NamedPath]:
-    """The paths that ``text`` names, each once, in their order; of a long text those near its ends. ``root`` is the project's folder."""
+    """Return the paths that ``text`` names, each once, in their order; of a long text those near its ends. ``root``
+    is the project's folder.
+    """
     found: dict[str, NamedPath] = {}
     folders = tuple(dict.fromkeys((root.rstrip("/"), os.path.realpath(root)))) if root else ()
     for said in _PATH.findall(head_and_tail(text, _CHARACTERS_MAX)):
@@ -49,10 +52,10 @@ def named_paths(text: str, root: str = "", most: int = PATHS_MAX) -> list[NamedP
 
 
 def about_named(journal: Journal, named: Sequence[NamedPath], item_type: str = "") -> dict[tuple[str, str], str]:
-    """The memories (of ``item_type``) about ``named``, or about a folder that such a path lies in, with the path or folder that they are about; the
-    paths themselves first, then the nearest folder, of each the newest.
+    """Return the memories (of ``item_type``) about ``named``, or about a folder that such a path lies in, with the
+    path or folder; the paths themselves first, then the nearest folder, the newest of each.
     """
-    at: dict[str, int] = {}  # how far what memory may be about is from what is named
+    at: dict[str, int] = {}  # distance between a path that memory is about and the named one
     for one in named:
         at.setdefault(one.path, 0)
         at.update((guess, 0) for guess in one.guesses)
@@ -75,7 +78,7 @@ def about_named(journal: Journal, named: Sequence[NamedPath], item_type: str = "
         found += [(at[row[0]], str(row[3]), str(row[0]), (str(row[1]), str(row[2]))) for row in rows]
     for path in [
         name for name, far in at.items() if not far and not name.endswith("/")
-    ]:  # a symbol stands with its file before it
+    ]:  # a symbol is written FILE:SYMBOL
         rows = journal.index.db.execute(
             "SELECT item_type, item_id, ts FROM touched WHERE path > ? AND path < ? LIMIT ?",
             (f"{path}:", f"{path};", _FOUND_MAX),
@@ -96,7 +99,7 @@ def about_named(journal: Journal, named: Sequence[NamedPath], item_type: str = "
 def _named(said: str, folders: tuple[str, ...]) -> NamedPath | None:
     parts = [part for part in said.split("/") if part not in ("", ".")][:_PARTS_MAX]
     while parts and parts[0] == "..":
-        parts = parts[1:]  # from a folder that nobody knows
+        parts = parts[1:]  # from an unknown folder
     if not parts or ".." in parts or not any(character.isalnum() for character in parts[-1]):
         return None
     path = "/".join(parts)

@@ -1,4 +1,4 @@
-"""The calls of Periplus itself in a trail: an agent that asks its memory tells nothing that the memory should find. Pure."""
+"""Recognise calls of Periplus itself in a trail: a question to memory is not knowledge that memory should find. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ _NAME: Final = "periplus"
 _WORDS: Final = re.compile(r"[A-Za-z0-9]+")
 # The arguments by which a tool that calls tools of servers names the server.
 _SERVER: Final = re.compile(r'"(?:server|server_name|serverName|mcp_server|mcpServer)"\s*:\s*"([^"]{1,200})"')
-# Programs that only lead to a command, or show what it says.
+# Programs that only start a command, or show its output.
 _BESIDE: Final = frozenset({
     "[", "awk", "cat", "cd", "column", "cut", "echo", "env", "exit", "export", "false", "fold", "grep", "head", "jq", "less", "ls", "popd",
     "printf", "pushd", "pwd", "rg", "sed", "set", "sleep", "sort", "source", "tail", "tee", "test", "tr", "true", "uniq", "unset", "wc", "which",
 })  # fmt: skip
-_PACKAGE: Final = re.compile(r"periplus(?:$|[\[=<>@])")  # as it is run, or as a runner of packages is given it
-_UNSEEN: Final = re.compile(r"[\x00-\x08]")  # what the judgement does not know
+_PACKAGE: Final = re.compile(r"periplus(?:$|[\[=<>@])")  # the program itself, or its package for a package runner
+_UNSEEN: Final = re.compile(r"[\x00-\x08]")  # a command that cannot be parsed
 _COMMAND_CHARS_MAX: Final = 20_000
 
 
 def is_own_tool(server: str, name: str, arguments: str = "") -> bool:
-    """Whether a call of ``name`` of the MCP server ``server`` is one of Periplus, however the client writes both."""
+    """Return True for a call of ``name`` of the MCP server ``server`` that is one of Periplus, in the spelling of any
+    client.
+    """
     if _NAME in _WORDS.findall(server.lower()):
         return True
     words = _WORDS.findall(name.lower())
@@ -40,7 +42,7 @@ def is_own_tool(server: str, name: str, arguments: str = "") -> bool:
 
 
 def without_own_commands(command: str) -> str:
-    """What a command does beside calling Periplus: all of it where it does not, nothing where it does nothing else."""
+    """Return a command without its calls of Periplus; empty where nothing else is left."""
     if _NAME not in command:
         return command
     from periplus.shell.judgement import judge

@@ -1,9 +1,10 @@
-"""Words that mean about the same where software is made, so that a memory is found by who says it in other words. Pure.
+"""Synonyms in software, so that a memory is found by a question in other words. Pure.
 
-People ask for "credentials" where a decision says "password", and for "out of memory" where a trap says "OOM". Each line below is a
-sense: words that stand for each other often enough. An index entry of a memory carries the senses of its words in a field of their own,
-which weighs less than the words themselves; a question brings the senses of its words. Sessions and commits have none: they are long, and
-say a thing in many words already. A word may have several senses; one that means too much ("run", "set", "get") has none.
+People ask for "credentials" where a decision says "password", and for "out of memory" where a trap says "OOM". Each
+line below is a sense: words that stand for each other often enough. The index has the senses of a memory's words in a
+field of their own, which weighs less than the words themselves; a question brings the senses of its words. Sessions
+and commits have none: they are long, and say a thing in many words already. A word may have several senses; a word
+with too many meanings ("run", "set", "get") has none.
 """
 
 from __future__ import annotations
@@ -321,7 +322,9 @@ _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ies", "ions", "ion", "ers"
 
 
 def synonym_groups(words: Iterable[str]) -> list[str]:
-    """The senses of ``words`` (terms in lower case), each as a term that no text has, in the order of the words."""
+    """Return the senses of ``words`` (terms in lower case), each as a term that no text has, in the order of the
+    words.
+    """
     found: dict[str, None] = {}
     for word in words:
         for sense in _senses_of_word(word):
@@ -336,8 +339,8 @@ def _senses_of_word(word: str) -> tuple[str, ...]:
 
 @lru_cache(_KEPT_MAX)
 def _senses_of_root(root: str) -> tuple[str, ...]:
-    """The senses of the words that have this root; every word begins with its root. The table as text is asked, for to make another of
-    it would take a command longer than all that it asks.
+    """Return the senses of the words with this root; every word begins with its root. The table is searched as text:
+    parsing it would take longer than all lookups of a command.
     """
     lines: dict[int, None] = {}
     at = _SENSES.find(root) if root else -1
@@ -353,7 +356,9 @@ def _senses_of_root(root: str) -> tuple[str, ...]:
 
 
 def _root(word: str) -> str:
-    """A word without its ending, rougher than a stemmer: both sides go through it, and a wrong meeting costs little."""
+    """Return a word without its ending, cut more roughly than by a stemmer: both sides are cut alike, and a false
+    match costs little.
+    """
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]

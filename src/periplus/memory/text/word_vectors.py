@@ -1,14 +1,15 @@
-"""What a memory means, by a model of static word vectors on this machine: an extra, weighed so that it lowers no measure.
+"""Search by meaning with a model of static word vectors on this machine: an optional extra, weighted so that it
+lowers no measure.
 
-A model is a folder that its user names: ``model.safetensors`` with a tensor ``embeddings`` (a row for each token, and perhaps ``weights``
-and ``mapping``), and ``tokenizer.json``; what model2vec writes. Or it is the name of an installed package that carries such files (``PACKAGES``).
-A text's vector is the mean of its tokens'. Nothing here can fetch anything: files are read with ``tokenizers`` and ``safetensors``,
-which the extra ``embeddings`` installs; of a package only the files are read, no code of it runs.
+A model is a folder that the user names: ``model.safetensors`` with a tensor ``embeddings`` (a row for each token, and
+perhaps ``weights`` and ``mapping``), and ``tokenizer.json``, as model2vec writes them. A text's vector is the mean of
+its tokens' vectors. Nothing here can fetch anything: files are read with ``tokenizers`` and ``safetensors``, which
+the extra ``embeddings`` installs, and no name of a model is known.
 
-Only memories have vectors; sessions and commits are long, and say a thing in many words. The vectors lie in the index, are made when
-they are first asked for, go with the document that they are of, and are all made anew for another model. Words decide: what
-they find is ranked as without a model, and what they do not find joins it with a small share of what the best of them has
-(``docs/decisions/0048-search-and-ranking.md``).
+Only memories have vectors; sessions and commits are long, and say a thing in many words. The vectors lie in the
+index, are made when they are first asked for, are removed with their document, and are all made again for another
+model. Words decide: their hits are ranked as without a model, and other hits join them with a small share of the
+score of the best (``docs/decisions/0048-search-and-ranking.md``).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from periplus.base.errors import UsageError, environment_failure
 from periplus.base.filesystem.file_systems import is_room_for_maps
 
 NEAR_MAX: Final = 30
-LIFT: Final = 0.2  # of the best match of words: as much as what is as near as can be gets
-NEAR_FROM: Final = 0.5  # spreads above the mean of all: less is chance
-NEAR_OVER: Final = 2.0  # so many spreads further it is as near as can be
+LIFT: Final = 0.2  # share of the best word match that a perfect match of meaning gets
+NEAR_FROM: Final = 0.5  # standard deviations above the mean: less is chance
+NEAR_OVER: Final = 2.0  # deviations above that at which a match counts as perfect
 TENSORS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
 # The files in a package that carries a model, by the package's name.
@@ -36,11 +37,11 @@ _SAMPLE_BYTES: Final = 1 << 16
 _MODEL_BYTES_MAX: Final = 4 << 30
 _TOKENIZER_BYTES_MAX: Final = 256 << 20
 _TOKENS_MAX: Final = 512
-_DOCUMENTS_MAX: Final = 50_000  # the newest; beyond them only words find
+_DOCUMENTS_MAX: Final = 50_000  # the newest; older ones are found by words only
 _DOCUMENTS_MIN: Final = 8
 _AT_ONCE: Final = 500
 _BUSY_S: Final = 0.2
-# No trigger: an index with one is thrown away when it is opened. Who takes a document out takes its vector with it.
+# No trigger: an index with one is discarded when it is opened. Whatever removes a document removes its vector.
 _TABLE: Final = "CREATE TABLE vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL)"
 _WITHOUT: Final = (
     "SELECT d.id, p.text FROM documents d JOIN passages p ON p.id = d.id LEFT JOIN vectors v ON v.id = d.id AND v.model = ?"
@@ -49,9 +50,7 @@ _WITHOUT: Final = (
 
 
 def open_meaning(name: str) -> Meaning:
-    """Open the model in the folder ``name``, or in the package of that name. Raises UsageError where there is none, or where
-    the extra is not installed.
-    """
+    """Open the model in ``folder``. Raises UsageError where there is none, or where the extra is not installed."""
     try:
         import numpy as np
         from safetensors.numpy import load_file
@@ -63,7 +62,7 @@ def open_meaning(name: str) -> Meaning:
     try:
         held = load_file(tensors)
         tokenizer = Tokenizer.from_file(tokens)
-    except Exception as error:  # libraries of others, and a file of anybody's making
+    except Exception as error:  # third-party libraries on a file from an unknown source
         raise _no_model(name, str(error)) from error
     vectors = held.get("embeddings", held.get("embedding.weight"))
     if vectors is None or vectors.ndim != 2 or not vectors.size:
@@ -72,7 +71,7 @@ def open_meaning(name: str) -> Meaning:
 
 
 class Meaning:
-    """A model, and what it makes of texts."""
+    """A model, and the vectors that it gives for texts."""
 
     def __init__(self, np: Any, digest: str, vectors: Any, mapping: Any, weights: Any, tokenizer: Any) -> None:
         self.digest = digest
@@ -84,7 +83,7 @@ class Meaning:
         self._kept: tuple[tuple[object, ...], Any, Any] | None = None
 
     def vectors_of(self, texts: Sequence[str]) -> Any:
-        """A row of length 1 for each text, zeros for one of which no token is known."""
+        """Return a row of length 1 for each text, zeros for a text without known tokens."""
         np = self._np
         found = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
         for place, encoded in enumerate(self._tokenizer.encode_batch(list(texts), add_special_tokens=False)):
@@ -103,9 +102,8 @@ class Meaning:
         return found
 
     def near(self, path: str, db: sqlite3.Connection, question: str) -> dict[int, float]:
-        """The documents of memories that are nearest to ``question`` in meaning, with how near: above 0, up to 1.
-
-        ``path`` is the index as a file, where vectors are kept; ``db`` a view of it that is being read.
+        """Return the memories nearest to ``question`` in meaning, with a nearness above 0 and up to 1. ``path`` is
+        the index file, where vectors are kept; ``db`` a view of it that is being read.
         """
         np = self._np
         asked = self.vectors_of([question])[0]
@@ -114,21 +112,21 @@ class Meaning:
             return {}
         alike = matrix @ asked
         spread = float(alike.std())
-        if len(ids) < _DOCUMENTS_MIN or not spread:  # of a few texts nobody can tell what is near for them
+        if len(ids) < _DOCUMENTS_MIN or not spread:  # a few texts do not show what nearness is usual
             return {}
         nearness = ((alike - alike.mean()) / spread - NEAR_FROM) / NEAR_OVER
         best = np.argsort(-nearness, kind="stable")[:NEAR_MAX]
         return {int(ids[place]): min(1.0, float(nearness[place])) for place in best if nearness[place] > 0}
 
     def _of_documents(self, path: str, db: sqlite3.Connection) -> tuple[Any, Any]:
-        """The numbers of documents, and their vectors as the rows of a matrix."""
+        """Return the numbers of documents, and their vectors as the rows of a matrix."""
         try:
             own = _connect(path)
             try:
                 return self._kept_up(own)
             finally:
                 own.close()
-        except sqlite3.OperationalError:  # a store that nobody may change, or somebody writes: made for this once
+        except sqlite3.OperationalError:  # a read-only store, or one that is being written: computed for this call only
             select = "SELECT id, text FROM documents JOIN passages USING (id) WHERE item_type <> 'trail' ORDER BY id DESC LIMIT ?"
             found = db.execute(select, (_DOCUMENTS_MAX,)).fetchall()
             ids = self._np.asarray([row_id for row_id, _ in found], dtype=self._np.int64)
@@ -157,9 +155,9 @@ class Meaning:
                 return
         db.execute("BEGIN IMMEDIATE")
         try:
-            db.execute("DROP TABLE IF EXISTS vectors")  # of another model, or of documents that are there no more
+            db.execute("DROP TABLE IF EXISTS vectors")  # of another model, or of documents that are gone
             db.execute(_TABLE)
-        except BaseException:  # whatever it is: what was begun is taken back, then it goes on
+        except BaseException:  # any error: roll back, then raise it again
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
@@ -176,7 +174,7 @@ class Meaning:
                 "INSERT OR REPLACE INTO vectors SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM documents WHERE id = ?)",
                 rows,
             )
-        except BaseException:  # whatever it is: what was begun is taken back, then it goes on
+        except BaseException:  # any error: roll back, then raise it again
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
@@ -196,14 +194,16 @@ def _files_of(name: str) -> tuple[str, str]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """A connection to the index. Raises sqlite3.OperationalError, also where its log could not be mapped into memory."""
+    """Open a connection to the index. Raises sqlite3.OperationalError, also where its log could not be mapped into
+    memory.
+    """
     if not is_room_for_maps(os.path.dirname(path)):
         raise sqlite3.OperationalError("no room is left for the log's map")
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
 
 
 def _digest(tensors: str, tokens: str) -> str:
-    """What tells a model from another: its tokenizer, and of its vectors the size, beginning and end."""
+    """Return a digest that tells models apart: of the tokenizer, and of the size, beginning and end of the vectors."""
     from hashlib import sha256
 
     sum_ = sha256()
@@ -212,7 +212,9 @@ def _digest(tensors: str, tokens: str) -> str:
             with open(path, "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= most:
-                    raise _no_model(os.path.dirname(path), f"{os.path.basename(path)} is not a file, or has an unexpected size")
+                    raise _no_model(
+                        os.path.dirname(path), f"{os.path.basename(path)} is not a file, or has an unexpected size"
+                    )
                 sum_.update(f"{status.st_size};".encode())
                 if path == tokens:
                     sum_.update(file.read(most))

@@ -1,14 +1,15 @@
-"""What happens to an entity after it was written: changes of state with what they entail, updates, and lineage.
+"""Life cycle of entities: changes of state with their consequences, updates, and lineage.
 
-Every change is one mutation: it is decided under the lock on what the journal's tail says, written in one batch with all that it takes
-with it, and nothing of it is there if any of it cannot be. The table (``memory.types``) says what is allowed; a change that it
-does not know is refused with what is possible instead.
+Every change is one mutation: it is decided under the lock on the journal's newest records and written in one batch
+with all its consequences, or not at all. The table (``memory.entities.types``) says what is allowed; any other change
+is refused with the possible ones.
 
-Lineage is kept in relations: what evolved, was merged or split *supersedes* what it came from, which goes to the state that its
-row names for that. Nothing is deleted. Where something live says the new words already, that is what supersedes.
+Lineage is kept in relations: an entity that evolved, was merged or split is *superseded* by the new one, and goes to
+the state that its row names for that. Nothing is deleted. Where a live entity has the new text already, it becomes
+the successor.
 
-What is said anew is said of the code as it is now: its anchors are written anew where they can be found (``Ground``); where not, they stay as
-they were, so that it is told to be stale, and a note says so.
+A new text is anchored to the code as it is now, where the code can be found (``Ground``). Anchors that cannot be
+found stay as they were, so that the entity is stale, and a note says so.
 """
 
 from __future__ import annotations
@@ -77,9 +78,11 @@ _CARRIED: Final = frozenset({"tags", "about", "evidence"})
 
 
 class Changed(NamedTuple):
-    """``entities`` as they are now, what was asked for first, then what it took with it; ``receipt`` is None where nothing had to change.
+    """``entities`` in their present state, the requested ones first, then those that changed with them; ``receipt``
+    is None where nothing had to change.
 
-    ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
+    ``near`` are ids of entities with almost the same text; ``notes`` are about anchors that are weaker than what was
+    asked for.
     """
 
     entities: tuple[Entity, ...]
@@ -92,10 +95,10 @@ def change_state(
     journal: Journal, writer: Writer, item_ids: Sequence[str], state: str, *, reason: str = "", force: bool = False,
     key: str = "",
 ) -> Changed:  # fmt: skip
-    """Bring entities (ids, or unique beginnings of them) into ``state``, with what that entails, all or none of them.
+    """Bring entities (ids, or unique beginnings of them) into ``state`` with all consequences, all or none of them.
 
-    One that is in that state already is left as it is. Raises NotFoundError, UsageError for a state that cannot follow, and unless
-    ``force`` is set RefusedError for work that somebody else does now, under a claim that holds.
+    An entity that is in that state already is left unchanged. Raises NotFoundError, UsageError for a state that
+    cannot follow, and without ``force`` RefusedError for work that somebody else has claimed.
     """
     asked = [_known(journal, item_id) for item_id in item_ids]
     for one in asked:
@@ -108,7 +111,7 @@ def change_state(
     late = _changed_late(journal, asked, state)
     from periplus.memory.succession.lost_successors import lost_successor_of
 
-    ended = [one for one in asked if one.value.get("state") == state]  # to say so again lets it rest
+    ended = [one for one in asked if one.value.get("state") == state]  # to say so again settles it
     bereft = frozenset(one.item_id for one in ended if lost_successor_of(journal, one) is not None)
 
     def write(transaction: Transaction) -> list[tuple[str, str]]:
@@ -124,7 +127,7 @@ def change_state(
         then = {(one.item_type, one.item_id): one.value for one in written}
         said = [value for one in asked if (value := then.get((one.item_type, one.item_id))) is not None]
         is_said = all(value.get("state") == state and value.get("reason", reason) == reason for value in said)
-        return bool(said) and is_said and (len(said) == len(asked) or len(asked) > 1)  # some were in it already
+        return bool(said) and is_said and (len(said) == len(asked) or len(asked) > 1)  # some were in the state already
 
     return _mutated(journal, writer, write, asked, key, is_same)
 
@@ -133,10 +136,11 @@ def update(
     journal: Journal, writer: Writer, item_id: str, fields: Mapping[str, JSONValue], *, expect: str = "", root: str = "",
     key: str = "",
 ) -> Changed:  # fmt: skip
-    """Set fields of an entity; None takes one away. ``expect`` is the version that the caller had read. What ``about`` names is
+    """Set fields of an entity; None removes a field. ``expect`` is the version that the caller had read. ``about`` is
     anchored as it is now in the folder ``root``.
 
-    Raises UsageError for a field that a plain update may not touch, ConflictError where ``expect`` is no longer what stands.
+    Raises UsageError for a field that a plain update may not set, ConflictError where ``expect`` is not the present
+    version.
     """
     asked = _known(journal, item_id)
     row = _row(journal, asked.item_type)
@@ -161,7 +165,9 @@ def update(
             _refuse_duplicate(journal, row.name, said, asked.item_id)
         value = {**entity.value, **fields}
         value = {name: held for name, held in value.items() if held is not None}
-        if value == entity.value and not entity.is_in_conflict:  # what is shown of a conflict may be what is meant
+        if (
+            value == entity.value and not entity.is_in_conflict
+        ):  # the value that is shown of a conflict may be the wanted one
             return []
         if "depends_on" in fields:
             _refuse_circle(transaction, row.name, asked.item_id, value.get("depends_on"))
@@ -189,7 +195,9 @@ def evolve(
     ground: Ground | None = None,
     key: str = "",
 ) -> Changed:
-    """A new entity that says ``text`` in place of ``item_id``: with its tags, anchors and evidence, superseding it."""
+    """Write a new entity with ``text`` in place of ``item_id``, which it supersedes, with its tags, anchors and
+    evidence.
+    """
     return _replaced(journal, writer, [item_id], [text], fields or {}, ground, key)
 
 
@@ -197,7 +205,7 @@ def merge(
     journal: Journal, writer: Writer, item_ids: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *,
     ground: Ground | None = None, key: str = "",
 ) -> Changed:  # fmt: skip
-    """One new entity in place of several of one type, with the tags, anchors and evidence of all of them."""
+    """Write one new entity in place of several of one type, with the tags, anchors and evidence of all of them."""
     if len(set(item_ids)) < 2:
         raise UsageError("a merge needs two or more entities", safe="Nothing was written.")
     return _replaced(journal, writer, item_ids, [text], fields or {}, ground, key)
@@ -206,14 +214,14 @@ def merge(
 def split(
     journal: Journal, writer: Writer, item_id: str, texts: Sequence[str], *, ground: Ground | None = None, key: str = ""
 ) -> Changed:
-    """Several new entities in place of one, each with its tags, anchors and evidence."""
+    """Write several new entities in place of one, each with its tags, anchors and evidence."""
     if len(texts) < 2:
         raise UsageError("a split needs two or more texts", safe="Nothing was written.")
     return _replaced(journal, writer, [item_id], texts, {}, ground, key)
 
 
 def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: str, *, key: str = "") -> Changed:
-    """Say that an entity has a relation to another. What supersedes another, or depends on it, is said of it too."""
+    """Add a relation from an entity to another. ``supersedes`` and ``depends_on`` also have their consequences."""
     if kind not in _RELATIONS:
         raise UsageError(
             f"{kind!r} is not a relation",
@@ -248,7 +256,7 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
 def bring(
     journal: Journal, transaction: Transaction, entities: Sequence[Entity], state: str, reason: str = ""
 ) -> list[tuple[str, str]]:
-    """Within a mutation: let ``entities`` enter ``state``, with what that entails; gives what was changed."""
+    """Within a mutation: bring ``entities`` into ``state`` with all consequences; returns what was changed."""
     change = _Change(journal, transaction, reason)
     for entity in entities:
         change.enter(entity.item_type, entity.item_id, state)
@@ -257,7 +265,7 @@ def bring(
 
 
 def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[tuple[str, str]]:
-    """Within a mutation: let ``old`` be what another replaced, with what that entails; gives what was changed."""
+    """Within a mutation: mark ``old`` as replaced, with all consequences; returns what was changed."""
     row = _row(journal, old.item_type)
     if not row.replaced_state:
         return []
@@ -268,18 +276,20 @@ def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[t
 
 
 class _Change:
-    """Changes of state within one mutation: each entity once, cascades until nothing is left to take along."""
+    """Changes of state within one mutation: each entity once, cascades until none is left."""
 
     def __init__(
         self, journal: Journal, transaction: Transaction, reason: str, late: frozenset[str] = frozenset(),
         bereft: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        """``bereft`` are ids of what nothing replaces any more: it is written though it is in that state already."""
+        """``bereft`` are ids of entities whose replacement is gone: they are written though they are in the state
+        already.
+        """
         self._bereft = bereft
         self._journal = journal
         self._transaction = transaction
         self._reason = reason
-        self._late = late  # ids of what is changed by being said to be in the state that it is in
+        self._late = late  # ids of entities that are written though they are in the state already
         self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], bool]] = []
         self.touched: list[tuple[str, str]] = []
 
@@ -314,12 +324,10 @@ class _Change:
         value = {**entity.value, "state": state}
         if (
             said_so is not None and before != state
-        ):  # what one clone said, with why, not why the other said something else
+        ):  # keeps the reason of the clone that said this, not of the other one
             value = with_group_of_state(row, value, said_so) | {"state": state}
         fields = row.fields
-        if (
-            "updated" in fields and not is_replaced
-        ):  # who is replaced says nothing new itself: what replaces it has the time
+        if "updated" in fields and not is_replaced:  # a replaced entity keeps its time: its successor has the new one
             value["updated"] = _time(self._journal)
         if "reason" in fields and (self._reason or ("reason" in value and not is_again)):
             value["reason"] = self._reason
@@ -330,7 +338,9 @@ class _Change:
         self._waiting.append((row, item_id, value, is_again))
 
     def _is_said_apart(self, entity: Entity, state: str) -> bool:
-        """Whether it is in ``state`` by what one clone said, and another changed it apart from that: to say it again settles both."""
+        """Return True where the entity is in ``state`` by one clone and another clone changed it apart from that:
+        writing the state once more settles both.
+        """
         if entity.item_id in self._late:
             return True
         return any(one.get("state") != state for one in said_apart(self._journal, entity))
@@ -344,7 +354,9 @@ class _Change:
                         self.enter(one.item_type, other_id, one.to)
 
     def _reached(self, cascade: Cascade, item_id: str, value: Mapping[str, JSONValue], *, is_again: bool) -> list[str]:
-        """Those that follow; where what they follow settled what clones said of it apart, those too of which these said the same apart."""
+        """Return the entities that a cascade reaches; where the state of their origin was settled between clones,
+        also those for which these clones said the same.
+        """
         if cascade.is_own:
             named = value.get(cascade.field)
             found = [named] if isinstance(named, str) and named else []
@@ -416,7 +428,7 @@ def _replaced(
         return _was_put_so([one for one in written if one.item_type == row.name], olds, texts, fields)
 
     done = _mutated(journal, writer, write, [], key, is_same)
-    if not done.entities:  # all of it is said already, by what should be replaced
+    if not done.entities:  # the entities to be replaced say all of it already
         done = done._replace(entities=tuple(one for item_id in standing if (one := journal.get(row.name, item_id))))
     known = {old.item_id for old in olds} | {one.item_id for one in done.entities}
     near = [item_id for text in texts for item_id in near_memories(journal, text, (row.name,), known)]
@@ -424,8 +436,8 @@ def _replaced(
 
 
 def _refuse_fork(journal: Journal, row: MemoryType, sources: Sequence[Entity], texts: Sequence[str]) -> None:
-    """Raises ConflictError where something else, that holds, was put in place of one of ``sources`` before: both would hold, and nobody
-    who says the one need know of the other.
+    """Raise ConflictError where something else in force already replaced one of ``sources``: both would hold without
+    knowing of each other.
     """
     from periplus.memory.succession.successors import in_place_of
 
@@ -448,7 +460,9 @@ def _refuse_fork(journal: Journal, row: MemoryType, sources: Sequence[Entity], t
 def _was_put_so(
     written: Sequence[Written], olds: Sequence[Entity], texts: Sequence[str], fields: Mapping[str, JSONValue]
 ) -> bool:
-    """Whether records of before put just ``texts``, with ``fields``, in place of ``olds``. What said one of them already was taken for it."""
+    """Return True where earlier records put just ``texts``, with ``fields``, in place of ``olds``. An entity that had
+    one of the texts already counts as it.
+    """
     name, ids = olds[0].item_type, {old.item_id for old in olds}
     said = {one.item_id: text_digest(name, str(one.value.get("text", ""))) for one in written}
     relations = [relation for one in written for relation in _list(one.value.get("relations"))]
@@ -479,7 +493,9 @@ def _check_replacing(
 
 
 def _anew(old: Entity, ground: Ground | None) -> tuple[list[JSONValue], list[str]]:
-    """What ``old`` is about as it would be anchored now, with a note of what cannot be found again and stays as it is."""
+    """Return ``about`` of ``old`` as it would be anchored now, with a note for what cannot be found and stays
+    unchanged.
+    """
     from periplus.memory.code_anchors.anchor_renewal import renewed_anchors
 
     found, notes = list[JSONValue](), list[str]()
@@ -496,7 +512,7 @@ def _successor(
     row: MemoryType, sources: Sequence[Entity], fields: Mapping[str, JSONValue], writer: Writer, now: str,
     anew: Mapping[str, tuple[list[JSONValue], list[str]]],
 ) -> dict[str, JSONValue]:  # fmt: skip
-    """What stands in place of ``sources``: the fields of the first, the lists of all, and that it supersedes them."""
+    """Return the payload of a successor of ``sources``: the fields of the first, the lists of all, and the relation."""
     value = dict(sources[0].value)
     for name in sorted(_CARRIED):
         joined: list[JSONValue] = []
@@ -530,7 +546,7 @@ def _take_over(
     transaction: Transaction, held: Entity, value: Mapping[str, JSONValue], sources: Sequence[Entity], now: str,
     carried: frozenset[str],
 ) -> None:  # fmt: skip
-    """Let ``held``, which says already what is to be said, stand in place of ``sources``."""
+    """Let ``held``, which has the new text already, take the place of ``sources``."""
     taken: dict[str, JSONValue] = {**held.value, "updated": now}
     for name in sorted({*_CARRIED, "relations"}):
         said: JSONValue = [{"kind": "supersedes", "target": one.item_id} for one in sources]
@@ -546,9 +562,9 @@ def _take_over(
 def about_anchored(
     row: MemoryType, fields: Mapping[str, JSONValue], root: str
 ) -> tuple[dict[str, JSONValue], tuple[str, ...]]:
-    """``fields`` with what ``about`` names as it is anchored now, with notes. A step is about scopes, which have no anchor.
+    """Return ``fields`` with ``about`` anchored as it is now, with notes. The scopes of a step have no anchors.
 
-    Items are words as people type them, or objects with a ``ref``. Raises UsageError for what names nothing.
+    Items are words as people type them, or objects with a ``ref``. Raises UsageError for an item that names nothing.
     """
     about = fields.get("about")
     if "about" not in fields or about is None:
@@ -573,13 +589,13 @@ def about_anchored(
 
 
 def _is_said_already(journal: Journal, entity: Entity, state: str) -> bool:
-    """Whether a clone said so of what is in conflict now: to let that stand is no work for the command that says it first."""
+    """Return True where a clone said so of an entity in conflict: to confirm it does not need the command of its own."""
     said = [entity.value, *(states_apart(journal, entity) if entity.item_type == CANDIDATE else ())]
     return entity.is_in_conflict and any(state_of(entity.item_type, one) == state for one in said)
 
 
 def _changed_late(journal: Journal, asked: Sequence[Entity], state: str) -> frozenset[str]:
-    """The ids of those that another clone changed apart from their being superseded, where that is what is said of them once more."""
+    """Return the ids of entities with late changes that the same state, written once more, would settle."""
     from periplus.memory.succession.late_changes import late_change
 
     again = [one for one in asked if _row(journal, one.item_type).replaced_state == state == one.value.get("state")]
@@ -587,7 +603,7 @@ def _changed_late(journal: Journal, asked: Sequence[Entity], state: str) -> froz
 
 
 def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str) -> None:
-    """Raises ConflictError where another live entity says ``text``."""
+    """Raise ConflictError where another live entity has the text ``text``."""
     from periplus.memory.retrieval.duplicates import duplicate_of
 
     held = duplicate_of(journal, item_type, text)
@@ -599,8 +615,8 @@ def _refuse_duplicate(journal: Journal, item_type: str, text: str, item_id: str)
 def _refuse_others_work(
     journal: Journal, transaction: Transaction, writer: Writer, asked: Sequence[Entity], state: str
 ) -> None:
-    """Raises RefusedError where one of ``asked`` is a claim of somebody else, or a step, or a plan that would end with
-    steps, under such a claim. Of a step that two took apart each may say that it is done.
+    """Raise RefusedError where one of ``asked`` is a claim of somebody else, or a step, or a plan that would end with
+    steps, under such a claim. Of a step that two writers took in separate clones each may say that it is done.
     """
     from periplus.memory.claim_status import holds, is_live
 
@@ -634,7 +650,7 @@ def _refuse_others_work(
 
 
 def _refuse_circle(transaction: Transaction, item_type: str, item_id: str, depends_on: JSONValue) -> None:
-    """Raises UsageError where work would wait for itself, naming the way round."""
+    """Raise UsageError where work would wait for itself, naming the circle."""
     way: dict[str, str] = {}
     waiting = [(str(one), item_id) for one in _list(depends_on)]
     while waiting:
@@ -663,7 +679,7 @@ def _mutated(
     key: str,
     is_same: Callable[[Sequence[Written]], bool],
 ) -> Changed:
-    """Raises ConflictError for a ``key`` that was used for something else."""
+    """Run the mutation. Raises ConflictError for a ``key`` that was used for something else."""
     touched: list[tuple[str, str]] = []
 
     def run(transaction: Transaction) -> None:
@@ -708,7 +724,9 @@ def _time(journal: Journal) -> str:
 
 
 def typed_fields(row: MemoryType, fields: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-    """``fields`` as a type of the project's own has them, where they are given as texts; those of ours as they are."""
+    """Return ``fields`` of a declared type as its schema has them, where they are given as texts; those of our own
+    types unchanged.
+    """
     if not row.own:
         return dict(fields)
     from periplus.memory.entities.declared_types import coerced

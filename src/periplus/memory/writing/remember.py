@@ -1,4 +1,4 @@
-"""Writing memory: one entity, checked, with its provenance; an exact duplicate is found rather than written again."""
+"""Write a memory: one checked entity with its provenance; an exact duplicate is returned instead of written again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _BESIDE: Final = frozenset(
 
 
 class Memory(NamedTuple):
-    """What to remember. ``about`` are paths of the project (with ``:10-20`` or ``:symbol`` behind) or ids; ``evidence`` pairs of kind and reference."""
+    """A memory to write. ``about`` are paths of the project (with ``:10-20`` or ``:symbol`` behind) or ids;
+    ``evidence`` pairs of kind and reference.
+    """
 
     item_type: str
     text: str
@@ -37,13 +39,15 @@ class Memory(NamedTuple):
     about: tuple[str, ...] = ()
     evidence: tuple[tuple[str, str], ...] = ()
     confidence: int = 100
-    extra: Mapping[str, JSONValue] | None = None  # the fields of the type alone: rationale, severity, remedy, …
+    extra: Mapping[str, JSONValue] | None = None  # the fields of the type: rationale, severity, remedy, …
     provenance: tuple[str, str] = ("person", "")
     supersedes: tuple[str, ...] = ()
 
 
 class Remembered(NamedTuple):
-    """``is_new`` is False for an exact duplicate. ``notes`` tell where it is anchored to less than was asked for, and what was said of a duplicate that it does not say."""
+    """``is_new`` is False for an exact duplicate. ``notes`` say where an anchor is weaker than what was asked for,
+    and which given fields an existing duplicate lacks.
+    """
 
     entity: Entity
     receipt: Receipt | None
@@ -53,7 +57,7 @@ class Remembered(NamedTuple):
 
     @property
     def near(self) -> tuple[str, ...]:
-        """Ids of others that say almost the same: looked up when it is asked for, while the journal is open."""
+        """Ids of memories with almost the same text: searched when it is read, while the journal is open."""
         return self.find_near()
 
 
@@ -67,7 +71,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
     payload = _payload(journal, row, memory, writer, anchors)
     journal.types[row.name].admit(payload)
-    canonical(payload)  # whole characters, no floats: what no record could hold is refused before anything is looked up
+    canonical(payload)  # whole characters, no floats: refuse what no record can hold before any lookup
     replaced = {journal.find(old).item_id for old in memory.supersedes}
     beside = tuple(
         f"{old} was replaced already, by {', '.join(ids)}: this is another replacement"
@@ -77,7 +81,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
     item_id = new_id(row.prefix)
 
     def write(transaction: Transaction) -> None:
-        if duplicate_of(journal, memory.item_type, memory.text) is None:  # now that nobody else writes
+        if duplicate_of(journal, memory.item_type, memory.text) is None:  # now under the lock
             summary = f"{row.name}: {memory.text}"
             transaction.put(row.name, item_id, payload, expect=ABSENT, summary=summary, is_admitted=True)
             for old in memory.supersedes:
@@ -85,7 +89,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
 
     try:
         receipt = journal.mutate(write, writer, key=key, project=bool(memory.supersedes))
-    except (EnvironmentFailure, LockTimeoutError):  # where nothing can be written now, a duplicate is still known
+    except (EnvironmentFailure, LockTimeoutError):  # where nothing can be written, a duplicate is still found
         known = None if key else duplicate_of(journal, memory.item_type, memory.text)
         if known is None or (known.lineage == journal.lineage and known.seq > journal.durable_end()):
             raise
@@ -114,7 +118,7 @@ def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key
 
 
 def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
-    """What ``payload`` says beside its text that ``held``, of the same text, does not."""
+    """Return a note with the fields of ``payload`` that ``held``, which has the same text, lacks."""
     value = held.value
     missing = []
     for name, said in payload.items():
@@ -132,12 +136,12 @@ def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
 
 
 def _ref_of(item: JSONValue) -> str:
-    """What an item of a list is recognised by: where an anchor points, what a relation aims at, or the word itself."""
+    """Return the key of an item of a list: the target of an anchor or relation, or the word itself."""
     return str(item.get("ref") or item.get("target") or item) if isinstance(item, dict) else str(item)
 
 
 def remembered_row(journal: Journal, item_type: str) -> MemoryType:
-    """The row of a type that is written by remembering. Raises UsageError for one that is not."""
+    """Return the row of a type that ``remember`` writes. Raises UsageError for any other."""
     row = row_of(journal.types, item_type)
     if row is None or row.name in NOT_REMEMBERED:
         names = ", ".join(name for name in rows_of(journal.types) if name not in NOT_REMEMBERED)
@@ -146,7 +150,7 @@ def remembered_row(journal: Journal, item_type: str) -> MemoryType:
 
 
 def _unknown_records(journal: Journal, memory: Memory) -> list[str]:
-    """What is to be told of evidence that names records which are not written yet."""
+    """Return notes about evidence that names records which do not exist yet."""
     end = journal.end().next_seq
     seqs = [ref for kind, ref in memory.evidence if kind == "record" and ref.isascii() and ref.isdigit()]
     return [f"there is no record {seq} here: it is kept as evidence all the same" for seq in seqs if int(seq) >= end]
@@ -194,7 +198,7 @@ def _payload(
 
 
 def _refuse_state(row: MemoryType, payload: Mapping[str, JSONValue]) -> None:
-    """Raises UsageError for a state into which only another entity leads: it would be superseded by nothing."""
+    """Raise UsageError for a state that only a replacement leads to: the entity would be superseded by nothing."""
     state, known = payload.get("state"), initial_states(row)
     if state in row.transitions and state not in known:
         raise UsageError(

@@ -1,7 +1,8 @@
-"""A write that is repeated with its key: whether what was written with that key is what is asked for now.
+"""Recognise a repeated write by its key, and check that it asks for what was written the first time.
 
-The records of the first time say what it was, whatever became of the entities since. A key under which something else was written is
-refused, and nothing is written: who is told that it worked would never learn that it did not.
+The records of the first write say what it was, whatever became of the entities since. A key under which something
+else was written is refused, and nothing is written: a caller that is told of success would never learn that its write
+was lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from periplus.journal.index.receipt import key_used, payload_of, records_of
 
 
 class Written(NamedTuple):
-    """What a record of the first time is of, and what it says; nothing of a deletion."""
+    """The entity of a record of the first write, and its content; empty for a deletion."""
 
     item_type: str
     item_id: str
@@ -29,9 +30,8 @@ class Written(NamedTuple):
 
 
 def check_repeated(journal: Journal, receipt: Receipt, is_same: Callable[[Sequence[Written]], bool]) -> None:
-    """Raises ConflictError where ``receipt`` is of an earlier write and ``is_same`` says of its records that it was another.
-
-    Of what was redacted nobody can tell: it counts as the same.
+    """Raise ConflictError where ``receipt`` is of an earlier write and ``is_same`` returns False for its records. A
+    redacted record counts as the same, for nobody can compare it.
     """
     if not receipt.repeated:
         return
@@ -49,7 +49,7 @@ def check_repeated(journal: Journal, receipt: Receipt, is_same: Callable[[Sequen
 
 
 def as_written(journal: Journal, receipt: Receipt, item_type: str, item_id: str) -> Entity:
-    """The entity as it is now, or where it was deleted since, as it was when ``receipt`` was written."""
+    """Return the entity as it is now, or where it was deleted since, as it was when ``receipt`` was written."""
     found = journal.get(item_type, item_id)
     if found is not None:
         return found
@@ -59,7 +59,9 @@ def as_written(journal: Journal, receipt: Receipt, item_type: str, item_id: str)
 
 
 def has_fields(value: Mapping[str, JSONValue], fields: Mapping[str, JSONValue]) -> bool:
-    """Whether ``value`` says what ``fields`` ask for; None asks that a field is not there. Anchors count by what they point at."""
+    """Return True where ``value`` has what ``fields`` ask for; None asks that a field is absent. Anchors are compared
+    by their target.
+    """
     return all(
         name not in value if asked is None else name in value and _plain(name, value[name]) == _plain(name, asked)
         for name, asked in fields.items()

@@ -1,4 +1,4 @@
-"""The memory of a project written as a folder of Markdown (``memory.book``), over what was written so before and nothing else.
+"""The memory of a project written as a folder of Markdown (``memory.markdown_export``), over what was written so before and nothing else.
 
 ``periplus-export.json`` in the folder names the files that are ours, with the digest of what was written. A file that is there and is not ours, or
 was changed since, ends the export before anything is written. The list is written first, with what each file is to become: whoever stops in

@@ -37,7 +37,7 @@ def filters_in(project: ProjectStore, filters: Filters) -> Filters:
 
 
 def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
-    """See ``memory.brief``."""
+    """See ``memory.briefing.brief``."""
     from periplus.memory.briefing.brief import brief
 
     project.look_to_answer()
@@ -76,7 +76,7 @@ def names_in(folder: str) -> list[str]:
 def related_to(
     project: ProjectStore, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
 ) -> Related:
-    """See ``memory.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
+    """See ``memory.retrieval.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
     from periplus.memory.retrieval.related import related
 
     refuse_text(paths=paths)

@@ -262,7 +262,7 @@ class ProjectWork:
         return begin_session(self._journal, self._project.writer, new, key=key)
 
     def seen(self) -> bool:
-        """A sign of life of the writer; see ``memory.sessions``."""
+        """A sign of life of the writer; see ``memory.coordination.sessions``."""
         from periplus.memory.coordination.sessions import seen
 
         return seen(self._journal, self._project.writer)
@@ -306,7 +306,7 @@ class ProjectWork:
     def evolve(
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
-        """Say something anew in place of an entity, which it supersedes. See ``memory.lifecycle``."""
+        """Say something anew in place of an entity, which it supersedes. See ``memory.writing.lifecycle``."""
         from periplus.project.knowledge.grounds import ground_of
 
         self._up_to_date()
