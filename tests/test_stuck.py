@@ -52,10 +52,7 @@ def test_a_step_that_was_added_to_a_plan_that_ended(team, state, way):
             out = shell(*command, code=1).out
             assert out == f"Nothing can be started now.\n  stuck: {words}: periplus review\n"
             assert [one.members for one in shell.json(*command, code=1).stuck] == [[late]]
-        assert (
-            f"## Stuck work\n- {words}: {said.command} [{plan}]\n"
-            in shell("brief", "Sell on Sundays").out + "\n"
-        )
+        assert f"## Stuck work\n- {words}: {said.command} [{plan}]\n" in shell("brief", "Sell on Sundays").out + "\n"
     run_command(ada, getattr(due, way))
     assert settled(ada)
     assert "Stuck work" not in ada("brief", "Sell on Sundays").out

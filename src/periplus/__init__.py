@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # as that of `typing`, which takes longer to load than all else before an interrupt is caught
 if TYPE_CHECKING:
     from periplus.journal import Writer
@@ -23,3 +25,18 @@ def __getattr__(name: str) -> object:
 
         return Writer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _MovedModules:
+    """Finds modules by the names that they had in 0.1; asked only where no module has the name."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> object:
+        if not name.startswith("periplus."):
+            return None
+        from periplus.base.moved_modules import find_moved
+
+        return find_moved(name)
+
+
+sys.meta_path.append(_MovedModules)  # type: ignore[arg-type]  # a finder needs no more than this
