@@ -31,7 +31,7 @@ def commands_of(text):
 
 def example():
     """The commands of the first real use."""
-    return commands_of(README.partition("## A first real use")[2])
+    return commands_of(README.partition("## The first five minutes")[2])
 
 
 def plain(text):
