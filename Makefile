@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 NODE_STAMP := tests/node/node_modules/.installed
 CLIENTS_STAMP := tests/clients/node_modules/.installed
 
-.PHONY: run setup test test-all test-ci node clients quick check bench lock clean
+.PHONY: run setup test test-all test-ci node clients quick check docs bench lock clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -62,6 +62,11 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site, in build/site; a warning is an error.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "The site is in build/site; start at build/site/index.html"
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)
