@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 __all__ = [
     "EXPIRES",
     "SUPERSEDES",
@@ -22,7 +24,6 @@ __all__ = [
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.encoding import hashing
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.entities.types import MEMORY_TYPES, UNSEARCHED
@@ -42,7 +43,7 @@ _NAME_CHARACTERS_MAX: Final = 200
 
 def text_digest(item_type: str, text: str) -> bytes:
     """Return the digest by which an exact duplicate is found: of the type and the text, without white space."""
-    return hashing.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
+    return hashlib.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
 
 
 def links_of(entity: Entity) -> list[tuple[str, str]]:
