@@ -1,4 +1,4 @@
-"""docs/agents and docs/guides/recipes.md are run: each command of a page, in its order, with what it shows."""
+"""docs/guides/agents and docs/guides/recipes.md are run: each command of a page, in its order, with what it shows."""
 
 from __future__ import annotations
 
