@@ -50,7 +50,7 @@ def test_the_format_names_whatever_lies_in_a_store():
     listed = (
         (DOCS / "formats" / "journal.md").read_text().partition("## The store's folder\n\n```\n")[2].partition("```")[0]
     )
-    table = (DOCS / "guides" / "operating.md").read_text().partition("\n## Disk space\n")[2].partition("\n## ")[0]
+    table = (DOCS / "reference" / "store-files.md").read_text()
     on_disk = {
         name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(.+?)`", row)
     }

@@ -18,7 +18,7 @@ import pytest
 from page_support import ROOT, House, Typed, blocks_of, plain, typed_in
 from periplus.journal.storage.settings import Settings, StoreSettings
 
-PAGES: Final = ("operating", "git", "migration")
+PAGES: Final = ("operating", "repair", "backup", "secrets", "git", "git-checkouts", "joining-stores", "migration")
 HELD_ELSEWHERE: Final = {"sync": "test_cli_sync.py", "history": "test_cli_history.py", "guarantees": ""}
 # Blocks that are not run: the page and the first line, with the reason.
 NOT_RUN: Final = {
@@ -26,15 +26,15 @@ NOT_RUN: Final = {
 }
 # Commands that do not end with 0, for what they tell: the exit code of each time that one is typed.
 CODES: Final[dict[tuple[str, str], tuple[int, ...]]] = {
-    ("operating", "periplus doctor"): (0, 3, 3),
-    ("operating", "periplus export ../left.zip --damaged"): (3,),
-    ("operating", "periplus import ../left.zip ../left"): (5,),
-    ("operating", "periplus import --damaged ../left.zip ../left"): (3,),
-    ("operating", "cd ../desk && periplus import ../shop.zip ."): (5,),
-    ("operating", 'printf %s "$SECRET" | periplus redact --secret-file - --reason "pasted by mistake"'): (0, 1),
-    ("git", "git pull -q"): (1, 0, 1, 0),
+    ("repair", "periplus doctor"): (3, 3),
+    ("repair", "periplus export ../left.zip --damaged"): (3,),
+    ("repair", "periplus import ../left.zip ../left"): (5,),
+    ("repair", "periplus import --damaged ../left.zip ../left"): (3,),
+    ("backup", "cd ../desk && periplus import ../shop.zip ."): (5,),
+    ("secrets", 'printf %s "$SECRET" | periplus redact --secret-file - --reason "pasted by mistake"'): (0, 1),
+    ("joining-stores", "git pull -q"): (1, 0, 1),
     ("git", 'git commit -q -a -m "Fridays before noon are fine" && git pull -q'): (1,),
-    ("git", "periplus status"): (0, 2, 0, 0, 0, 0),
+    ("joining-stores", "periplus status"): (2, 0),
     ("migration", "periplus migrate --from ../old --to dual --dry-run"): (1,),
     ("migration", "periplus migrate --from ../old --to dual"): (1,),
 }
@@ -83,11 +83,11 @@ def operating(house: House) -> None:
 def two_stores(house: House) -> None:
     """Ada and Bob each make a store for the till, and Ada's reaches the remote first."""
     house.prepare(
-        "git init -q --bare ../../example.org/till.git",
-        "cd .. && mkdir till && cd till && git init -q && echo 'open = []' > till.py && git add . && git commit -q -m First",
+        "git init -q --bare ../example.org/till.git",
+        "mkdir till && cd till && git init -q && echo 'open = []' > till.py && git add . && git commit -q -m First",
         "git remote add origin https://example.org/till.git && git push -q -u origin main",
     )
-    house.prepare("cd .. && git clone -q https://example.org/till.git && cd till", who="bob")
+    house.prepare("git clone -q https://example.org/till.git && cd till", who="bob")
     for who, text in (("ada", "The till counts in cents"), ("bob", "The till is closed at six")):
         house.prepare("periplus init", f"periplus remember '{text}' --type decision",
                       "git add .periplus && git commit -q -m 'A store'", who=who)  # fmt: skip
@@ -95,8 +95,6 @@ def two_stores(house: House) -> None:
 
 
 def one_constraint(house: House) -> None:
-    house.prepare("cd ../shop")
-    house.prepare("cd ../shop", who="bob")
     code, out = house.sh("periplus remember 'No releases on Fridays' --type constraint")
     assert code == 0, out
     house.ids["con_aaaaaaaaaaaaaaaa"] = re.findall(r"con_[0-9a-z]{16}", out)[0]
@@ -106,6 +104,19 @@ def one_constraint(house: House) -> None:
 
 def git(house: House) -> None:
     shop(house, ("dec_aaaaaaaaaaaaaaaa", "decision", "Passwords are hashed with argon2id"))
+
+
+def edited(house: House) -> None:
+    """A constraint whose file was edited, and the edit imported."""
+    shop(
+        house,
+        ("dec_aaaaaaaaaaaaaaaa", "decision", "Passwords are hashed with argon2id"),
+        ("con_aaaaaaaaaaaaaaaa", "constraint", "No releases on Fridays"),
+    )
+    house.prepare(
+        "git add .periplus && git commit -q -m 'A constraint'",
+        "perl -pi -e 's/on Fridays/on Fridays and Mondays/' .periplus/entities/constraint/*.json && periplus status",
+    )
 
 
 def older_folder(house: House) -> None:
@@ -128,19 +139,23 @@ def migrated(house: House) -> None:
     house.ids["les_aaaaaaaaaaaaaaaa"] = re.findall(r"les_[0-9a-z]{16}", out)[0]
 
 
+EDIT: Final = "perl -pi -e 's/Mondays/holidays/' .periplus/entities/constraint/con_aaaaaaaaaaaaaaaa.json"
 # What a page takes for granted, before the command that is typed there for the time given.
-BEFORE: Final[dict[tuple[str, str, int], Callable[[House], None]]] = {
+BEFORE: Final[dict[tuple[str, str, int], Callable[[House], object]]] = {
     ("operating", "periplus doctor", 0): operating,
-    ("operating", "periplus doctor", 1): lambda house: change(segment(house), b"argon2id", b"argon2ie"),
-    ("operating", "periplus export ../left.zip --damaged", 0): lambda house: change(
+    ("repair", "periplus doctor", 0): lambda house: [
+        operating(house),
+        change(segment(house), b"argon2id", b"argon2ie"),
+    ],
+    ("repair", "periplus doctor", 1): lambda house: change(segment(house), b"migrations before", bytes(17)),
+    ("repair", "periplus export ../left.zip --damaged", 0): lambda house: change(
         segment(house), b"migrations before", bytes(17)
     ),
-    ("operating", "periplus export ../shop.zip", 0): lambda house: house.prepare(
-        "cd ../shop", "periplus doctor --repair --from ../laptop/shop && rm -r .periplus/parked"
-    ),
-    ("operating", "periplus doctor", 2): lambda house: change(segment(house), b"migrations before", bytes(17)),
+    ("backup", "periplus export ../shop.zip", 0): operating,
+    ("secrets", 'periplus recall "staging password" --type note', 0): operating,
     ("git", 'git add .periplus && git commit -q -m "What we know" && git push -q', 0): git,
-    ("git", "git pull -q", 0): two_stores,
+    ("git-checkouts", EDIT, 0): edited,
+    ("joining-stores", "git pull -q", 0): two_stores,
     (
         "git",
         "perl -pi -e 's/on Fridays/on Fridays and Mondays/' .periplus/entities/constraint/con_aaaaaaaaaaaaaaaa.json",
@@ -233,7 +248,7 @@ def write_pages(folder: Path) -> None:
 
 
 def test_the_defaults_are_those_of_the_page():
-    text = (ROOT / "docs" / "guides" / "operating.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text()
     tables = re.split(r"\n\| `\[(\w+)\]` \| default \| meaning \|\n\|---\|---\|---\|\n", text)
     said = {
         table: {
