@@ -65,7 +65,7 @@ check: setup
 
 # The documentation as a site, in build/site; a warning is an error.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "The site is in build/site; start at build/site/index.html"
 
 bench: setup

@@ -91,3 +91,20 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
             names = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert anchor in names, f"{page.name} links to {target}"
+
+
+def test_pages_for_readers_are_short():
+    """A page that is longer is two pages, or says what nobody needs."""
+    assert len(README.splitlines()) <= 120
+    assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 200
+    assert len(list((ROOT / "docs" / "decisions").glob("0*.md"))) <= 60
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("material", reason="mkdocs-material is not installed")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "architecture" / "index.html").exists()
