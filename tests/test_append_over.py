@@ -79,7 +79,7 @@ def test_what_others_wrote_is_stepped_over_and_there_when_it_is_asked_for(two, r
 def test_an_entity_that_others_wrote_is_known_before_it_is_written(two, root):
     mine, other = two
     version = other.mutate(put(1, "of another"), WRITER, project=False).versions[0]
-    with pytest.raises(PeriplusError, match="not what you had read"):
+    with pytest.raises(PeriplusError, match="changed since you read it"):
         mine.mutate(put(1, "late", expect="absent"), WRITER, project=False)
     other.mutate(put(2, "of another"), WRITER, project=False)
     mine.mutate(put(1, "mine", expect=version), WRITER, project=False)

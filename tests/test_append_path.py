@@ -89,7 +89,7 @@ def test_an_expected_version_is_compared_with_what_another_wrote(warm, root):
     version = warm.get("note", item(1, "not")).version
     with open_journal(root) as other:
         other.mutate(put(1, "of another"), WRITER)
-    with pytest.raises(PeriplusError, match="not what you had read"):
+    with pytest.raises(PeriplusError, match="changed since you read it"):
         warm.mutate(put(1, "late", expect=version), WRITER)
     check_sound(root, 4)
 

@@ -473,7 +473,7 @@ def test_a_file_in_place_of_a_folder_of_the_journal_is_told_and_parked(history, 
     place = ada.folder / ".periplus" / name.format(archive.parent.name)
     put_a_file_for(place, away)
     for words in (("show", one), ("doctor",), ("set", one, "text=The boiler is green")):
-        said = ada.fails(*words, code=3, wrong="something else stands where a folder belongs").err
+        said = ada.fails(*words, code=3, wrong="not a folder, but a folder belongs here").err
         assert "doctor --repair" in said
     ada("doctor", "--repair", "--from", os.fspath(away), code=3 if name == "journal" else 0)
     assert parked(ada) == [place.name]

@@ -395,7 +395,7 @@ def test_what_is_not_as_it_is_written_is_no_checkpoint(history):
     whole = lines()
     end = seal_line(whole[-1][: -SUM_TRAILER_BYTES - 1].replace(b'"keys":1', b'"keys":2'))[0]
     assert len(list(decode_checkpoint(whole, no_object))) == 3
-    refused(lines(heads=heads[::-1]), "out of its order")
+    refused(lines(heads=heads[::-1]), "out of order")
     refused([*whole[:-1], end], "counts")
     refused([*whole, whole[-2]], "after the end")
     refused([whole[0], *whole], "second header", is_known=True)
@@ -418,7 +418,7 @@ def test_a_forged_ancestor_is_not_read(history):
     swapped[at[0]], swapped[at[1]] = swapped[at[1]], swapped[at[0]]
     other = good[:]
     other[at[0]] = other[at[0]]._replace(version=other[at[0]].version._replace(payload=b'{"n":7}'))
-    for wrong, what in ((swapped, "out of its order"), (other, "not the version that it is called")):
+    for wrong, what in ((swapped, "out of order"), (other, "does not have the version id that it states")):
         with pytest.raises(FormatError, match=what):
             list(decode_checkpoint(encode_checkpoint(HEADER, wrong, (), no_object), no_object))
     assert list(decode_checkpoint(encode_checkpoint(HEADER, good, (), no_object), no_object)) == good

@@ -542,7 +542,7 @@ def test_settings_as_editors_of_windows_write_them(store):
     assert store.json("doctor").problems == []
     store("init", "--join")
     config.write_bytes(text.encode("utf-16"))
-    done = store.fails("status", code=2, wrong="config.toml: it is no text in UTF-8, by its byte 0")
+    done = store.fails("status", code=2, wrong="config.toml: not UTF-8 at byte 0")
     assert "The journal is untouched. Save it as UTF-8." in done.err
 
 
@@ -709,7 +709,7 @@ def test_a_damaged_segment_is_served_where_it_is_sound(store, with_index):
     assert texts(store) == [f"Thing number {number}" for number in sound]
     assert "What is sound was read." in store("show", store.json("log").records[0].id).err
     refused = store.fails("remember", "Thing number 4", code=3, wrong=f"seq {lost}")
-    assert "nothing is written over the damage" in refused.err
+    assert "the damage is not overwritten" in refused.err
     assert path.read_bytes() == bytes(data)
     (problem,) = [problem for problem in store.json("doctor", code=3).problems if problem.severity == "error"]
     assert (problem.path, problem.offset, problem.seq) == (str(path), line, lost)

@@ -327,7 +327,7 @@ WRONG = {
         (["{note}", "tags=[1]"], 2, "tags"),
         (["{note}", "tags=[" * 5_000], 2, "tags cannot be read"),
         (["{note}", "text="], 2, "text"),
-        (["{note}", "tags=a", "--expect", "0" * 64], 5, "is not what you had read"),
+        (["{note}", "tags=a", "--expect", "0" * 64], 5, "changed since you read it"),
         (["{note}", "tags=a", "tags=b"], 2, "set twice"),
         (["nothing_like_it", "tags=a"], 1, "nothing has an id"),
     ],

@@ -354,4 +354,4 @@ def test_what_is_wrong_with_what_is_remembered_of_a_clone_is_told_once(root):
     path.write_text("x")
     with open_journal(root) as journal:
         told = [one.what for one in examine(journal).problems if one.path == os.fspath(path)]
-    assert told == ["not what is remembered of a lineage"]
+    assert told == ["not a valid peer file"]

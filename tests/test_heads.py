@@ -217,14 +217,14 @@ def test_a_file_that_is_no_memory_is_told_not_forgotten(store):
             sound.replace(b'"root":"', b'"root":"zz'),
         ):
             path.write_bytes(data)
-            with pytest.raises(DamageError, match="not what is remembered"):
+            with pytest.raises(DamageError, match="not a valid peer file"):
                 Prover(journal).head()
             assert problems(store)[0] == 1
         path.write_bytes(sound)
         Prover(journal).head()
         lineage_file = path.with_name("lin_0000000000000000.json")
         lineage_file.write_bytes(sound)
-        assert any("not what is remembered" in what for _, what in problems(store)[1])
+        assert any("not a valid peer file" in what for _, what in problems(store)[1])
 
 
 @pytest.mark.slow

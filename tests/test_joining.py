@@ -99,7 +99,7 @@ def test_two_stores_of_one_project_become_one_and_nothing_is_lost(tmp_path, how)
     people = two_stores(tmp_path)
     ada, bob = people["ada"], people["bob"]
     ids = {read_lineage(Layout(str(shell.folder / ".periplus"))).store for shell in (ada, bob)}
-    assert "init --join" in bob.fails("status", code=2, wrong="git has left a conflict in it").err
+    assert "init --join" in bob.fails("status", code=2, wrong="it contains a merge conflict of git").err
     joined = settle_by(how, bob)
     assert {joined.store, *joined.joined} == ids
     assert "<<<<" not in (bob.folder / ".periplus" / "config.toml").read_text()

@@ -521,7 +521,7 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     file = forged(shell.folder / "store.zip", tmp_path / "forged.zip", files)
     wrong = [
         f"unsound  objects/ab/{'0' * 62}, which no record needs: object is not what was stored: objects/ab/{'0' * 62}: its bytes are not those that its name stands for",
-        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record needs: not what is remembered of a lineage",
+        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record needs: not a valid peer file",
     ]
     (tmp_path / "other").mkdir()
     said = shell("import", file, "--dry-run", cwd=tmp_path / "other").out.splitlines()
@@ -532,7 +532,7 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     assert made.endswith("13 records, 2 objects, every record verified")
     assert sorted(said[:-1]) == sorted(wrong)
     told = shell("doctor", code=1, cwd=tmp_path / "other").out
-    assert told.count("not what is remembered of a lineage") == 1
+    assert told.count("not a valid peer file") == 1
     refused = shell("export", tmp_path / "again.zip", code=3, cwd=tmp_path / "other")
     assert "its bytes are not those that its name stands for" in refused.err
     shell("doctor", "--repair", cwd=tmp_path / "other")

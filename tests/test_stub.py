@@ -94,7 +94,7 @@ def test_a_record_too_short_for_its_stub():
 @pytest.mark.parametrize("fields", [b'"leaf":"abc"', b'"leaf":"' + b"a" * 64 + b'","version":"x"'])
 def test_a_stub_that_does_not_say_what_it_was(fields):
     line = seal_line(b'{"v":2,"seq":7,"ts":"","writer":"w","writer_id":"w","pid":1,"action":"update",' + fields)[0]
-    with pytest.raises(FormatError, match="does not say what it was"):
+    with pytest.raises(FormatError, match="without a valid leaf hash or version"):
         decode_line(line[:-1])
 
 

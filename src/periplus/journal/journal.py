@@ -413,7 +413,7 @@ class Journal(JournalReader):
             receipt = Receipt(key, lineage, last + 1, last, (), repeated=False)
             return receipt, self._unsettled(lineage, last) if durable else None
         if not durable and any(draft.action != "observe" for draft in drafts):
-            raise UsageError("only observations may be written without a sync of their own")
+            raise UsageError("only observations may be written without a sync")
         receipt, pending = self._append(lineage, drafts, writer, key)
         return receipt, pending if durable and self.syncs else None
 
@@ -450,7 +450,7 @@ class Journal(JournalReader):
     def _ask_journal(self, receipt: Receipt, patience_s: float) -> None:
         """Find out what became of ``receipt`` after the flush map changed: a segment was left or replaced, or the map was damaged."""
         unknown = OutcomeUnknownError(
-            "cannot tell whether the write reached the disk: the journal was changed before it was known",
+            "cannot tell whether the write reached the disk: the journal was changed meanwhile",
             key=receipt.key,
             safe="Everything acknowledged before is durable.",
             mend=f"Repeat the command with --key {receipt.key}: it will not be written twice.",
@@ -543,7 +543,7 @@ class Journal(JournalReader):
 def _within_itself() -> LockTimeoutError:
     """Return the error for a mutation within another mutation of the same journal, which would wait for itself."""
     return LockTimeoutError(
-        "this journal is at a mutation, and the call was made within it",
-        safe="Nothing was changed by the inner one.",
-        mend="Put what belongs together in one function of `mutate`, and the rest behind it.",
+        "a mutation was started within another mutation of the same journal",
+        safe="The inner mutation changed nothing.",
+        mend="Do everything in one function passed to `mutate`, or start the second mutation after the first.",
     )

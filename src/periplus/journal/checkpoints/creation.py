@@ -223,11 +223,11 @@ def _compare(journal: MutableJournal, path: str, scratch: Index) -> None:
             lines = iter(lambda: file.readline(2 * LINE_BYTES_MAX), b"")
             for found in decode_checkpoint(lines, journal.load_object):
                 if not isinstance(found, KeyLine) and found != next(expected, None):
-                    raise DamageError("a checkpoint was not written as it should be", path=path,
-                                      safe="It counts for nothing and is removed.", mend="Check the disk.")  # fmt: skip
+                    raise DamageError("a checkpoint was not written correctly", path=path,
+                                      safe="It is not used and is removed.", mend="Check the disk.")  # fmt: skip
     except FormatError as error:
         raise DamageError(f"a checkpoint cannot be read back: {error.wrong}", path=path, offset=error.offset or 0,
-                          safe="It counts for nothing and is removed.", mend="Check the disk.") from error  # fmt: skip
+                          safe="It is not used and is removed.", mend="Check the disk.") from error  # fmt: skip
     if next(expected, None) is not None:
-        raise DamageError("a checkpoint lacks heads", path=path, safe="It counts for nothing and is removed.",
+        raise DamageError("a checkpoint lacks heads", path=path, safe="It is not used and is removed.",
                           mend="Check the disk.")  # fmt: skip

@@ -250,7 +250,7 @@ def decode_checkpoint(
         if isinstance(line, _HeadLine):
             head = _head(line, load, offset, is_known=is_known)
             if not is_known and not before < (before := (head.item_type, head.item_id, head.version)):
-                raise FormatError("a head out of its order", offset=offset)
+                raise FormatError("a head out of order", offset=offset)
             counts["heads"] += 1
             yield head
             yield from _ancestors(line, load, offset, is_known=is_known)
@@ -262,9 +262,9 @@ def decode_checkpoint(
         elif isinstance(line, _EndLine):
             ended = True
             if counts != {"heads": line.heads, "keys": line.keys, "objects": line.objects}:
-                raise FormatError("the counts are not those of the lines", offset=offset)
+                raise FormatError("the counts do not match the lines", offset=offset)
             if not is_known and line.sha256 != digest.hexdigest():
-                raise FormatError("the digest is not that of the lines", offset=offset)
+                raise FormatError("the digest does not match the lines", offset=offset)
         elif number:
             raise FormatError("a second header", offset=offset)
         if not is_known:
@@ -306,7 +306,7 @@ def _ancestors(line: _HeadLine, load: Callable[[str], bytes], offset: int, *, is
     before = (0, "")
     for part in line.ancestors:
         if not is_known and not before < (before := (part.rev, part.version)):
-            raise FormatError("an ancestor out of its order", offset=offset)
+            raise FormatError("an ancestor out of order", offset=offset)
         yield Ancestor(_version(line.item_type, line.item_id, part, load, offset, is_known=is_known), part.below)
 
 
@@ -325,7 +325,7 @@ def _version(
     if not is_known and not said.stub:
         version = version_id(item_type, item_id, deleted=said.deleted, payload=payload or None, parents=said.parents)
         if version != said.version or said.deleted != (not payload):
-            raise FormatError(f"{item_id} is not the version that it is called", offset=offset)
+            raise FormatError(f"{item_id} does not have the version id that it states", offset=offset)
     return Head(
         item_type, item_id, said.version, said.parents, said.rev, said.deleted, payload, said.ts, said.writer,
         said.session, said.lineage, said.seq, said.stub,

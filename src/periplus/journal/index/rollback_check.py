@@ -65,10 +65,10 @@ def _put_back(layout: Layout, lineage: str, end: Position, index: Index) -> Dama
         path=layout.lineage_folder(lineage),
         offset=end.offset,
         seq=end.next_seq,
-        safe="What is there stays readable; nothing is written, and the index is kept, which knows of the others.",
+        safe="The records here stay readable; nothing is written, and the index, which knows the others, is kept.",
         mend="Bring the later state of the journal back"
         + (
-            ", or let `periplus doctor --repair` restore what the index has, and with --from PATH what a copy has"
+            ", or let `periplus doctor --repair` restore what the index has, or with --from PATH what a copy has"
             if end.segment
             else ": the folder `journal` of a backup, or of what `periplus import` made of an exported file"
         )

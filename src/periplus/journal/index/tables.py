@@ -369,7 +369,7 @@ class Index(CheckpointTables):
             is_sound = False
         if not is_sound:
             # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
-            raise self.db.damaged(f"{item_id} is not the version that it is called")
+            raise self.db.damaged(f"{item_id} does not have the version id that it states")
         return Head(
             item_type,
             item_id,

@@ -139,13 +139,13 @@ def encode_line(record: Record) -> tuple[bytes, bytes]:
     try:
         body = _encoder.encode(record)[:-1]
     except UnicodeEncodeError as error:
-        raise UsageError(f"a text that is no Unicode: {error}", safe="Nothing was written.") from error
+        raise UsageError(f"text is not valid Unicode: {error}", safe="Nothing was written.") from error
     line, leaf = seal_line(body)
     if len(line) > LINE_BYTES_MAX:
         raise UsageError(
             f"a record of {len(line):,} bytes; the limit is {LINE_BYTES_MAX:,}",
             safe="Nothing was written.",
-            mend="Put large content into an object and name it.",
+            mend="Put large content into an object.",
         )
     return line, leaf
 
@@ -197,7 +197,7 @@ def decode_line(line: bytes) -> tuple[Record, bytes]:
         raise FormatError(f"seq {record.seq} is not positive")
     if record.leaf:
         if not is_digest_text(record.leaf) or (record.version and not is_digest_text(record.version)):
-            raise FormatError("a stub that does not say what it was")
+            raise FormatError("a stub without a valid leaf hash or version")
         leaf = bytes.fromhex(record.leaf)
     return record, leaf
 

@@ -244,7 +244,7 @@ class PlainFiles:
     def _judge_peer(self, lineage: str, data: bytes) -> str:
         peer = size_in_peer(data, lineage)
         if peer is None:
-            return "not what is remembered of a lineage"
+            return "not a valid peer file"
         if os.path.isdir(self.layout.lineage_folder(lineage)) and peer.store not in self._stores:
             return f"it says that the lineage is of store {peer.store}"
         return self._judge_signed(lineage, peer)

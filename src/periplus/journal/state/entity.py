@@ -105,7 +105,7 @@ class EntityType(NamedTuple):
             if entity is None or count > _count(entity.value.get(name)):
                 raise UsageError(
                     f"{count:,} {name}: the limit is {longest:,}", safe="Nothing was written.",
-                    mend=f"Give fewer; what is there already is given anew with `periplus set ID {name}=…`.",
+                    mend=f"Give fewer. To replace the existing list: `periplus set ID {name}=…`.",
                 )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def change_of(
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return None
     if not all(map(is_digest_text, record.parents)):
-        raise DamageError("a parent that is no version id", seq=record.seq)
+        raise DamageError("a parent that is not a version id", seq=record.seq)
     if record.is_stub:  # its content is gone, its place among the versions is not
         return Change(entry, lineage, segment, record.version, tuple(record.parents), b"") if record.version else None
     payload = b""
@@ -257,7 +257,7 @@ def is_sound_change(record: Record, load: Callable[[str], bytes]) -> bool:
     if kind not in ("state", "tombstone") or not record.item_type or not record.item_id:
         return False
     if not all(map(is_digest_text, record.parents)):
-        raise DamageError("a parent that is no version id", seq=record.seq)
+        raise DamageError("a parent that is not a version id", seq=record.seq)
     if record.is_stub:
         return bool(record.version)
     if kind == "state":
@@ -270,15 +270,15 @@ def check_payload(payload: bytes, record: Record) -> None:
     import orjson
 
     if not payload.startswith(b"{"):
-        raise DamageError("a record of state without a payload", seq=record.seq)
+        raise DamageError("an entity record without a payload", seq=record.seq)
     if record.payload_ref is not None and record.payload_ref.bytes != len(payload):
-        raise DamageError("the payload's object is not of the size that the record states", seq=record.seq)
+        raise DamageError("the payload's object does not have the size that the record states", seq=record.seq)
     try:
         value = orjson.loads(payload)
         if payload.count(b"{") + payload.count(b"[") > DEPTH_MAX:
             check(value)  # perhaps nested too deep
     except (orjson.JSONDecodeError, UsageError, RecursionError) as error:
-        raise DamageError(f"a payload that cannot be read: {error}", seq=record.seq) from error
+        raise DamageError(f"the payload cannot be read: {error}", seq=record.seq) from error
 
 
 def _inline(record: Record) -> bytes:

@@ -195,7 +195,7 @@ class Fold:
         records, leaves = decode_lines(lines)
         if leaves != [place[4] for place in places]:
             raise DamageError(
-                "a record was changed while the journal was read",
+                "a record changed while the journal was read",
                 offset=places[0][1],
                 safe="Nothing was derived from it.",
                 mend="Repeat the command.",

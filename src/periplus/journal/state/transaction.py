@@ -207,7 +207,7 @@ class Transaction:
     def meta(self, action: str, payload: dict[str, JSONValue], *, summary: str = "") -> None:
         """Write a record about the journal itself: ``checkpoint``, ``redact`` or ``note``. It is no state either."""
         if ACTIONS.get(action) != "meta":
-            raise UsageError(f"{action!r} is not an action of a record about the journal")
+            raise UsageError(f"{action!r} is not an action for records about the journal")
         if summary and self._check_said is not None:
             self._check_said(Said("summary", summary, action))
         self.drafts.append(
@@ -249,11 +249,11 @@ class Transaction:
             if now is None or now.deleted:
                 state = "it does not exist"
             elif len(now.heads) > 1:
-                state = f"{len(now.heads)} versions stand beside each other by now"
+                state = f"{len(now.heads)} heads exist now"
             else:
                 state = f"it is at version {now.version[:12]} (rev {now.rev}, written by {now.writer} at {now.ts})"
             raise ConflictError(
-                f"{item_type} {item_id} is not what you had read: {state}",
+                f"{item_type} {item_id} changed since you read it: {state}",
                 safe="Nothing was written.",
                 mend=f"Read it again (`periplus show {item_id}`) and repeat the change.",
             )

@@ -83,7 +83,7 @@ class Layout:
                     "a symbolic link; nothing within a store is one",
                     path=link,
                     safe="It was not followed and nothing was changed.",
-                    mend="See where it leads; remove it, or put in its place what belongs there.",
+                    mend="See where it leads; remove it, or replace it with what belongs there.",
                 )
 
             if folder in (self.root, self.journal):
@@ -111,7 +111,7 @@ def _refuse_no_folders(found: Iterable[os.DirEntry[str]], needed: Collection[str
     for entry in found:
         if (entry.name in needed or entry.name.startswith("lin_")) and not entry.is_dir(follow_symlinks=False):
             raise DamageError(
-                "something else stands where a folder belongs",
+                "not a folder, but a folder belongs here",
                 path=entry.path,
                 safe="Nothing was changed.",
                 mend="See what it is and remove it; `periplus doctor --repair` parks it.",

@@ -68,8 +68,8 @@ _GAP_BYTES_MAX: Final = 8 * 1024  # cheaper to read than to skip with another sy
 _DURABLE_BYTES: Final = 256
 _UNREADABLE: Final = frozenset({errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _MEND: Final = "Run `periplus doctor` to see what is affected."
-_SAFE: Final = "Records before this place are sound and stay readable; nothing is written over the damage."
-_ABSENT_SAFE: Final = "What the other segments hold is not affected; nothing was changed."
+_SAFE: Final = "Records before this place are undamaged and stay readable; the damage is not overwritten."
+_ABSENT_SAFE: Final = "Other segments are not affected; nothing was changed."
 _ABSENT_MEND: Final = "Put it back if it was moved elsewhere; else `periplus doctor --repair --from PATH` restores it from a clone or a backup."
 
 
@@ -598,7 +598,7 @@ def damage_of(error: EnvironmentFailure) -> DamageError:
     """Convert an error of the disk to damage. Raises ``error`` itself if the caller is to blame."""
     if not is_unreadable(error):
         raise error
-    return DamageError(error.wrong, safe="What else there is stays readable; nothing is written.", mend=_MEND)
+    return DamageError(error.wrong, safe="Everything else stays readable; nothing is written.", mend=_MEND)
 
 
 def _names(watch: FolderWatch) -> list[str]:

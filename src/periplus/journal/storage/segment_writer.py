@@ -297,7 +297,7 @@ class SegmentWriter:
         if written != len(buffer):
             raise EnvironmentFailure(
                 f"only {written:,} of {len(buffer):,} bytes could be written to {self._path(segment)}",
-                safe="Nothing that was acknowledged is lost; the unfinished bytes count for nothing.",
+                safe="Nothing that was acknowledged is lost; the unfinished bytes are ignored.",
                 mend="Free some space, then repeat the command.",
             )
 
@@ -418,7 +418,7 @@ class SegmentWriter:
         )
         path = self._path(first)
         if os.path.exists(path) and not in_place:
-            raise DamageError("a segment stands where a new one should begin", path=path, seq=first,
+            raise DamageError("a segment exists where a new one should begin", path=path, seq=first,
                               safe="Nothing was written.", mend="Run `periplus doctor`.")  # fmt: skip
         self._files.make_folder(self._folder)
         write_atomic(self._files, path, header + carried)

@@ -192,7 +192,7 @@ def settings_text(layout: Layout) -> str:
     except OSError as error:
         raise environment_failure(error, "read", layout.config) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{layout.config}: it is no text in UTF-8, by its byte {error.start}", safe="The journal is untouched.",
+        raise UsageError(f"{layout.config}: not UTF-8 at byte {error.start}", safe="The journal is untouched.",
                          mend=f"Save it as UTF-8. {_MEND}") from error  # fmt: skip
 
 
@@ -285,7 +285,9 @@ def _refuse_conflict(layout: Layout, text: str) -> None:
     mend = "Settle it as any conflict, then repeat the command."
     if ids[0] != ids[1]:
         mend = "Two stores were made for this project: `periplus init --join` makes them one and settles the file."
-    raise UsageError(f"{layout.config}: git has left a conflict in it", safe="The journal is untouched.", mend=mend)
+    raise UsageError(
+        f"{layout.config}: it contains a merge conflict of git", safe="The journal is untouched.", mend=mend
+    )
 
 
 def _newer_format(path: str, text: str) -> NewerFormatError | None:
@@ -321,7 +323,7 @@ def read_lineage(layout: Layout) -> LineageFile | None:
         if error.errno in _SHORTAGES:
             raise environment_failure(error, "read", layout.lineage) from error
         raise DamageError(
-            f"who writes here cannot be read: {error.strerror or error}",
+            f"the identity of this clone cannot be read: {error.strerror or error}",
             path=layout.lineage,
             safe="The records are untouched.",
             mend="Check its owner and mode; or run `periplus doctor`.",

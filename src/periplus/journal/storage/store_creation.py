@@ -91,6 +91,6 @@ def _id_of_journal(layout: Layout) -> str:
             f"the settings are gone, and the segments name several stores: {', '.join(sorted(found))}",
             path=layout.config,
             safe="Nothing was changed.",
-            mend="Restore the config.toml that this store was made with, such as from git.",
+            mend="Restore the store's config.toml, for example from git.",
         )
     return found.pop() if found else ""

@@ -47,19 +47,19 @@ class Standing:
         """Return the error for a journal folder that does not exist; None if there was none before, as in a fresh clone."""
         if not os.path.lexists(self._layout.root):
             return ReplacedError(f"there is no store at {self._layout.root} any more: it was moved or removed",
-                                 safe="What was acknowledged is in the store, wherever that is now; nothing is written until it is back.",
+                                 safe="Acknowledged records are in the moved store; nothing is written until it is back.",
                                  mend="Put it back, or open it where it is.")  # fmt: skip
         if not self._folder:
             return None
         return ReplacedError(f"the journal of {self._layout.root} was moved or removed",
-                             safe="What was acknowledged is in it, wherever it is now; nothing is written until it is back.",
-                             mend="Put the folder `journal` back; without it, open the store anew: `periplus doctor` says what is left.")  # fmt: skip
+                             safe="Acknowledged records are in the moved folder; nothing is written until it is back.",
+                             mend="Put the folder `journal` back. Without it, open the store again: `periplus doctor` reports what is left.")  # fmt: skip
 
     def replaced(self) -> ReplacedError:
         return ReplacedError(
             f"{self._layout.root} is no longer the store that was opened",
             safe="Nothing was written.",
-            mend="Repeat the command. A program that has it open closes it and opens it anew.",
+            mend="Repeat the command. A program that has the store open must close it and open it again.",
         )
 
     def _is_written_here(self, lineage_id: str) -> bool:

@@ -123,10 +123,10 @@ def unnamed_store(
             folder, name = os.path.split(layout.root)
             bring = f"git -C {shlex.quote(folder)} checkout main -- {shlex.quote(os.path.join(name, 'config.toml'))}"
             return DamageError(
-                f"config.toml names store {settings.id}, records here are of store {header.store}, too",
+                f"config.toml names store {settings.id}, but some records here belong to store {header.store}",
                 path=layout.config,
                 safe="Every record is still here; nothing was written.",
-                mend="If these are settings of before the two were joined, as of an old commit: bring the newest with git, such as "
+                mend="If these settings are from before the two were joined, as in an old commit: get the newest with git, such as "
                      f'`{bring}`. Else add there: joined = ["{header.store}"].',
             )  # fmt: skip
     return None
@@ -140,16 +140,16 @@ def of_another_store(layout: Layout, settings: StoreSettings, store: str) -> Dam
     found = store_ids_in(layout)
     if found and found <= settings.ids:
         return DamageError(
-            f"it says store {store}, the settings and the segments say {settings.id}",
+            f"it names store {store}; the settings and the segments name {settings.id}",
             path=layout.lineage,
             safe="Every record is still here; nothing was written.",
-            mend="Run `periplus doctor --repair`, with --from PATH where a backup is: the file is parked, and the next write begins a lineage.",
+            mend="Run `periplus doctor --repair`, with --from PATH where a backup is: it parks the file, and the next write begins a new lineage.",
         )
     return DamageError(
-        f"config.toml names store {settings.id}, the journal here is of store {store}",
+        f"config.toml names store {settings.id}, but the journal here belongs to store {store}",
         path=layout.config,
         safe="Every record is still here; nothing was written.",
-        mend="If git brought the settings of a store that somebody else made for this project: `periplus init --join` makes both one. "
+        mend="If git brought the settings of a store that somebody else made for this project: `periplus init --join` joins the two. "
              f'Else restore them: id = "{store}".',
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def _with_store(layout: Layout, text: str, wanted: Settings) -> str:
             return found
     except PeriplusError:
         pass
-    raise UsageError(f"{layout.config}: the ids in it are not written as Periplus writes them",
+    raise UsageError(f"{layout.config}: the ids in it are not in the form that Periplus writes",
                      safe="Nothing was changed.", mend=f"Write into [store]: {' '.join(lines.splitlines())}")  # fmt: skip
 
 

@@ -99,10 +99,10 @@ def read_peer(layout: Layout, lineage: str) -> Peer | None:
     peer = parse_peer(data, lineage)
     if peer is None:
         raise DamageError(
-            "not what is remembered of a lineage",
+            "not a valid peer file",
             path=path,
             safe="The records are untouched.",
-            mend="Restore the file; without it the key and the head that were seen are forgotten.",
+            mend="Restore the file. Without it the pinned key and the last seen head are lost.",
         )
     return peer
 
