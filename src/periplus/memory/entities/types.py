@@ -30,6 +30,7 @@ __all__ = [
     "initial_states",
     "is_ended",
     "memory_types",
+    "remembered_row",
     "row_of",
     "rows_of",
     "state_of",
@@ -294,6 +295,15 @@ def rows_of(types: Mapping[str, EntityType]) -> dict[str, MemoryType]:
     """Return all rows by name: ours, then the declared ones."""
     declared = {name: row for name in sorted(types) if (row := row_of(types, name)) is not None}
     return MEMORY_TYPES | declared
+
+
+def remembered_row(types: Mapping[str, EntityType], item_type: str) -> MemoryType:
+    """Return the row of a type that ``remember`` writes. Raises UsageError for any other."""
+    row = row_of(types, item_type)
+    if row is None or row.name in NOT_REMEMBERED:
+        names = ", ".join(name for name in rows_of(types) if name not in NOT_REMEMBERED)
+        raise UsageError(f"unknown type {item_type!r}", safe="Nothing was written.", mend=f"Known are: {names}.")
+    return row
 
 
 def check_tags(tags: JSONValue | tuple[str, ...]) -> None:

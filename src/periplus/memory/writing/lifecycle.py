@@ -266,11 +266,8 @@ def bring(
 
 def supersede(journal: Journal, transaction: Transaction, old: Entity) -> list[tuple[str, str]]:
     """Within a mutation: mark ``old`` as replaced, with all consequences; returns what was changed."""
-    row = _row(journal, old.item_type)
-    if not row.replaced_state:
-        return []
     change = _Change(journal, transaction, "")
-    change.enter(old.item_type, old.item_id, row.replaced_state, is_replaced=True)
+    change.enter(old.item_type, old.item_id, "", is_replaced=True)
     change.cascade()
     return change.touched
 
@@ -294,8 +291,15 @@ class _Change:
         self.touched: list[tuple[str, str]] = []
 
     def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
-        row = _row(self._journal, item_type)
+        """Bring an entity into ``state``; with ``is_replaced`` into the state that its type has for what was replaced,
+        where it has one.
+        """
         entity = _now(self._transaction, item_type, item_id)
+        row = _row(self._journal, item_type)
+        if is_replaced:
+            state = row.replaced_state
+            if not state:
+                return
         before = state_of(item_type, entity.value, row.default_state)
         is_contested = is_settled_by_state(row, entity)
         is_contested |= not is_replaced and state == row.replaced_state and self._is_said_apart(entity, state)

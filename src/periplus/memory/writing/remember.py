@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Memory", "Remembered", "remember", "remembered_row"]
+__all__ = ["Memory", "Remembered", "remember"]
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.code_anchors.anchor_creation import Anchored, anchored
 from periplus.memory.entities.schemas import Common
-from periplus.memory.entities.types import NOT_REMEMBERED, MemoryType, check_tags, initial_states, row_of, rows_of
+from periplus.memory.entities.types import MemoryType, check_tags, initial_states, remembered_row
 from periplus.memory.entities.validity import expiry_notes
 from periplus.memory.retrieval.duplicates import duplicate_of, near_memories
 from periplus.memory.succession.successors import in_place_of
@@ -64,8 +64,8 @@ class Remembered(NamedTuple):
 def remember(journal: Journal, memory: Memory, writer: Writer, *, root: str, key: str = "") -> Remembered:
     """Write ``memory``. Raises SecretFoundError, UsageError for what no entity may hold."""
     refuse_text(tags=memory.tags, about=memory.about, evidence=memory.evidence, supersedes=memory.supersedes)
+    row = remembered_row(journal.types, memory.item_type)
     check_tags(memory.tags)
-    row = remembered_row(journal, memory.item_type)
     memory = memory._replace(extra=typed_fields(row, memory.extra or {}))
     journal.refresh()
     anchors = [anchored(ref, root, with_digest=bool(row.stale_when)) for ref in memory.about]
@@ -138,15 +138,6 @@ def _not_taken(held: Entity, payload: dict[str, JSONValue]) -> tuple[str, ...]:
 def _ref_of(item: JSONValue) -> str:
     """Return the key of an item of a list: the target of an anchor or relation, or the word itself."""
     return str(item.get("ref") or item.get("target") or item) if isinstance(item, dict) else str(item)
-
-
-def remembered_row(journal: Journal, item_type: str) -> MemoryType:
-    """Return the row of a type that ``remember`` writes. Raises UsageError for any other."""
-    row = row_of(journal.types, item_type)
-    if row is None or row.name in NOT_REMEMBERED:
-        names = ", ".join(name for name in rows_of(journal.types) if name not in NOT_REMEMBERED)
-        raise UsageError(f"unknown type {item_type!r}", safe="Nothing was written.", mend=f"Known are: {names}.")
-    return row
 
 
 def _unknown_records(journal: Journal, memory: Memory) -> list[str]:
