@@ -115,7 +115,7 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
     [
         (("check", "src/a.py"), _WRITES | {"periplus.cli.common.schemas", "periplus.cli.work.schemas", "periplus.base.encoding.container", "periplus.project.trail_store.session_import",
                                            "periplus.project.care.status", "threading", "weakref",
-                                           "periplus.memory.entities.schemas", "periplus.memory.writing.lifecycle"}),
+                                           "hashlib", "_hashlib", "periplus.memory.entities.schemas", "periplus.memory.writing.lifecycle"}),
         (("recall", "something"), _WRITES - _PROJECTS),
         (("check", "src/a.py"), {"periplus.memory.retrieval.recall", "periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember",
                                  "periplus.memory.retrieval.search", "periplus.base.text.search_terms", "periplus.base.text.secrets", "periplus.code"}),

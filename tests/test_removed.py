@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import shutil
@@ -10,6 +9,7 @@ import sys
 
 import pytest
 
+from periplus.base.encoding import hashing
 from periplus.base.files import Files
 from periplus.journal.care.redaction import redact
 from periplus.journal.carriers import open_folder
@@ -108,7 +108,7 @@ def test_brought_up_to_date_it_says_what_a_new_look_says(tmp_path):
 @pytest.mark.parametrize("behind", [150, -1, 0, 1])
 def test_an_audit_record_of_which_half_was_seen_is_not_missed(tmp_path, reason, behind):
     """``behind`` is how much was seen: of the record from its action on, of all of its batch from its own end on."""
-    root, gone = make_store(tmp_path), hashlib.sha256(b"gone").digest()
+    root, gone = make_store(tmp_path), hashing.sha256(b"gone").digest()
     with open_journal(root) as journal:
         journal.mutate(put(1, "plain"), WRITER)
         said = {"lineage": journal.lineage, "records": [], "objects": [gone.hex()], "reason": reason}

@@ -20,7 +20,6 @@ from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Entity
 from periplus.journal.records.record import version_id
 from periplus.journal.storage.settings import new_settings_text
-from periplus.memory.entities.types import TYPES
 
 _PIECES = [
     "[store]", "[ journal ] # c", "[store", "[a.b]", "[[a]]", 'id = "x"', 'id="a # b" # c', 'id = ""', 'id = """', "id = 'x'", 'id = "a\\n"',
@@ -124,9 +123,3 @@ def test_the_package_is_run_as_the_command(tmp_path):
     assert run("connect", "claude-code", "--yes").returncode == 0
     started = orjson.loads((tmp_path / ".mcp.json").read_bytes())["mcpServers"]["periplus"]
     assert started["command"] == str(Path(sys.executable).with_name("periplus"))
-
-
-def test_each_type_names_a_schema_that_there_is():
-    for row in TYPES:
-        assert row.schema.__name__ == row.shape
-        assert row.fields >= {*row.schema.__struct_fields__}

@@ -5,12 +5,12 @@ The alphabet is Crockford's without padding: no i, l, o, u, so that an id surviv
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["ID_BITS", "PASTED", "derived_id", "is_id", "new_id", "typed_id"]
 
 import os
 from typing import Final
+
+from periplus.base.encoding import hashing
 
 ID_BITS: Final = 80
 PASTED: Final = "\ufeff \t\r\n"  # what may stand around an id that was pasted, and is no part of it
@@ -33,7 +33,7 @@ def new_id(prefix: str, random: bytes | None = None) -> str:
 
 def derived_id(prefix: str, *parts: str) -> str:
     """The id that the same ``parts`` always give: SHA-256 over the length-prefixed parts, first 80 bits."""
-    digest = hashlib.sha256()
+    digest = hashing.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")  # foreign names may hold half characters
         digest.update(len(data).to_bytes(8, "big") + data)

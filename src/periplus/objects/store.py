@@ -15,8 +15,6 @@ whichever holds the right bytes. Rules kept here:
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["OBJECT_BYTES_MAX", "ObjectStore"]
 
 import os
@@ -25,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
+from periplus.base.encoding import hashing
 from periplus.base.encoding.digests import DIGEST_BYTES, is_digest_text
 from periplus.base.errors import (
     DamageError,
@@ -100,7 +99,7 @@ class ObjectStore:
         """
         if len(data) > self._bytes_max:
             raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
-        digest = hashlib.sha256(data).digest()
+        digest = hashing.sha256(data).digest()
         sound, broken = self._sorted_forms(digest)
         healed = {path: kept for path in broken if (kept := form_in_file(path, data, self.packing)) is not None}
         if not sound and not healed:
@@ -164,7 +163,7 @@ class ObjectStore:
             except DamageError as error:
                 damage = damage or error
                 continue
-            if hashlib.sha256(out).digest() == digest:
+            if hashing.sha256(out).digest() == digest:
                 return bytes(out)
             damage = damage or _wrong_bytes(path)
         raise damage or self._not_found(digest)
@@ -219,7 +218,7 @@ class ObjectStore:
             data = read_plain(path, self.packing.bytes_max)
         except OSError:
             return None  # there is no such file, or none that could be read
-        return next((one for one in self.packing.mended(data) if hashlib.sha256(one).digest() == digest), None)
+        return next((one for one in self.packing.mended(data) if hashing.sha256(one).digest() == digest), None)
 
     def remove(self, digest: bytes) -> bool:
         """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
@@ -248,7 +247,7 @@ class ObjectStore:
 
         This reads them and unpacks nothing. Raises EnvironmentFailure.
         """
-        state = hashlib.sha256()
+        state = hashing.sha256()
         is_there = False
         for suffix, path in zip(SUFFIXES, self._forms(digest), strict=True):
             try:
@@ -319,7 +318,7 @@ class ObjectStore:
         sound: list[str] = []
         broken: dict[str, DamageError] = {}
         for path in self._forms(digest):
-            state = hashlib.sha256()
+            state = hashing.sha256()
             try:
                 for piece in self._pieces(path):
                     state.update(piece)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["DIGEST_BYTES", "is_digest_text", "parse_digest", "sha256"]
 
 
+from periplus.base.encoding import hashing
 from periplus.base.errors import UsageError
 
 DIGEST_BYTES = 32
@@ -15,7 +14,7 @@ _HEX = frozenset("0123456789abcdef")
 
 def sha256(data: bytes | bytearray | memoryview) -> bytes:
     """The 32 bytes of SHA-256 (FIPS 180-4) of ``data``."""
-    return hashlib.sha256(data).digest()
+    return hashing.sha256(data).digest()
 
 
 def is_digest_text(text: str) -> bool:

@@ -8,8 +8,6 @@ back.
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["SYNC_EACH_MAX", "FolderObjects"]
 
 import os
@@ -17,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from periplus.base.encoding import hashing
 from periplus.base.errors import NotFoundError, RedactedError, environment_failure
 from periplus.base.files import Files
 from periplus.objects.store import ObjectStore
@@ -74,7 +73,7 @@ class FolderObjects:
 
     def take(self, data: bytes) -> bytes:
         """Put an object of another store. Raises RedactedError for one that was redacted here."""
-        digest = hashlib.sha256(data).digest()
+        digest = hashing.sha256(data).digest()
         with self.store.keeping():
             if self._is_redacted(digest):
                 raise RedactedError(

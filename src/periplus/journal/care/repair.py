@@ -10,8 +10,6 @@ payload whose object is lost comes back from index or entity file, where its dig
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["repair"]
 
 import os
@@ -22,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from periplus.base.encoding import hashing
 from periplus.base.encoding.canonical import JSONValue
 from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import (
@@ -476,7 +475,7 @@ def _said_elsewhere(
     """A payload that lay in an object, from the index or the entity's file, where one of them says just the same."""
     for item_type, item_id in named.get(digest, ()):
         for payload in (*rows.payloads(item_type, item_id), payload_in_file(journal, item_type, item_id)):
-            if hashlib.sha256(payload).digest() == digest:
+            if hashing.sha256(payload).digest() == digest:
                 return payload
     return None
 

@@ -8,8 +8,6 @@ record is never encoded again. All functions here are pure.
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = [
     "ACTIONS",
     "LINE_BYTES_MAX",
@@ -36,6 +34,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from periplus.base.encoding import hashing
 from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import FormatError, UsageError
 
@@ -162,7 +161,7 @@ def unseal_line(line: bytes) -> bytes | None:
     """Return the leaf hash of ``line`` (without its newline), or None if the checksum is wrong."""
     if line[-2:] != b'"}' or line[-SUM_TRAILER_BYTES:-18] != _SUM_PREFIX:
         return None
-    leaf = hashlib.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
+    leaf = hashing.sha256(b"\0" + line[:-SUM_TRAILER_BYTES]).digest()
     return leaf if leaf[:8].hex().encode() == line[-18:-2] else None
 
 
@@ -251,7 +250,7 @@ def version_id(item_type: str, item_id: str, *, deleted: bool, payload: bytes | 
         ).encode()
     else:
         head = _quoted_head({"deleted": deleted, "item_id": item_id, "item_type": item_type, "parents": names})
-    return hashlib.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()
+    return hashing.sha256(b'%b,"payload":%b}' % (head, payload if payload is not None else b"null")).hexdigest()
 
 
 def _stands_as_it_is(text: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = [
     "EXPIRES",
     "SUPERSEDES",
@@ -24,6 +22,7 @@ __all__ = [
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.base.encoding import hashing
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity
 from periplus.memory.entities.types import MEMORY_TYPES, UNSEARCHED
@@ -43,7 +42,7 @@ _NAME_CHARACTERS_MAX: Final = 200
 
 def text_digest(item_type: str, text: str) -> bytes:
     """Return the digest by which an exact duplicate is found: of the type and the text, without white space."""
-    return hashlib.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
+    return hashing.sha256(f"{item_type}\0{' '.join(text.split())}".encode()).digest()
 
 
 def links_of(entity: Entity) -> list[tuple[str, str]]:

@@ -11,14 +11,13 @@ time: rows are in the order of time, and the newest can be read first without so
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["TOKENIZER", "MemoryIndexer"]
 
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Final
 
+from periplus.base.encoding import hashing
 from periplus.base.errors import PeriplusError
 from periplus.journal import Entity, Layout
 from periplus.memory.entities.types import UNSEARCHED
@@ -204,7 +203,7 @@ class MemoryIndexer:
         confidence = value.get("confidence", 100)
         about = value.get("about")
         anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
-        place = int.from_bytes(hashlib.sha256("\0".join(key).encode()).digest()[:2], "big")
+        place = int.from_bytes(hashing.sha256("\0".join(key).encode()).digest()[:2], "big")
         pending = [
             Pending(
                 _row_id(document.ts, place + document.part),

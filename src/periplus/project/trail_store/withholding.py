@@ -8,13 +8,12 @@ the later trail begins as the one before.
 
 from __future__ import annotations
 
-import hashlib
-
 __all__ = ["Withholding", "withheld_places"]
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.base.encoding import hashing
 from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import ConflictError, PeriplusError
 from periplus.journal.care.text_removal import MASK
@@ -45,7 +44,7 @@ class Withholding:
 
     def put(self, data: bytes) -> bytes:
         """As ``ObjectStore.put``; what was taken out is not kept, and its digest given all the same."""
-        digest = hashlib.sha256(data).digest()
+        digest = hashing.sha256(data).digest()
         self.kept.add(digest)
         with self._objects.keeping():
             return digest if self.is_out(digest) else self._objects.put(data)
@@ -53,7 +52,7 @@ class Withholding:
     def put_wanted(self, data: bytes) -> bytes | None:
         """As ``put``, but for what was taken out it gives None."""
         with self._objects.keeping():
-            return None if self.is_out(hashlib.sha256(data).digest()) else self.put(data)
+            return None if self.is_out(hashing.sha256(data).digest()) else self.put(data)
 
     def announce(self, item_id: str, keep: Callable[[Entity | None], Callable[[Transaction], None]]) -> Receipt:
         """Write of trail ``item_id`` what ``keep`` gives, which keeps its objects by what stands of the trail; again where that is another by then.
@@ -134,7 +133,7 @@ class Withholding:
             salt, commitment = entry_salt(secret, at), commitments[32 * at : 32 * at + 32]
             for place in (at, *range(len(table))):  # what was said before stands where it stood
                 tries += 1
-                if place < len(table) and hashlib.sha256(salt + table[place]).digest() == commitment:
+                if place < len(table) and hashing.sha256(salt + table[place]).digest() == commitment:
                     yield reader.string(place)
                     break
                 if tries > _COMMITMENTS_MAX:
