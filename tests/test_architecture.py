@@ -114,9 +114,9 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
     ("argv", "unwanted"),
     [
         (("check", "src/a.py"), _WRITES | {"periplus.cli.common.schemas", "periplus.cli.work.schemas", "periplus.base.encoding.container", "periplus.project.trail_store.session_import",
-                                           "periplus.project.care.status", "threading", "weakref",
+                                           "periplus.project.care.status", "msgspec.inspect", "msgspec.msgpack", "threading", "weakref",
                                            "hashlib", "_hashlib", "periplus.memory.entities.schemas", "periplus.memory.writing.lifecycle"}),
-        (("recall", "something"), _WRITES - _PROJECTS),
+        (("recall", "something"), (_WRITES - _PROJECTS) | {"msgspec.inspect"}),
         (("check", "src/a.py"), {"periplus.memory.retrieval.recall", "periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember",
                                  "periplus.memory.retrieval.search", "periplus.base.text.search_terms", "periplus.base.text.secrets", "periplus.code"}),
         (("check", "src/a.py"), {"json", "dataclasses", "periplus.journal.checkpoints.index_filling"}),

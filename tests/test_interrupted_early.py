@@ -35,7 +35,7 @@ def interrupted_at(module, *words, cwd, **streams):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams)  # fmt: skip
 
 
-@pytest.mark.parametrize("module", ["typing", "periplus.cli.common.interrupts"])
+@pytest.mark.parametrize("module", ["typing", "periplus.base.import_trimming", "periplus.cli.common.interrupts"])
 def test_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", cwd=tmp_path)
     assert process.communicate() == (b"", SAID)
@@ -48,7 +48,7 @@ def is_told_of(out):
     return out.endswith(b"\n") and msgspec.json.decode(out, type=ErrorOut) == told
 
 
-@pytest.mark.parametrize("module", ["typing", "periplus.cli.common.interrupts"])
+@pytest.mark.parametrize("module", ["periplus.base.import_trimming", "periplus.cli.common.interrupts"])
 def test_json_before_there_is_a_command(module, tmp_path):
     process = interrupted_at(module, "status", "--json", cwd=tmp_path)
     out, err = process.communicate()

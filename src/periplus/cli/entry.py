@@ -27,9 +27,11 @@ def run() -> NoReturn:
             from periplus.cli.hook_entry import run_hook
 
             run_hook(words[1:])
+        from periplus.base.import_trimming import load_argparse
         from periplus.cli.common.interrupts import hold_while_loading
 
         hold_while_loading()
+        load_argparse()
         from periplus.cli import main
 
         is_json = False  # from here on a document is the command's to print: behind its end it has done so
