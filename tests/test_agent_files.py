@@ -326,7 +326,7 @@ def test_a_catastrophic_pattern_ends(tmp_path, monkeypatch):
     put(tmp_path, put_text)
     done = host.run("search", {"pattern": "(a+)+c"})
     assert done.outcome == "failed"
-    assert "still searching" in done.output
+    assert "the search was not done after" in done.output
     if RIPGREP is not by_python:
         assert make_host(tmp_path, engine=RIPGREP).run("search", {"pattern": "(a+)+c"}).output == "no match"
 
