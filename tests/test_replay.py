@@ -15,11 +15,11 @@ from cli_support import git, make_repository
 from periplus.base.clock import FixedClock
 from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, UsageError
 from periplus.base.filesystem.confined_folder import Confined
+from periplus.base.text.path_globs import glob_matches
 from periplus.trail import OPCODES, Digest, TrailReader, encode, verify, withhold
 from periplus.trail.replay import Canned, Capabilities, Grant, MemoryFolder, Replay, edited, replay_trail
 from periplus.trail.replay.capability import plain_words
 from periplus.trail.replay.command_runner import CommandLimits, Runner
-from periplus.trail.replay.path_globs import glob_matches
 from periplus.trail.replay.test_counts import read_junit
 from replay_support import START_MS, Taped, close_worlds, dry, files_in, folder_world, memory, open_log, options, replay
 from trail_samples import SECRET, golden_trail, headers

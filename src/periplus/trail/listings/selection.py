@@ -4,10 +4,11 @@ from __future__ import annotations
 
 __all__ = ["GLOB_CHARS_MAX", "Selection", "Sieve", "path_matcher", "paths_of"]
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from periplus.base.errors import UsageError
+from periplus.base.text.path_globs import names_match
 from periplus.trail.model import Step
 from periplus.trail.opcodes import BY_CODE
 
@@ -113,36 +114,8 @@ def path_matcher(glob: str) -> Callable[[str], bool]:
         names.append("**")
     if not glob.startswith("/"):
         names.insert(0, "**")
-    matchers = [None if name == "**" else _name_matcher(name) for name in names]
 
     def match(path: str) -> bool:
-        return _match_names(matchers, [name for name in path.split("/") if name not in ("", ".")])
+        return names_match([name for name in path.split("/") if name not in ("", ".")], names)
 
     return match
-
-
-def _name_matcher(glob: str) -> Callable[[str], object]:
-    import fnmatch
-    import re
-
-    return re.compile(fnmatch.translate(glob)).match  # translate uses atomic groups, so no star is tried twice
-
-
-def _match_names(matchers: Sequence[Callable[[str], object] | None], names: Sequence[str]) -> bool:
-    """Match names against patterns; only the last ``**`` ever needs to be extended, as with stars in a string."""
-    at = place = 0
-    star, mark = -1, 0
-    while at < len(names):
-        matcher = matchers[place] if place < len(matchers) else None
-        if place < len(matchers) and matcher is None:
-            star, mark = place, at
-            place += 1
-        elif matcher is not None and matcher(names[at]):
-            at += 1
-            place += 1
-        elif star >= 0:
-            mark += 1
-            at, place = mark, star + 1
-        else:
-            return False
-    return all(matcher is None for matcher in matchers[place:])

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from periplus.base.errors import UsageError
-from periplus.trail.replay.path_globs import glob_matches
+from periplus.base.text.path_globs import glob_matches
 
 Action: TypeAlias = Literal["read", "list", "search", "write", "delete", "command", "test", "commit", "network"]
 CommandForm: TypeAlias = Literal["shell", "words", "denied"]

@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from periplus.base.errors import ConfinementError, EnvironmentFailure, NotFoundError
 from periplus.base.filesystem.confined_folder import FILE_BYTES_MAX, Entry, judge_path
+from periplus.base.text.path_globs import glob_matches, is_glob
 from periplus.trail.checkpoints.git_tree import EXECUTABLE, FILE, LINK, SUBMODULE
 from periplus.trail.model import Digest
-from periplus.trail.replay.path_globs import glob_matches, is_glob
 from periplus.trail.replay.unmaterialized import (
     UnmaterializedEntries,
     UnmaterializedEntry,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from glob import escape
 from typing import Final, NamedTuple
 
-from periplus.trail.replay.path_globs import names_match
+from periplus.base.text.path_globs import names_match
 
 RULES_MAX: Final = 2_000
 MADE_FOLDERS: Final = frozenset({

@@ -36,7 +36,7 @@ def _list(work: Workspace, args: Arguments) -> ToolResult:
     if is_handle(path):
         rows = [f"{page.handle}\t{page.size or ''}\t{page.title}".rstrip() for page in work.pages.list(path)]
         return _window(path, rows, args, [])
-    from periplus.trail.replay.path_globs import glob_matches
+    from periplus.base.text.path_globs import glob_matches
 
     name = work.path(path)
     entry = work.folder.stat(name)

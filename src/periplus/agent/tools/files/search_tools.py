@@ -103,7 +103,7 @@ def _call(args: Arguments, path: str, start: int) -> str:
 
 
 def _wanted(walk: Walk, name: str, glob: str, notes: list[str]) -> Iterator[Entry]:
-    from periplus.trail.replay.path_globs import glob_matches
+    from periplus.base.text.path_globs import glob_matches
 
     too_large = 0
     for entry in walk.files(name):
