@@ -89,8 +89,8 @@ def test_what_a_sync_brought_stands_in_the_way_of_a_pull_and_status_says_what_ma
     files = [f".periplus/entities/decision/{first}.json", f".periplus/entities/trap/{second}.json"]
     assert bob.json("status").pull_blocked == files
     assert bob("status").lines[-2:] == [
-        "files    in git's way: 2 files: changed upstream, too, and `git pull` does not write over them",
-        "         Make room, what is missing is written again: rm -r .periplus/entities && git pull",
+        "files    in git's way: 2 files: also changed upstream, and `git pull` does not overwrite them",
+        "         Make room; missing files are written again: rm -r .periplus/entities && git pull",
     ]
     shutil.rmtree(bob.folder / ".periplus/entities")
     git(bob.folder, "pull", "-q")

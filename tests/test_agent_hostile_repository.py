@@ -258,7 +258,7 @@ def test_before_trust_nothing_of_the_repository_runs_or_is_believed(trap):
     assert "Call this first." not in sent  # no tool, no skill, no server of it is offered
     assert "worse" not in sent
     assert "evil" not in json.dumps(fake.bodies()[0]["tools"])
-    assert trap.shell("trust", "list", code=1).out == "No folder is trusted.\n"
+    assert trap.shell("trust", "list", code=1).out == "There are no trusted folders.\n"
     trap.shell("models", "list")
     trap.shell("run", "--list")
     trap.check()

@@ -987,7 +987,7 @@ def test_servers_are_listed_and_checked(shell, tmp_path):
     )
     listed = shell.run("servers", "list")
     assert "s: not started" in listed
-    assert "This project names theirs, which count for nothing until you trust it: periplus trust give" in listed
+    assert "This project configures theirs; not used until you trust the folder: periplus trust give" in listed
     assert not (tmp_path / "log").exists()
     out = json.loads(shell.run("servers", "check", "--json", code=1))
     assert out["schema"] == "periplus.servers/1"
@@ -1002,7 +1002,7 @@ def test_servers_are_listed_and_checked(shell, tmp_path):
     assert "hunter2" not in json.dumps(out) + listed
     about.write_text("says\u202e it otherwise")
     changed = shell.run("servers", "check", "s", code=1)
-    assert "changed: echo, which now says of itself: says⟨1 unseen character⟩ it otherwise" in changed
+    assert "changed: echo, new description: says⟨1 unseen character⟩ it otherwise" in changed
     assert "to agree: periplus servers accept s echo" in changed
     accepted = shell.run("servers", "accept", "s", "echo")
     assert "s: works, " in accepted

@@ -147,7 +147,7 @@ def test_a_run_tells_what_it_cost_as_a_table_and_as_json(shell):  # noqa: F811 -
     assert max(map(len, told.lines)) <= 78, told.out
     assert "price not known" in told.out
     assert "$0" not in told.out, "a local server has no price list"
-    assert "All: 4,000 tokens fresh, 12,000 cached, 200 out\nOf the prompt 75 % came from the cache." in told.out
+    assert "All: 4,000 tokens fresh, 12,000 cached, 200 out\n75 % of the prompt tokens came from the cache." in told.out
     out = shell.json("run", "--stats", "one")
     assert (out.session, out.totals.calls, out.totals.unpriced, out.totals.cost) == ("one", 4, 4, 0)
     assert [one.step for one in out.calls] == [1, 2, 3, 4]

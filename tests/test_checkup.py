@@ -98,7 +98,7 @@ def test_damage_behind_the_index_is_found_and_told_until_it_is_mended(shell, tmp
     told = shell.json("status")
     assert (told.sound, "found damaged" in told.found, "000000000001.jsonl" in told.found) == (True, True, True)
     lines = shell("status").lines
-    assert [line for line in lines if line.startswith("state    sound as far as it was read now, but on ")]
+    assert [line for line in lines if line.startswith("state    sound as far as it was read, but on ")]
     assert "         Next: periplus doctor" in lines
     said = started(shell)
     assert "found damaged" in said

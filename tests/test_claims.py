@@ -382,7 +382,7 @@ def test_a_path_outside_keeps_no_rule_about_the_others_back(ada, tmp_path):
     done = shell("check", "a.py", "nope/x", "../outside", "/etc/passwd")
     assert done.lines[0] == f"trap a.py: read twice [{rule.item_id}]"
     assert done.lines[1:] == [
-        f"{path} lies outside of the project: nothing is known of it." for path in ("../outside", "/etc/passwd")
+        f"{path} is outside the project, so nothing is known about it." for path in ("../outside", "/etc/passwd")
     ]
     found = shell.json("check", "../outside", "lib")
     assert (found.paths, found.outside, found.blocked) == (["lib"], ["../outside"], False)

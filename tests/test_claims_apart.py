@@ -100,7 +100,7 @@ def test_who_did_a_step_in_vain_is_told_who_did_it_before(ada, bob, step, tmp_pa
     when = as_seen(ada, step).ts[:16]
     said = f"{step.item_id} was done already: by ada, {when}Z"
     out = sh("plan", "done", step.item_id, "--as", "bob").out
-    assert out == f"Nothing had to change.\nstep {step.item_id} done: one\n  {said}.\n"
+    assert out == f"Nothing changed.\nstep {step.item_id} done: one\n  {said}.\n"
     assert sh.json("plan", "done", step.item_id, "--as", "bob").notes == [said]
 
 
@@ -246,7 +246,7 @@ def test_claims_that_exclude_each_other_are_told_by_the_sync_that_brings_them(ad
     taken(there, "bob", "lib")
     out = there("sync", "--with", ada.folder, "--as", "bob").out
     assert f"taken     src/a.py by bob [{theirs}] and src by ada [{mine}], apart\n" in out
-    assert f"          One lets go, here with: periplus claim release {theirs}\n" in out
+    assert f"          One of them has to be released, here with: periplus claim release {theirs}\n" in out
     taken(here, "ada", "docs")
     [said] = here.json("sync", "--with", bob.folder).taken_apart
     assert (said.claim, said.holder, said.scope) == (mine, "ada", "src")

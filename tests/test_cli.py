@@ -68,19 +68,19 @@ def test_version(sh):
 @pytest.mark.parametrize(
     ("words", "wrong", "advice"),
     [
-        (["stauts"], "there is no command 'stauts'", "Did you mean `periplus status`?"),
-        (["frobnicate"], "there is no command 'frobnicate'", "See `periplus --help`."),
+        (["stauts"], "unknown command 'stauts'", "Did you mean `periplus status`?"),
+        (["frobnicate"], "unknown command 'frobnicate'", "See `periplus --help`."),
         (["status", "--bogus"], "unrecognized arguments: --bogus", "See `periplus status --help`."),
         (["log", "--lim", "3"], "unrecognized arguments: --lim 3", "See `periplus log --help`."),
         (["remember"], "required: TEXT", "See `periplus remember --help`."),
         (["context"], "required: ACTION", "See `periplus context --help`."),
         (["trail", "burn"], "invalid choice: 'burn'", "See `periplus trail --help`."),
-        (["--store", "x", "status"], "--store stands before the command", "periplus COMMAND --store"),
+        (["--store", "x", "status"], "--store comes before the command", "periplus COMMAND --store"),
         (["log", "--limit", "0"], "0 is too small", "See `periplus log --help`."),
         (["log", "--limit", "x"], "'x' is not a whole number", "See `periplus log --help`."),
         (["log", "--limit", "9" * 30], "is not between 1 and", "See `periplus log --help`."),
         (["remember", "x", "--confidence", "101"], "101 is not between 0 and 100", "See `periplus remember --help`."),
-        (["remember", "x", "--evidence", "hearsay"], "'hearsay' is no evidence", "It is record:SEQ"),
+        (["remember", "x", "--evidence", "hearsay"], "'hearsay' is not evidence", "Write record:SEQ"),
     ],
 )
 def test_wrong_usage(sh, words, wrong, advice):
@@ -101,7 +101,7 @@ def test_a_folder_that_is_gone_is_no_place_to_work_in(sh, tmp_path):
     script = f"mkdir gone && cd gone && rmdir ../gone && exec {program} status"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=sh.environment(), capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("periplus: the working folder cannot be told")
+    assert done.stderr.startswith("periplus: the working folder cannot be determined")
 
 
 # -- init ------------------------------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def test_what_is_remembered_about_a_place_that_is_none_is_told(sh, tmp_path):
     (tmp_path / "other.txt").write_text("x\n")
     sh("init")
     assert "(did you mean auth.py?)" in sh("remember", "one", "--about", "auht.py").err
-    assert "lies outside of the project" in sh("remember", "two", "--about", tmp_path / "other.txt").err
-    assert "lies outside of the project" in sh("remember", "three", "--about", "/").err
+    assert "is outside the project" in sh("remember", "two", "--about", tmp_path / "other.txt").err
+    assert "is outside the project" in sh("remember", "three", "--about", "/").err
     for path in ("auth.py", sh.folder, "./auth.py", sh.folder / "auth.py"):
         assert sh("remember", f"about {path}", "--about", path).err == ""
     link = tmp_path / "link"
@@ -259,7 +259,7 @@ def test_remember_a_duplicate_and_what_says_almost_the_same(store):
     item_id = first.lines[0].split()[3]
     assert first.lines == [f"Remembered the lesson {item_id} as record 1."]
     again = store("remember", "  Build with make all ", "--type", "lesson")
-    assert again.lines[0].startswith(f"Known already as {item_id} (rev 1, ")
+    assert again.lines[0].startswith(f"Already known as {item_id} (rev 1, ")
     assert again.lines[0].endswith("nothing was written.")
     assert again.lines[1:] == []
     more = ("--about", "nowhere.py", "--tag", "make", "--rationale", "It is quicker")
@@ -271,7 +271,7 @@ def test_remember_a_duplicate_and_what_says_almost_the_same(store):
     near = store.json("remember", "Build with make all, always", "--type", "lesson")
     assert (near.new, near.near) == (True, [item_id])
     done = store("remember", "Build with make all, never otherwise", "--type", "lesson")
-    assert f"  Says almost the same: {item_id}. To replace it: --supersedes {item_id}" in done.lines
+    assert f"  Similar entity: {item_id}. To replace it: --supersedes {item_id}" in done.lines
 
 
 def test_remember_refuses_a_secret_until_somebody_insists(store):
@@ -320,7 +320,12 @@ def test_remember_with_a_key_is_written_once(store):
 @pytest.mark.parametrize("typed", ["…", "...", "TEXT", " … "])
 def test_what_only_stands_for_a_text_is_not_remembered(store, typed):
     store.fails(
-        "remember", typed, "--type", "decision", code=2, wrong=f"'{typed.strip()}' stands for what is to be remembered"
+        "remember",
+        typed,
+        "--type",
+        "decision",
+        code=2,
+        wrong=f"'{typed.strip()}' is a placeholder, not the text to save",
     )
     assert store.json("status").records == 0
     assert store.json("remember", f"{typed} stands for more", "--type", "decision").new
@@ -355,7 +360,7 @@ def test_show_names_what_it_is_about_as_a_person_does(store):
 def test_remember_what_no_entity_can_hold(store):
     store.fails("remember", "x" * 8_001, code=2, wrong="the text has 8,001 characters; the limit is 8,000")
     store.fails("remember", "x", "--rationale", "y", code=2, wrong="a note has no rationale")
-    store.fails("remember", "x", "--expires", "soon", code=2, wrong="--expires 'soon' is no time")
+    store.fails("remember", "x", "--expires", "soon", code=2, wrong="--expires 'soon' is not a time")
     store.fails("remember", "x", "--supersedes", "dec_nothing", code=1, wrong="begins with 'dec_nothing'")
     store.fails("remember", b"\xff", code=2, wrong="TEXT is not UTF-8 text")
     store.fails("check", "src", b"src/\xff.py", code=2, wrong="'src/\\udcff.py' is not UTF-8 text (character 4)")
@@ -388,7 +393,7 @@ def test_recall_ranks_and_says_why_and_how_fresh(known):
 
 
 def test_recall_finds_nothing(known):
-    assert known("recall", "zebra", code=1).out == "Nothing is known about that.\n"
+    assert known("recall", "zebra", code=1).out == "No results.\n"
     assert known.json("recall", "zebra", code=1).hits == []
     assert known.json("recall", "", code=2).wrong == "the question is empty"
 
@@ -408,7 +413,7 @@ def test_recall_filters(known):
     assert texts("passwords", "--path", "auth.py") == [new]
     assert texts("cogs", "--kind", "prompt") == ["Count the cogs of the engine"]
     assert texts("passwords", "--since", "2999-01-01", code=1) == []
-    known.fails("recall", "passwords", "--since", "yesterday", code=2, wrong="--since 'yesterday' is no time")
+    known.fails("recall", "passwords", "--since", "yesterday", code=2, wrong="--since 'yesterday' is not a time")
 
 
 @pytest.mark.slow
@@ -419,11 +424,11 @@ def test_recall_pages_and_keeps_to_a_budget(known):
     assert first.lines[-1] == "1 more: --offset 2"
     rest = known.json("recall", "passwords", "--all", "--limit", "2", "--offset", "2")
     assert [hit.id for hit in rest.hits] == [whole.hits[2].id]
-    assert known("recall", "passwords", "--all", "--offset", "9", code=1).out == "There are only 3 answers.\n"
+    assert known("recall", "passwords", "--all", "--offset", "9", code=1).out == "There are only 3 results.\n"
     one = known.json("recall", "passwords", "--all", "--budget", "40")
     assert (len(one.hits), one.left_out) == (1, 2)
     none = known("recall", "passwords", "--all", "--budget", "1", code=1)
-    assert none.out == "3 answers, of which none fits the budget: ask with a larger --budget.\n"
+    assert none.out == "3 results, but none fits the budget: use a larger --budget.\n"
 
 
 def test_recall_by_id(known):
@@ -476,7 +481,7 @@ def test_log_pages_through_everything(known):
     assert (
         known("log", "--limit", "1", "--type", "decision").lines[-1] == "older: periplus log --before 4 --type decision"
     )
-    assert known("log", "--before", "1").out == "No such records.\n"
+    assert known("log", "--before", "1").out == "No matching records.\n"
 
 
 def test_log_of_an_empty_journal(store):
@@ -520,7 +525,7 @@ def test_trail_import_of_files(store, tmp_path):
     done = store("trail", "import", session)
     assert "  imported  Count the cogs of the engine" in done.lines[0]
     assert done.lines[1].startswith("  claude-code: ")
-    assert "known already, nothing changed" in store("trail", "import", session).out
+    assert "already imported, nothing changed" in store("trail", "import", session).out
     other = codex_session(tmp_path / "two.jsonl")
     assert store.json("trail", "import", other, "--format", "codex").trails[0].value["format"] == "codex"
     store.fails(
@@ -552,7 +557,7 @@ def test_trail_import_says_which_lines_are_no_records(store, tmp_path):
     torn = [2, len(rest) + 3]
     done = store("trail", "import", path)
     assert "skipped: unreadable line 2" in done.out
-    assert f"no records, and left out: line {torn[0]}, {torn[1]}" in done.out
+    assert f"skipped, not records: line {torn[0]}, {torn[1]}" in done.out
     again = store.json("trail", "import", path)
     assert again.trails[0].changed is False
     assert again.trails[0].value["unreadable_lines"] == torn
@@ -683,7 +688,7 @@ def test_a_proof_is_checked_by_a_stranger_without_the_store(known, tmp_path):
     assert done.lines[0].startswith("holds: signed by key ")
     assert done.lines[1].startswith("Record 2 of the 6 of lineage lin_")
     assert "Passwords are hashed with argon2" in done.lines[2]
-    assert stranger("verify", "other name.proof").lines[0].startswith("holds: consistent, but not whose")
+    assert stranger("verify", "other name.proof").lines[0].startswith("holds: consistent, but its origin is unknown")
     result = stranger.json("verify", "other name.proof", "--head", f"{made.size}:{made.root}")
     assert (result.holds, result.kind, result.seq, result.size, result.root) == (True, "inclusion", 2, 6, made.root)
     assert json.loads(result.record)["summary"] == "decision: Passwords are hashed with argon2"
@@ -717,8 +722,8 @@ def test_a_proof_that_the_journal_only_grew(store):
     assert "begin with the earlier ones" in store(*command[1:]).out
     assert store.json("prove", "--from", "1", "--to", "2").size == 2
     store.fails("prove", "--from", "3", "--to", "2", code=2, wrong="--to 2 comes before --from 3")
-    store.fails("prove", code=2, wrong="either a SEQ, or --from A")
-    store.fails("prove", "1", "--to", "2", code=2, wrong="either a SEQ, or --from A")
+    store.fails("prove", code=2, wrong="either SEQ, or --from A")
+    store.fails("prove", "1", "--to", "2", code=2, wrong="either SEQ, or --from A")
     store.fails("prove", "4", code=1, wrong="there is no record 4")
     store.fails("prove", "0", code=2, wrong="0 is too small")
 
@@ -730,7 +735,7 @@ def test_doctor_of_a_sound_store(known):
     done = known("doctor")
     assert done.lines[0].endswith("1 segment, 6 records, 6 versions, 5 entities, 1 object")
     assert done.lines[1] == f"checked by periplus {periplus.__version__} ({FORM})"
-    assert done.lines[2] == "sound: every checksum, version, object, trail and projection was checked"
+    assert done.lines[2] == "sound: all checksums, versions, objects, trails and projections were checked"
     found = known.json("doctor")
     assert (found.sound, found.problems) == (True, [])
     assert found.native == IS_NATIVE
@@ -816,14 +821,14 @@ def test_paths_lead_from_the_folder_in_which_they_are_typed(store):
         return [one["ref"] for one in store.json("show", item_id).entity.value["about"]]
 
     done = store("remember", "In the inner one", "--type", "lesson", "--about", "new.py", "--about", "gone/", cwd=inner)
-    assert f"there is no {inner / 'new.py'}" in done.err
+    assert f"{inner / 'new.py'} does not exist" in done.err
     item = store.json("log", "--limit", "1").records[0].id
     assert refs(item) == ["inner/new.py", "inner/gone"]
     store("set", item, "about=a.py", cwd=inner)
     assert refs(item) == ["inner/a.py"]
     store("set", item, 'about=["a.py:1", "../a.py"]', cwd=inner)
     assert refs(item) == ["inner/a.py:1", "a.py"]
-    assert f"there is no {inner / 'nowhere.py'}" in store("set", item, "about=nowhere.py", cwd=inner).err
+    assert f"{inner / 'nowhere.py'} does not exist" in store("set", item, "about=nowhere.py", cwd=inner).err
     store("evolve", item, "In the inner one, still", "--set", "about=a.py", cwd=inner)
     assert refs(store.json("log", "--type", "lesson", "--action", "create").records[0].id) == ["inner/a.py"]
     store("remember", "See there", "--about", "https://example.org/a", cwd=inner)

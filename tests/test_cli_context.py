@@ -123,7 +123,7 @@ def test_commands_judge_in_a_bisection(shell):
 
 def test_what_is_known_comes_from_memory_and_trails(shell):
     nothing = shell("context", "commit", "--from", "memory").out
-    assert nothing == "Nothing to commit: no atom was given, and there is no main yet.\n"
+    assert nothing == "Nothing to commit: no atoms were given, and the ref main does not exist.\n"
     shell("remember", "Passwords are hashed with argon2id", "--type", "decision")
     with Project.open(os.fspath(shell.folder), ADA) as project, project.record(title="t", checkpoints=False) as run:
         run.step("PROMPT", text="Add a reset of passwords")
@@ -196,7 +196,7 @@ def test_a_ref_that_clones_moved_apart_is_shown_and_merged(shell, tmp_path):
     (conflict,) = shell.json("status").conflicts
     assert "`periplus context merge --ref main` ends it" in shell("show", conflict).out
     told = shell("context", "refs").out
-    assert "moved apart in two clones: periplus context merge --ref main" in told
+    assert "diverged between two clones: periplus context merge --ref main" in told
     shell.fails("context", "commit", "-", code=5, wrong="moved apart", stdin=lines("over it"))
     (ref,) = shell.json("context", "refs").refs
     assert len(ref.apart) == 2
@@ -243,8 +243,8 @@ def test_a_ref_that_one_clone_ended_and_another_moved_is_shown_and_kept_or_ended
 @pytest.mark.parametrize(
     ("dated", "told", "relevance"),
     [
-        ({}, "neither is later, so the greater stands", 0.9),
-        ({"timestamp": "2026-01-01T00:00:00Z"}, "the later statement stands", 0.1),
+        ({}, "neither is later, so the greater value is kept", 0.9),
+        ({"timestamp": "2026-01-01T00:00:00Z"}, "the later value is kept", 0.1),
     ],
 )
 def test_how_two_annotations_were_settled_is_told(shell, dated, told, relevance):
@@ -273,7 +273,7 @@ def test_what_is_next_after_a_pull_or_a_push_can_be_typed_as_it_is_told(shell, t
     told = shell("context", "pull", folder, code=5).out
     assert next_of(told) == ["context", "merge", "--ref", "main"]
     shell(*next_of(told))
-    assert "Nothing new: main stands on" in shell("context", "pull", folder).out
+    assert "Nothing new: main is already on" in shell("context", "pull", folder).out
 
 
 def test_a_folder_of_a_project_is_its_store_whatever_else_lies_in_it(shell, tmp_path):

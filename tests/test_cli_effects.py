@@ -103,7 +103,7 @@ def test_what_is_missing_is_said_and_is_no_success(shell, trail, tmp_path):
     done = shell("trail", "verify", trail, "--effects", "--repository", tmp_path, code=1)
     assert "is not in the repository" in done.out
     shell.fails("trail", "verify", trail, "--effects", "--repository", tmp_path / "absent", code=1, wrong="no folder")
-    shell.fails("trail", "verify", trail, "--repository", ".", code=2, wrong="--repository is for --effects")
+    shell.fails("trail", "verify", trail, "--repository", ".", code=2, wrong="--repository needs --effects")
 
 
 def test_a_damaged_trail_is_damaged_first(shell, trail, tmp_path):

@@ -65,9 +65,9 @@ def test_what_other_programs_call_a_command_is_none_of_ours():
 @pytest.mark.parametrize(
     ("words", "wrong", "advice"),
     [
-        (["search", "x"], "there is no command 'search'", "Did you mean `periplus recall`?"),
-        (["recal"], "there is no command 'recal'", "Did you mean `periplus recall`?"),
-        (["help", "nothing"], "there is no command 'nothing'", "See `periplus --help`."),
+        (["search", "x"], "unknown command 'search'", "Did you mean `periplus recall`?"),
+        (["recal"], "unknown command 'recal'", "Did you mean `periplus recall`?"),
+        (["help", "nothing"], "unknown command 'nothing'", "See `periplus --help`."),
         (["recall", "how", "do", "we", "hash"], "QUESTION is of several words", 'Type: periplus recall "how do we hash"'),
         (["run", "say", "it's $5"], "TASK is of several words", "Type: periplus run 'say it'\\''s $5'"),
         (["evolve", "dec_1", "say", "more"], "TEXT is of several words", 'Type: periplus evolve dec_1 "say more"'),

@@ -354,7 +354,7 @@ def test_hardly_a_descriptor_is_left(store):
         told = done.stderr.splitlines()
         assert (done.returncode, len(told), done.stdout) == (3, 2, ""), done
         assert "Too many open files" in told[0]
-        assert "Nothing that was acknowledged is lost" in told[1]
+        assert "No acknowledged write is lost" in told[1]
     assert refused
     assert kept[-1] == "Thing with 32"
     held = texts(store)
@@ -372,8 +372,8 @@ def test_output_that_cannot_be_written(store, words, unbuffered):
         _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert err.decode().splitlines() == [
-        "periplus: what it says cannot be written to standard output: No space left on device",
-        "What the command did is done. See `periplus log` before you repeat it.",
+        "periplus: standard output cannot be written: No space left on device",
+        "The command itself was carried out. Check `periplus log` before you repeat it.",
     ]
     assert texts(store).count(words[-1]) == (words[0] == "remember")
 
@@ -385,8 +385,8 @@ def test_output_that_cannot_be_written(store, words, unbuffered):
 def test_help_that_nobody_gets_is_no_success(store, command, unbuffered):
     """It ended with 0, or with an exception at the end of the process and 120."""
     for where, why in (
-        ("/dev/full", "what it says cannot be written to standard output: No space left on device"),
-        ("&-", "standard output is closed: what the command says would go nowhere"),
+        ("/dev/full", "standard output cannot be written: No space left on device"),
+        ("&-", "standard output is closed, so the result could not be shown"),
     ):
         done = subprocess.run(
             ["sh", "-c", f'"{PERIPLUS}" {command} >{where}'], cwd=store.folder, capture_output=True, text=True,
@@ -405,7 +405,7 @@ def test_a_path_of_any_length_is_told_in_short(store, beginning):
     done = store.start("remember", "Long", "--about", beginning + "n" * 100_000, stderr=subprocess.PIPE)
     _, err = done.communicate(timeout=60)
     assert done.returncode == 0
-    assert err.startswith(b"periplus: there is no ")
+    assert b" does not exist; saved anyway" in err
     assert len(err) < 1_000
     if not beginning:
         assert 400 < len(store("related", "n" * 100_000).out) < 2_000
@@ -438,8 +438,8 @@ def test_what_is_only_said_is_said_to_somebody(store, command):
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.splitlines() == [
-        "periplus: standard output is closed: what the command says would go nowhere",
-        "Nothing was done. Open it, or write to a file: > FILE",
+        "periplus: standard output is closed, so the result could not be shown",
+        "Nothing was done. Open it, or redirect to a file: > FILE",
     ]
     if "--reader" in command:
         assert store.json("log", "--reader", "me").records
@@ -663,7 +663,7 @@ def test_an_interruption(store):
         break
     assert process.returncode == 130
     assert process.stdout.read() == b""
-    assert process.stderr.read().decode() == "\nperiplus: interrupted; what was acknowledged is kept\n"
+    assert process.stderr.read().decode() == "\nperiplus: interrupted; acknowledged writes are kept\n"
     process.communicate()
     assert len(texts(store)) == 3
 
@@ -705,9 +705,9 @@ def test_a_damaged_segment_is_served_where_it_is_sound(store, with_index):
     sound = [number for number in (1, 2, 3) if number != lost]
     assert [number for number in (1, 2, 3) if f"Thing number {number}" in recall.out] == sound
     assert str(path) in recall.err
-    assert "What is sound was read. Run `periplus doctor`." in recall.err
+    assert "Only the intact part was read. Run `periplus doctor`." in recall.err
     assert texts(store) == [f"Thing number {number}" for number in sound]
-    assert "What is sound was read." in store("show", store.json("log").records[0].id).err
+    assert "Only the intact part was read." in store("show", store.json("log").records[0].id).err
     refused = store.fails("remember", "Thing number 4", code=3, wrong=f"seq {lost}")
     assert "the damage is not overwritten" in refused.err
     assert path.read_bytes() == bytes(data)
@@ -734,7 +734,7 @@ def test_a_damaged_index_is_built_anew(store):
         path.write_bytes(damage(path.read_bytes()))
         done = store("recall", "thing number")
         assert all(f"Thing number {number}" in done.out for number in (1, 2, 3))
-        assert done.err in ("", "periplus: the index was damaged; it is built anew from the journal\n")
+        assert done.err in ("", "periplus: the index was damaged; rebuilding it from the journal\n")
         assert store.json("doctor").sound
 
 
@@ -745,8 +745,8 @@ def test_who_takes_no_key_is_not_told_to_repeat_with_one(tmp_path, monkeypatch, 
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])["plan"]["id"]
     monkeypatch.setattr(store_module, "Files", lambda: FailingFiles("sync_data", errno.EIO))
     for words, next_step in ((["remember", "They squeak"], r"Repeat the command with --key \w+: "),
-                             (["plan", "done", plan], "`periplus log` says whether it was written"),
-                             (["doctor", "--compact"], "`periplus log` says whether it was written")):  # fmt: skip
+                             (["plan", "done", plan], "Check `periplus log`"),
+                             (["doctor", "--compact"], "Check `periplus log`")):  # fmt: skip
         assert main(words) == 6
         assert re.search(next_step, capsys.readouterr().err), words
 
@@ -769,7 +769,7 @@ def test_what_may_not_have_reached_the_disk_is_told_by_who_is_asked_whether_it_w
 
     unsure, shown = told("log")
     assert re.fullmatch(
-        r"unsure: record 2, create not_\w+ note: They squeak: was written, and may not have reached the disk, for a sync failed. The next write makes sure of it",
+        r"unsure: record 2, create not_\w+ note: They squeak: was written but may not be on disk yet, because a sync failed. The next write retries the sync",
         unsure,
     )
     assert shown.endswith("note: They roll")
@@ -778,7 +778,7 @@ def test_what_may_not_have_reached_the_disk_is_told_by_who_is_asked_whether_it_w
     assert "unsure" not in "".join(told("log", "--type", "note"))
     assert (
         told("status")[2]
-        == "         the last record may not have reached the disk, for a sync failed: the next write makes sure of that"
+        == "         the last record may not be on disk yet, because a sync failed; the next write retries it"
     )
     assert json.loads(told("status", "--json")[0])["unsure"] == 1
     told("remember", "There are four")

@@ -69,7 +69,7 @@ def test_a_reader_of_whose_output_a_part_was_written_sees_it_again(sh, tmp_path,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         )  # fmt: skip
         told = process.communicate(timeout=60)[1].decode()
-    assert "cannot be written to standard output: File too large" in told
+    assert "standard output cannot be written: File too large" in told
     assert (process.returncode, (tmp_path / "cut").stat().st_size) == (3, limit)
     assert seqs(sh.json("log", "--reader", "me")) == [1, 2, 3]
 
@@ -92,7 +92,7 @@ def test_a_pipe_into_a_file_with_room_for_a_part_fails(sh, tmp_path, unbuffered)
 
 def test_what_came_behind_a_seq(sh):
     assert seqs(sh.json("log", "--since-seq", "1")) == [2, 3]
-    assert sh("log", "--since-seq", "3").out == "No such records.\n"
+    assert sh("log", "--since-seq", "3").out == "No matching records.\n"
     limited = sh("log", "--since-seq", "0", "--limit", "2")
     assert limited.lines[-1] == "more: periplus log --since-seq 2"
     lineage = sh.json("log").lineage
@@ -105,13 +105,13 @@ def test_what_came_behind_a_seq(sh):
         (["--since-seq", "9"], 1, "there is no record 9: the newest of lin_"),
         (["--reader", "../x"], 2, "'../x' is no name of a reader"),
         (["--reader", ""], 2, "'' is no name of a reader"),
-        (["--reader", "me", "--before", "2"], 2, "--before goes back"),
-        (["--follow", "--before", "2"], 2, "--before goes back"),
+        (["--reader", "me", "--before", "2"], 2, "--before cannot be combined"),
+        (["--follow", "--before", "2"], 2, "--before cannot be combined"),
         (["--since-seq", "x"], 2, "'x' is not a whole number"),
         (["--before", "nobody:2"], 2, "'nobody:2' is not LINEAGE:SEQ"),
-        (["--since", "yesterday"], 2, "--since 'yesterday' is no time"),
-        (["--until", "soon"], 2, "--until 'soon' is no time"),
-        (["--lineage", "lin_zzzz"], 1, "the store holds no lineage 'lin_zzzz'"),
+        (["--since", "yesterday"], 2, "--since 'yesterday' is not a time"),
+        (["--until", "soon"], 2, "--until 'soon' is not a time"),
+        (["--lineage", "lin_zzzz"], 1, "there is no lineage 'lin_zzzz'"),
         (["--action", "explode"], 2, "invalid choice: 'explode'"),
         (["--writer", "\udc80"], 2, "--writer is not UTF-8"),
     ],
@@ -128,7 +128,7 @@ def test_filters(sh):
     assert sh.json("log", "--session", "s-1").records == grace.records
     assert sh.json("log", "--session", "s-2").records == []
     assert len(sh.json("log", "--action", "create").records) == 4
-    assert sh("log", "--action", "delete").out == "No such records.\n"
+    assert sh("log", "--action", "delete").out == "No matching records.\n"
     one = grace.records[0]
     assert sh.json("log", "--id", one.id[:12]).records == [one]
     assert sh.json("log", "--since", one.ts, "--writer", "grace").records == [one]
@@ -231,7 +231,7 @@ def test_who_asks_for_observations_sees_each(watched):
     assert watched.json("log", "--observations").records == watched.json("log").records
     assert seqs(watched.json("log", "--since-seq", "93")) == [94, 95]
     help_ = " ".join(watched("log", "--help").out.split())
-    assert "folded, one line a session" in help_
+    assert "group consecutive ones, one line a session" in help_
 
 
 def test_filters_choose_what_is_folded(watched):
@@ -415,13 +415,13 @@ def test_undo_of_a_session_and_back(known):
         ["state"],
     )
     assert (plan.dry_run, plan.seqs, plan.first_seq, plan.last_seq, plan.key) == (True, [5, 6], 0, 0, "")
-    assert sh("undo", "--session", "s-1", "--dry-run").lines[-1] == "Nothing was written: this is what would be done."
+    assert sh("undo", "--session", "s-1", "--dry-run").lines[-1] == "Dry run: nothing was written."
     done = sh("undo", "--session", "s-1")
-    assert done.lines[-1] == "Undone by record 7-8. To take that back: periplus undo --seq 7-8"
+    assert done.lines[-1] == "Undone by record 7-8. To redo the change: periplus undo --seq 7-8"
     assert sh.json("show", first).entity.value["state"] == "accepted"
     sh.fails("show", second, code=1, wrong=f"{second} was deleted")
     assert sh.json("log", "--limit", "1").records[0].summary == "undo of seq 5-6, session s-1"
-    assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written: nothing of it is left to undo."
+    assert sh("undo", "--session", "s-1").lines[-1] == "Nothing was written: there is nothing left to undo."
     back = sh.json("undo", "--seq", "7", "--seq", "8")
     assert (back.first_seq, back.last_seq) == (9, 10)
     assert sh.json("show", second).entity.value["text"] == "Hash passwords with argon2id"
@@ -440,7 +440,7 @@ def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
     ]
     assert done.entities[2].outcome == "deleted"
     out = sh("undo", "--session", "s-1", code=5).out
-    assert "2 in conflict: left as they are." in out
+    assert "2 in conflict: not changed." in out
 
 
 @pytest.mark.parametrize(
@@ -448,15 +448,15 @@ def test_a_conflict_is_told_with_exit_code_5_and_the_rest_is_done(known):
     [
         ([], 2, "one of the arguments --seq --session is required"),
         (["--seq", "1", "--session", "s"], 1, "session 's' changed nothing among those records"),
-        (["--seq", "1-3", "--session", ""], 2, "--session names no session"),
+        (["--seq", "1-3", "--session", ""], 2, "--session is empty"),
         (["--seq", "0"], 2, "0 is too small"),
-        (["--seq", "3-1"], 2, "'3-1' is no range"),
-        (["--seq", "1-99999999"], 2, "is no range of 1 to 20,000 records"),
+        (["--seq", "3-1"], 2, "'3-1' is not a range"),
+        (["--seq", "1-99999999"], 2, "is not a range of 1 to 20,000 records"),
         (["--seq", "x-2"], 2, "'x' is not a whole number"),
         (["--seq", "9"], 1, "there is no record 9: the newest of lin_"),
         (["--session", "nobody"], 1, "session 'nobody' changed nothing"),
         (["--session", "\udc80"], 2, "--session is not UTF-8"),
-        (["--seq", "1", "--lineage", "lin_zzz"], 1, "the store holds no lineage 'lin_zzz'"),
+        (["--seq", "1", "--lineage", "lin_zzz"], 1, "there is no lineage 'lin_zzz'"),
     ],
 )
 def test_wrong_undo_is_said_and_changes_nothing(sh, words, code, wrong):
@@ -486,7 +486,7 @@ def test_a_session_is_named_by_the_id_of_its_entity_too(sh):
 
 def test_who_begins_a_session_is_told_how_to_write_in_it(sh):
     told = sh("session", "begin", "night 1").lines
-    assert told[1:] == ["Next: export PERIPLUS_SESSION='night 1', so that what you write belongs to it"]
+    assert told[1:] == ["Next: export PERIPLUS_SESSION='night 1', so that your writes belong to it"]
     again = sh("session", "begin", "night 1", env={"PERIPLUS_SESSION": "night 1"}).lines
     assert again == told[:1], "who writes in it knows"
     assert len(sh("session", "end", "night 1").lines) == 1
@@ -518,7 +518,7 @@ def test_records_of_another_clone_are_marked_wherever_they_are_shown(tmp_path, s
 
 
 def test_a_type_that_only_observations_have_can_be_asked_for(sh):
-    assert sh("log", "--type", "task").out == "No such records.\n"
+    assert sh("log", "--type", "task").out == "No matching records.\n"
     with Project.open(sh.folder, Writer.named("ada")) as project:
         project.journal.mutate(
             lambda transaction: transaction.observe({"v": 1}, item_type="weather", item_id="wea_0000000000000000"),
@@ -593,7 +593,7 @@ def test_where_the_archive_is_elsewhere_the_rest_is_shown_and_the_gap_told(tmp_p
     assert "gap" not in shell("log", "--limit", "2").out
     done = shell("show", first)
     assert "Thing number 0" in done.out
-    assert "older records are not here" in done.out
+    assert "older records are missing" in done.out
     told = shell("doctor", code=3).out
     assert "segments before seq" in told
     assert "index" not in told
@@ -611,7 +611,7 @@ def test_log_says_where_a_store_that_was_copied_goes_on(tmp_path, sh):
     sh("remember", "after", cwd=copied)
     done = sh("log", cwd=copied)
     assert any(line.endswith(": after") for line in done.lines)
-    assert done.lines[-1] == f"before it was copied, moved or restored: periplus log --lineage {lineage}"
+    assert done.lines[-1] == f"from before the store was copied, moved or restored: periplus log --lineage {lineage}"
     assert "before it was copied" not in sh("log", "--lineage", "all", cwd=copied).out
     assert "before it was copied" not in sh("log").out
     assert "one" in sh("log", "--lineage", lineage, cwd=copied).out
@@ -653,8 +653,8 @@ def test_of_a_large_undo_what_is_in_conflict_stands_first_and_the_rest_is_counte
     ]
     assert out.lines[100:] == [
         "… and 50 more (50 deleted); each of them: --dry-run --json",
-        "3 in conflict: left as they are. See `periplus blame ID`.",
-        "Undone by record 157-303. To take that back: periplus undo --seq 157-303",
+        "3 in conflict: not changed. See `periplus blame ID`.",
+        "Undone by record 157-303. To redo the change: periplus undo --seq 157-303",
     ]
     assert len(sh.json("undo", "--session", "large", "--dry-run", code=5).entities) == 150
 

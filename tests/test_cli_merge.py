@@ -63,4 +63,4 @@ def test_a_state_in_conflict_is_settled_by_the_one_that_is_shown_too(tmp_path):
     shell("state", trap, shown.value["state"])
     done = shell.json("show", trap).entity
     assert (done.conflicts, done.value["state"]) == ([], shown.value["state"])
-    assert "Nothing had to change." in shell("state", trap, shown.value["state"]).out
+    assert "Nothing changed." in shell("state", trap, shown.value["state"]).out

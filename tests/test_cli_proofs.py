@@ -83,7 +83,7 @@ def test_in_a_project_verify_says_whose_a_proof_is(store, tmp_path):
     done = store("verify", proof)
     assert done.lines[0].startswith("holds: signed by key ")
     assert done.lines[0].endswith(", this store's own")
-    assert done.lines[-1] == "The records here begin with the ones it speaks of."
+    assert done.lines[-1] == "The records here begin with the ones that it covers."
     # Elsewhere nobody knows the key, neither without a store nor in another one.
     nobody = other_folder(tmp_path)
     assert nobody("verify", proof).lines[0].startswith("holds: consistent, but not whose")

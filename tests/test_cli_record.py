@@ -72,9 +72,9 @@ def test_a_wrong_step_is_told_by_line_and_key_and_the_run_goes_on(shell):
         ({"op": "FILE_EDIT", "path": "a", "old": "x"}, "new: required"),
         ({"op": "FLY"}, "op: unknown opcode 'FLY'"),
         ({"path": "a"}, "op: required"),
-        ({"op": "NOP", "key": 3}, "key: a text was expected"),
+        ({"op": "NOP", "key": 3}, "key: a string is expected"),
         ({"op": "NOP", "speed": 3}, "speed: NOP has no such operand"),
-        (["NOP"], "a step is a JSON object"),
+        (["NOP"], "a step must be a JSON object"),
     ]
     for step, what in wrong:
         done = shell("trail", "record", code=2, stdin="\n" + lines({"op": "NOP"}, step, {"op": "NOP"}))
@@ -133,21 +133,21 @@ def test_a_killed_recorder_leaves_a_partial_trail_with_every_acknowledged_step(s
     assert (value["session_id"], value["status"]) == (run, "partial")
     # Lines that are there together are written together: none that was acknowledged is missing, and there are none but those sent.
     assert acknowledged + 1 <= value["counts"]["steps"] <= 5 + 1
-    assert shell("trail", "seal").out == "No run was left.\n"
+    assert shell("trail", "seal").out == "There are no abandoned runs.\n"
 
 
 def test_a_run_that_may_go_on_is_named_by_who_seals_what_was_left(shell):
     run = documents(shell("trail", "record", "--keep-open", stdin=""))[0]["run"]
     shown = shell("trail", "seal").lines
-    assert shown[0] == "No run was left."
-    assert shown[1] == f"Open, and may go on: {run}. To end it: periplus trail seal {run} --status success"
+    assert shown[0] == "There are no abandoned runs."
+    assert shown[1] == f"Still open: {run}. To end it: periplus trail seal {run} --status success"
     shell.fails("trail", "show", run, code=1, wrong=f"run {run} has no trail yet")
     ended = shell("trail", "seal", run, "--status", "success").lines
     assert shell("trail", "show", run).lines[0].split() == [";", "trail", run]
     assert shell.json("trail", "verify", run).trails[0].ok
     assert len(ended) == 1
     assert "success, 1 step " in ended[0]
-    assert shell("trail", "seal").lines == ["No run was left."]
+    assert shell("trail", "seal").lines == ["There are no abandoned runs."]
 
 
 def test_an_interrupted_recorder_seals_its_run_as_cancelled(shell):

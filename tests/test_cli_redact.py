@@ -83,7 +83,7 @@ def test_a_dry_run_says_what_would_go(told):
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "wrong"),
     [
-        (["--reason", "why"], "", 2, "name a text with --secret-file, or records with --seq"),
+        (["--reason", "why"], "", 2, "name the secret with --secret-file, or records with --seq"),
         (["--secret-file", "-", "--reason", "why"], "", 2, "the text to redact is empty"),
         (["--secret-file", "-", "--reason", "why"], b"\xff\xfe", 2, "not UTF-8"),
         (["--secret-file", "absent", "--reason", "why"], "", 1, "there is no file"),
@@ -102,7 +102,7 @@ def test_what_cannot_be_redacted(told, words, stdin, code, wrong):
 def test_a_text_that_is_nowhere(told):
     before = told.json("log")
     done = told("redact", "--secret-file", "-", "--reason", "why", code=1, stdin="never written here")
-    assert done.out == "0 records redacted: no record, object or entity holds it\n"
+    assert done.out == "0 records redacted: no record, object or entity contains it\n"
     assert told.json("log") == before
 
 

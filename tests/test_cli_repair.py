@@ -71,7 +71,7 @@ def test_records_in_a_row_and_files_alike_are_told_as_one(shell, tmp_path):
     shutil.rmtree(shell.folder / ".periplus/entities/lesson")
     out = shell("doctor", code=1)
     assert out.out.count("entities/lesson/les_") == 10
-    assert out.lines[-2] == "warning  the entity's file is missing: 3 more of these, which --json names"
+    assert out.lines[-2] == "warning  the entity's file is missing: 3 more of these (see --json)"
     assert len(shell.json("doctor", code=1).problems) == 13
 
 
@@ -233,7 +233,7 @@ def test_an_identity_with_another_store_is_what_is_wrong_and_not_the_settings(sh
 def test_a_log_without_knowing_who_writes_here_does_not_say_that_nobody_has(shell):
     (shell.folder / ".periplus/journal/lineage.json").write_text("garbage")
     said = shell("log")
-    assert said.out == "Which records are of this clone cannot be told. All that are here: periplus log --lineage all\n"
+    assert said.out == "The lineage of this clone is unknown. To list all records: periplus log --lineage all\n"
     assert len(shell("log", "--lineage", "all").out.splitlines()) == 5
     journal = shell("status", code=3).lines[1]
-    assert journal == "journal  5 records; which are of this clone cannot be told: periplus log --lineage all"
+    assert journal == "journal  5 records; the lineage of this clone is unknown: periplus log --lineage all"

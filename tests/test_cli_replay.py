@@ -150,7 +150,7 @@ def test_pause_and_resume(shell, tmp_path):
     trail = recorded(shell, EDIT, ("FILE_WRITE", "a", "1"), ("FILE_WRITE", "b", "2"))
     folder = ("trail", "replay", trail, "--world", "folder", "--base", "HEAD", "--in", "../r")
     done = shell(*folder, "--pause-after", "1")
-    assert done.lines[-1] == "Next is step 1; go on with --resume"
+    assert done.lines[-1] == "The next step is 1; continue with --resume"
     assert not (tmp_path / "r" / "files" / "a").exists()
     shell.fails(
         "trail",
@@ -197,7 +197,7 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
     ("words", "code", "wrong"),
     [
         (["--resume"], 2, "--resume needs"),
-        (["--in", "x"], 2, "--in is for --world folder"),
+        (["--in", "x"], 2, "--in needs --world folder"),
         (["--allow-commands"], 2, "--allow-commands is for"),
         (["--world", "folder", "--in", "none", "--resume"], 1, "no replay to go on with"),
         (["--world", "folder", "--base", "HEAD", "--from", "."], 2, "do not go together"),

@@ -135,8 +135,8 @@ def test_what_was_edited_and_printed_is_shown(shell, is_full, is_terminal):
         assert [line.strip() for line in lines].count("101") == 1
         assert "    +made 9" in lines
     else:
-        assert lines[at + 8 : at + 10] == ["    +made 7", "    … 2 more lines; --full shows all"]
-        at = lines.index("    (the last 4 of 5,900 lines; --full shows all)")
+        assert lines[at + 8 : at + 10] == ["    +made 7", "    … 2 more lines; all: --full"]
+        at = lines.index("    (the last 4 of 5,900 lines; all: --full)")
         assert lines[at - 1].startswith("  failed: exit 1 in ")
         assert lines[at + 1 : at + 5] == ["    5997", "    5998", "    5999", "    6000"]
 
@@ -147,7 +147,7 @@ def test_what_a_session_teaches_waits_for_a_person_at_its_end(shell):
     with FakeProvider(*script) as fake:
         use(shell, fake)
         done = shell("run", "make it add", "--allow", "shell(python3 -c)", "--oracle", CHECK)
-    assert "to be judged: periplus candidates list" in done.out
+    assert "to review: periplus candidates list" in done.out
     (candidate,) = json.loads(shell("candidates", "list", "--json").out)["candidates"]
     assert "calc" in json.dumps(candidate)
     with FakeProvider(says("Nothing to do.")) as fake:
@@ -190,7 +190,7 @@ def test_a_provider_that_asks_for_an_hour_is_quoted_with_the_command_that_goes_o
         done = shell("run", "make it add", code=1)
         assert "The provider asks to wait 60 min: go on then. Nothing was done yet." in done.out
         assert "waiting does not mend" not in done.out
-        command = done.lines[-1].removeprefix("  it goes on with: periplus ")
+        command = done.lines[-1].removeprefix("  to continue: periplus ")
         assert "Later it is." in shell(*shlex.split(command.replace("…", "go on"))).out
 
 
@@ -208,9 +208,9 @@ def test_a_run_that_was_stopped_says_what_goes_on_with_it(shell, number):
         out = process.communicate(timeout=60)[0].decode()
         waiting.over.set()
         assert "1 step stands; the task is not finished." in out
-        command = out.splitlines()[-1].removeprefix("  it goes on with: periplus ")
+        command = out.splitlines()[-1].removeprefix("  to continue: periplus ")
         name = command.split()[2]
-        told = shell.fails("run", "--resume", code=1, wrong="no session of the agent was cut off").err
+        told = shell.fails("run", "--resume", code=1, wrong="no session of the agent was interrupted").err
         assert 'periplus run --session NAME "…"' in told
         assert f"periplus {command}" in shell("run", "--resume", name, code=1).out
         done = shell(*shlex.split(command.replace("…", "go on")))
@@ -248,7 +248,7 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
         use(shell, fake)
         out = shell("run", "--resume").out
         heard = json.dumps(fake.bodies()[0])
-    assert "Going on with session night" in out
+    assert "Continuing session night" in out
     assert (shell.folder / "calc.py").read_text() == MENDED
     assert "mend it" in heard
     titles = {one["name"]: one["title"] for one in json.loads(shell("run", "--list", "--json").out)["sessions"]}
@@ -302,7 +302,7 @@ def test_a_run_whose_store_cannot_be_written_says_what_goes_on_with_it(shell, fo
         store.close()
         hanging.over.set()
     assert process.returncode == 4, err
-    assert "The turn is cut off. It goes on with: periplus run --resume night" in (err if form else out).splitlines()
+    assert "The turn was interrupted. To continue: periplus run --resume night" in (err if form else out).splitlines()
     with FakeProvider(*[says("It is as it was.")] * 5) as fake:
         use(shell, fake)
         assert "— done" in shell("run", "--resume", "night").out
@@ -325,7 +325,9 @@ def test_a_task_that_is_not_begun_behind_a_turn_that_was_cut_off_is_told(shell, 
         use(shell, fake)
         done = shell("run", "and then oil it", "--session", "night", *form, code=1)
         assert len(fake.bodies()) == 1
-    assert "Not begun, for the turn that was cut off is not done: and then oil it" in (done.err if form else done.out)
+    assert "Not started, because the interrupted turn did not finish: and then oil it" in (
+        done.err if form else done.out
+    )
 
 
 WITHOUT_LANDLOCK = """
@@ -368,7 +370,7 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     (shell.folder / "periplus.toml").write_text('oracle = "touch /tmp/owned"\nmax_steps = 7\n')
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("", 200)
-    assert "It speaks by periplus.toml. Look: periplus run --dry-run x" in shell("trust", "give").out
+    assert "Files that the agent follows there: periplus.toml. To review: periplus run --dry-run x" in shell("trust", "give").out
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("touch /tmp/owned", 7)
     (shell.folder / "periplus.toml").write_text("max_steps = 9\n")
@@ -391,13 +393,13 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     assert "there is no setting 'providers'" in shell("run", "x", "--dry-run", code=2).err
     assert shell("trust", "list").out == f"{shell.folder}\n"
     shell("trust", "take")
-    assert shell("trust", "list", code=1).out == "No folder is trusted.\n"
+    assert shell("trust", "list", code=1).out == "There are no trusted folders.\n"
     assert "trusted" not in shell("run", "x", "--dry-run").err
 
 
 @pytest.mark.parametrize("option", ["--allow", "--deny"])
 def test_a_wrong_rule_is_told_by_the_option_and_as_it_was_typed(shell, option):
-    wrong = shell.fails("run", "x", option, "shell(", code=2, wrong=f"periplus: {option} 'shell(' is no rule")
+    wrong = shell.fails("run", "x", option, "shell(", code=2, wrong=f"periplus: {option} 'shell(' is not a permission rule")
     assert f"{option} 'shell(git status)'" in wrong.err
 
 
@@ -477,7 +479,7 @@ def test_a_key_is_kept_for_the_user_alone_and_never_shown(shell):
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert "anthropic: a key from the file" in shell("models", "list").out
     shell("models", "key", "anthropic", stdin="")
-    assert "anthropic: no key; give one: periplus models key anthropic" in shell("models", "list").out
+    assert "anthropic: no key; add one: periplus models key anthropic" in shell("models", "list").out
 
 
 @pytest.mark.slow
@@ -486,8 +488,8 @@ def test_who_cannot_answer_is_asked_again_and_that_is_told(shell):
     with FakeProvider(busy, busy, says("Nothing to do."), *[says("Yes.")] * 4) as fake:
         use(shell, fake)
         said = shell("run", "look").out
-    assert "(no answer at try 1 of 10; the next in 1 s: " in said
-    assert re.search(r"^\(no answer at try 2 of 10; the next in [12] s\)$", said, re.MULTILINE)  # why is said once
+    assert "(attempt 1 of 10 failed; next one in 1 s: " in said
+    assert re.search(r"^\(attempt 2 of 10 failed; next one in [12] s\)$", said, re.MULTILINE)  # why is said once
     assert "broke off" not in said
     assert "Nothing to do." in said
 
@@ -502,7 +504,7 @@ def test_sessions_that_a_list_leaves_out_are_counted(shell):
             log.close("done")
     lines = shell("run", "--list").out.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "(5 more, older; 1 of them cut off: periplus run --list --json)"
+    assert lines[-1] == "(5 more, older; 1 of them interrupted: periplus run --list --json)"
     assert len(shell.json("run", "--list").sessions) == 25
 
 
@@ -547,7 +549,7 @@ def test_a_call_that_nobody_allowed_is_shown_with_what_would_allow_it(shell):
     at = shown.index(f"· shell {CHECK}")
     assert shown[at + 1] == "  denied: shell is asked for in mode ask; nobody can be asked here"
     assert (
-        "  2 calls were denied, for nobody could be asked; what allows such calls: --allow 'shell(python3 -c)' --allow 'edit'"
+        "  2 calls were denied, because nobody could be asked; to allow such calls: --allow 'shell(python3 -c)' --allow 'edit'"
         in shown
     )
     with FakeProvider(says("", CHECKS), *[says("No.")] * 5) as fake:
@@ -586,7 +588,7 @@ def test_a_call_that_no_rule_allows_is_not_said_to_be_allowed_by_one(shell):
         said = shell("run", "check it", "--allow", "shell(sh)").out
     assert "what allows such calls" not in said
     assert (
-        "  1 call was denied that no rule allows (sh would run a file): be asked at a terminal, or say --mode autonomous\n"
+        "  1 call was denied, because no rule allows them (sh would run a file): run at a terminal, or use --mode autonomous\n"
         in said
     )
 
@@ -604,7 +606,7 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
     (shell.folder / "talk.jsonl").write_text("no exchange\n")
     assert "periplus setup" in shell.fails("run", "x", code=2, wrong="no model is chosen").err
     assert "--record FILE" in shell.fails("run", "x", "--play", "talk.jsonl", code=2, wrong="not an exchange").err
-    shell.fails("run", "x", "--play", "talk.jsonl", "--record", "more.jsonl", code=2, wrong="is recorded already")
+    shell.fails("run", "x", "--play", "talk.jsonl", "--record", "more.jsonl", code=2, wrong="--play and --record cannot be combined")
     assert not (shell.folder / "more.jsonl").exists()
     assert "periplus models list" in shell.fails("run", "x", "--model", "gpt", code=2).err
     kept = shell("models", "key", "opanai", stdin=b"sk-1234567890")  # it may be that of a server
@@ -657,13 +659,13 @@ def _nothing(shell):
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "two\nlines", " "])
 def test_a_name_that_nobody_could_type_again_is_refused(shell, name):
-    shell.fails("run", "x", "--session", name, "--play", _nothing(shell), code=2, wrong="is no name of a session")
+    shell.fails("run", "x", "--session", name, "--play", _nothing(shell), code=2, wrong="is not a valid session name")
 
 
 def test_a_budget_of_money_that_cannot_be_kept_is_refused_or_told(shell):
     with FakeProvider(*[says("It adds.")] * 9) as fake:
         use(shell, fake)
-        failed = shell.fails("run", "look", "--budget", "5", code=2, wrong="a budget of 5 cents cannot be kept")
+        failed = shell.fails("run", "look", "--budget", "5", code=2, wrong="a budget of 5 cents cannot be enforced")
         assert "--budget-tokens" in failed.err
         assert not fake.requests
         done = shell("run", "look", "--budget", "5", "--budget-tokens", "900000")

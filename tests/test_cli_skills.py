@@ -36,7 +36,7 @@ def test_what_a_session_did_becomes_a_skill_once_a_person_says_so(place):
     mined = document(place, "skills", "mine")  # the session's end suggested it
     assert (mined["session"], mined["skills"], mined["waiting"], mined["rejected"]) == ("s1", 0, 1, 0)
     assert place.shell("skills", "mine", "s1").lines[1:] == [
-        "Suggested before, and not decided on: 1 skill.",
+        "Suggested earlier and still open: 1 skill.",
         "Next: periplus skills list",
     ]
     listed = document(place, "skills", "list")
@@ -51,7 +51,7 @@ def test_what_a_session_did_becomes_a_skill_once_a_person_says_so(place):
     assert (done["name"], done["state"], done["counts"]) == ("other", "accepted", False)
     assert (place.root / ".agents/skills/other/SKILL.md").read_text().startswith("---\nname: other\n")
     assert "was accepted already" in place.shell("skills", "refuse", candidate["id"], code=5).err
-    assert place.shell("skills", "list", code=1).lines == ["There are no skills here."]  # the folder is not trusted
+    assert place.shell("skills", "list", code=1).lines == ["There are no skills."]  # the folder is not trusted
     place.shell("trust", "give")
     listed = document(place, "skills", "list", "--all")
     assert [(one["name"], one["source"], one["used"]) for one in listed["skills"]] == [("other", "project", 0)]

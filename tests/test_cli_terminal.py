@@ -148,7 +148,7 @@ def test_who_would_wait_for_a_person_says_so(sh, tmp_path, words, typed, said, c
 def test_who_waits_in_line_is_told_at_a_terminal(sh):
     sh("claim", "take", "src/wheel.py", "--as", "eve")
     _, shown = on_terminal(sh, "claim", "take", "src/wheel.py", "--wait", "1", code=5)
-    assert "(somebody else holds that: waiting 1 s at most; who it is: periplus claim list)" in shown
+    assert "(somebody else holds these paths; waiting up to 1 s (see periplus claim list))" in shown
     assert "somebody else" not in sh("claim", "take", "src/wheel.py", "--wait", "1", code=5).err.partition("\n")[0]
 
 

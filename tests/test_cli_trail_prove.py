@@ -67,7 +67,7 @@ def test_a_trail_of_the_store_is_recognised(sh):
     card = sh.json("trail", "list").trails[0]
     done = sh("trail", "prove", card.id, "--step", "0")
     assert done.lines[-1].endswith(f"periplus verify step-0.proof --trail-digest {card.value['digest']}")
-    assert sh("verify", "step-0.proof").lines[0] == f"holds: of the trail {card.id} of the store here"
+    assert sh("verify", "step-0.proof").lines[0] == f"holds: of the trail {card.id} in this store"
     sh.fails("trail", "prove", card.id, "--step", "0", code=5, wrong="is there already")
 
 

@@ -27,7 +27,7 @@ def sh(tmp_path):
 def test_a_redacted_trail_is_shared(sh):
     done = sh("trail", "redact", "golden.trail", "--text", "test_auth", "--path", "new.py", "--out", "shared.trail")
     digest, key = TrailReader(SIGNED).digest.hex(), TrailReader(SIGNED).signature[:32].hex()
-    assert done.lines[0].endswith(f"digest {digest} as before")
+    assert done.lines[0].endswith(f"digest {digest} (unchanged)")
     assert "test_auth" not in done.out + done.err
     data = (sh.folder / "shared.trail").read_bytes()
     for text in (b"test_auth", b"src/new.py", b"neuer.py"):
@@ -74,7 +74,7 @@ def test_secrets_patterns_and_parts(sh):
 
 def test_what_finds_nothing_writes_nothing(sh):
     done = sh("trail", "redact", "golden.trail", "--text", "no such text", "--out", "x.trail", code=1)
-    assert done.lines == ["Nothing was found that is to be withheld, and nothing was written."]
+    assert done.lines == ["Nothing matched, so nothing was written."]
     assert not (sh.folder / "x.trail").exists()
 
 

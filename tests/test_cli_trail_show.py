@@ -60,7 +60,7 @@ def test_wrong_choices(sh):
         (["--op", "TEST_RAN"], "Did you mean TEST_RUN?"),
         (["--op", "TEST_RUN,"], "is empty"),
         (["--op", "99"], "no opcode"),
-        (["--outcome", "happy"], "no step ends 'happy'"),
+        (["--outcome", "happy"], "unknown outcome 'happy'"),
         (["--path", ""], "path pattern"),
         (["--path", "x" * 2000], "path pattern"),
         (["--at", "3", "--op", "NOP"], "--at goes with no other"),

@@ -58,7 +58,7 @@ def test_a_worklog_becomes_a_trail_with_its_secrets_masked(sh):
 def test_a_worklog_becomes_version_1_and_what_that_lacks_is_told(sh):
     put(sh, "log.json", LOG)
     done = sh("trail", "compile", "log.json", "--v1")
-    assert "left out, for version 1 has no place for it: notes (1)" in done.err
+    assert "skipped, because version 1 cannot express it: notes (1)" in done.err
     assert FluxReader(read(sh, "log.flux")).is_sound
     result = sh.json("trail", "compile", "log.json", "--v1", "--out", "b.flux")
     assert (result.version, result.steps, result.left_out) == (1, 2, ["notes (1)"])

@@ -87,13 +87,13 @@ def test_connect_shows_does_and_undoes(sh):
     assert {one.action for one in undone.changes} == {"restored", "removed"}
     assert (sh.folder / ".mcp.json").read_text() == '{"mcpServers": {"x": {"command": "y"}}}\n'
     assert sorted(os.listdir(sh.folder)) == [".mcp.json", ".periplus"]
-    assert sh("disconnect").out == "Nothing of ours is there.\n"
+    assert sh("disconnect").out == "There is nothing to remove.\n"
 
 
 def test_what_was_done_is_said_with_how_to_undo_it_and_of_whom(sh):
     for scope in ([], ["--scope", "user"]):
         done = sh("connect", "claude-code", "codex", *scope)
-        assert done.lines[-1] == " ".join(["To take all of it out again: periplus disconnect", *scope])
+        assert done.lines[-1] == " ".join(["To undo all of this: periplus disconnect", *scope])
     undone = sh("disconnect")
     assert undone.lines[-1] == "Disconnected: claude-code, codex (8 files)."
     assert "removed  AGENTS.md  instructions; claude-code, codex" in undone.lines

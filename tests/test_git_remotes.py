@@ -289,7 +289,7 @@ def test_of_very_many_refs_of_no_use_some_are_told_and_the_rest_counted(people, 
         make_ref(tmp_path / "hub.git", f"refs/periplus/lin_{number:016}", {"README": b"x"})
     done = people["bob"]("sync", "--with", "origin", code=3)
     assert done.out.count("has no records there") == 20
-    assert "… and 5 more: the same with --json names them" in done.out
+    assert "… and 5 more: repeat with --json to list them" in done.out
     assert len(people["bob"].json("sync", "--with", "origin", code=3).refused) == 25
 
 

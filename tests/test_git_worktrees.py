@@ -680,7 +680,7 @@ def test_the_folder_around_a_bare_repository_has_the_store_of_its_worktrees(besi
     one, other = beside_bare[first], beside_bare[1 - first]
     made = one("init").lines
     assert made[0] == f"Made the store {beside_bare[0].folder / '.bare/.periplus'}"
-    assert made[1].endswith("git keeps nothing of it. `periplus sync` brings it to other clones.")
+    assert made[1].endswith("It is shared by all worktrees and not in git. `periplus sync` copies it to other clones.")
     one("remember", "Passwords are hashed with argon2id")
     assert "argon2id" in other("recall", "passwords").out
     assert other("init").lines[0] == made[0].replace("Made", "Found")
@@ -749,8 +749,8 @@ def test_what_sparse_checkout_took_away_is_said_and_what_brings_it(sparse, tmp_p
     git(sparse.folder / "src", *add.split()[1:])
     assert "Steam comes first" in sparse("recall", "steam").out
     assert sparse("status").lines[-2:] == [
-        "git      sparse-checkout is on: had it left .periplus out, it deleted the journal that was here. What that had is",
-        "         brought by: periplus sync --with REMOTE, or another clone, or a copy",
+        "git      sparse-checkout is on: if it excluded .periplus, it deleted the journal that was here. To restore it:",
+        "         periplus sync --with REMOTE, another clone or a copy",
     ]
     sparse("sync", "--with", tmp_path / "copy")
     assert "Oil comes second" in sparse("recall", "oil").out

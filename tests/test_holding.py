@@ -225,8 +225,8 @@ def test_an_end_that_is_past_is_written_with_a_word(tmp_path):
     told = shell("set", item_id, "expires=2020-01-02")
     assert "is past: it counts as expired" in told.out
     assert "is past" in shell("confirm", item_id, "--expires", "2020-01-03").out
-    said = "Nothing that still holds is known about that; of what does not, 1 with --all.\n"
+    said = "No current results; 1 superseded, resolved or expired ones with --all.\n"
     assert shell("recall", "lift", code=1).out == said
-    assert shell("recall", "zebra", code=1).out == "Nothing is known about that.\n"
+    assert shell("recall", "zebra", code=1).out == "No results.\n"
     assert "stale: expired 2020-01-03" in shell("recall", "lift", "--all").out
     assert "expired 2020-01-03" in shell("show", item_id).out

@@ -154,7 +154,7 @@ def test_no_store(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path / "state"))
     assert main(["doctor"]) == 2
-    assert "Hooks of agents met it, too" in capsys.readouterr().err
+    assert "Hooks of agents failed on it, too" in capsys.readouterr().err
 
 
 def broken_config(folder):

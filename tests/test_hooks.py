@@ -344,7 +344,7 @@ def test_a_tool_is_told_rules_about_what_moved_to_the_file_that_it_touches(place
     assert "moved here.py: trap: f3 is called twice (written of a.py, which moved here)" in facts
     shell = Shell(place, place.parent)
     done = shell("check", "moved here.py")
-    assert f"written of a.py, which moved here; if it still holds: periplus confirm {kept.entity.item_id}" in done.out
+    assert f"written for a.py, which moved here; if it still holds: periplus confirm {kept.entity.item_id}" in done.out
     (rule,) = shell.json("check", "moved here.py").rules
     assert (rule.id, rule.moved_from) == (kept.entity.item_id, "a.py")
     shell("confirm", kept.entity.item_id)

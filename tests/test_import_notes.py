@@ -134,7 +134,7 @@ def test_the_command_says_the_same_of_it(tmp_path):
     before = [shell("trail", "import", path), shell("trail", "import", path, "--json")]
     shutil.rmtree(tmp_path / "project/.periplus/cache/imports")
     assert [shell("trail", "import", path), shell("trail", "import", path, "--json")] == before
-    assert "known already, nothing changed" in before[0].out
+    assert "already imported, nothing changed" in before[0].out
 
 
 def test_a_format_that_is_named_is_looked_at(importing, tmp_path):

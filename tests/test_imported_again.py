@@ -78,7 +78,7 @@ def test_two_clones_that_import_one_session_agree(tmp_path):
     before = trails_of(bob)
     for path in (session, tmp_path / "other.jsonl"):
         done = bob("trail", "import", path)
-        assert "known already, nothing changed" in done.out
+        assert "already imported, nothing changed" in done.out
     assert trails_of(bob) == before == trails_of(ada)
     (done,) = bob.json("trail", "import", claude_session(tmp_path / "other.jsonl", prompt="Oil it", steps=3)).trails
     assert done.changed
@@ -96,7 +96,7 @@ def test_two_clones_that_import_their_history_agree(tmp_path):
     ada("trail", "import", "--git")
     for who in (ada, bob):
         who("sync", "--with", "../stick")
-    assert "known already, nothing changed" in bob("trail", "import", "--git").out
+    assert "already imported, nothing changed" in bob("trail", "import", "--git").out
     (bob.folder / "cog.py").write_text("COGS = 13\n")
     git(bob.folder, "add", "cog.py")
     git(bob.folder, "commit", "-q", "-m", "cogs")

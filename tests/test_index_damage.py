@@ -179,7 +179,7 @@ def test_words_that_are_found_and_are_not_there(root):
 def test_a_command_says_it_and_goes_on(root, tmp_path):
     changed(root, CHANGES["a payload"])
     done = Shell(root, tmp_path)("recall", "tide", "--limit", "40")
-    assert "built anew from the journal" in done.err
+    assert "rebuilding it from the journal" in done.err
     assert done.out.count("boats") >= 10
     assert "goats" not in done.out
     assert "damaged" not in Shell(root, tmp_path)("recall", "tide").err

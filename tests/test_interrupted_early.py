@@ -27,7 +27,7 @@ from periplus.cli.entry import run
 run()
 """
 WAITING = ("remember", "-", "--json")  # for a text, before it prints anything
-SAID = b"\nperiplus: interrupted; what was acknowledged is kept\n"
+SAID = b"\nperiplus: interrupted; acknowledged writes are kept\n"
 
 
 def interrupted_at(module, *words, cwd, **streams):
@@ -44,7 +44,7 @@ def test_before_there_is_a_command(module, tmp_path):
 
 def is_told_of(out):
     """Whether ``out`` is the one document that ``--json`` has of an interrupt."""
-    told = ErrorOut("interrupted", "interrupted", "What was acknowledged is kept.", "", 130)
+    told = ErrorOut("interrupted", "interrupted", "Acknowledged writes are kept.", "", 130)
     return out.endswith(b"\n") and msgspec.json.decode(out, type=ErrorOut) == told
 
 

@@ -36,14 +36,14 @@ def test_it_is_told_until_somebody_settles_it(team):
         assert (due.id, due.changed_late, due.changed_by, due.superseded_by) == (old, ["rationale"], ["bob"], [new])
         assert due.command == said.command == f"periplus state {old} superseded"
         out = shell("review", code=1).out
-        assert f"changed late: rationale, by bob, who did not know that it is superseded by {new}" in out
+        assert f"changed late: rationale, by bob, without knowing that it was superseded by {new}" in out
         assert f"periplus set {new} FIELD=VALUE" in out
     ada("set", new, "rationale=8443 must stay free")
     assert ada.json("review", code=1).due != []
     ada(*said.command.split()[1:])
     assert settled(ada)
     assert "8443 must stay free" in ada("show", old).out
-    assert "Nothing had to change." in ada(*said.command.split()[1:]).out
+    assert "Nothing changed." in ada(*said.command.split()[1:]).out
     assert ada.json("sync", "--with", bob.folder).changed_late == []
     assert settled(bob)
 
@@ -53,9 +53,9 @@ def test_the_text_of_sync_names_what_tells_more(team):
     ada("state", old, "superseded")
     bob("set", old, "text=Ports start at 8001", "tags=net", "--as", "bob")
     out = bob("sync", "--with", ada.folder).out
-    assert f"{old} was changed (tags, text, by bob) and superseded apart: periplus review" in out
+    assert f"{old} was changed (tags, text, by bob) by one clone and superseded by another: periplus review" in out
     out = bob("review", code=1).out
-    assert "who did not know that it is superseded\n" in out
+    assert "without knowing that it was superseded\n" in out
     assert "FIELD=VALUE" not in out
 
 
@@ -112,7 +112,7 @@ def test_settling_what_came_late_in_conflict_does_not_settle_that_it_came_late(t
         assert (due.changed_late, due.command) == (["text"], f"periplus state {old} superseded")
     bob(*due.command.split()[1:])
     assert settled(bob)
-    assert "Nothing had to change." in bob(*due.command.split()[1:]).out
+    assert "Nothing changed." in bob(*due.command.split()[1:]).out
     ada("sync", "--with", bob.folder)
     assert settled(ada)
 
@@ -147,7 +147,7 @@ def test_what_was_ended_and_not_replaced_is_not_told_as_superseded(team):
             one for one in made if "state       closed\n" in shell("show", one).out
         ]  # of two states the one by its hash
         for one in made:
-            late = f"{one} was changed (accepted_by, by bob) and closed apart: periplus review"
+            late = f"{one} was changed (accepted_by, by bob) by one clone and closed by another: periplus review"
             assert (late in out) == (one in closed)
         review = shell("review", code=1 if closed else 0)  # one time in 64 none of the six hashes decides for closed
-        assert review.out.count("who did not know that it is closed\n") == len(closed)
+        assert review.out.count("without knowing that it was closed\n") == len(closed)

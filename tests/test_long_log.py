@@ -130,7 +130,7 @@ def test_a_long_answer_says_what_short_ones_say(tmp_path):
     lines = log("--limit", str(LONG)).splitlines()
     assert lines[:-1][: LONG - 1] == log("--limit", str(LONG - 1)).splitlines()[:-1]
     assert lines[-1] == b"older: periplus log --before %d" % document["next_before"]
-    assert log("--limit", str(LONG), "--writer", "nobody") == b"No such records.\n"
+    assert log("--limit", str(LONG), "--writer", "nobody") == b"No matching records.\n"
     on = json.loads(log("--since-seq", "0", "--limit", str(LONG), "--json"))
     assert (on["seen"], on["more"], len(on["records"])) == ({store.lineage: LONG}, True, LONG)
 

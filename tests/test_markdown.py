@@ -253,7 +253,7 @@ def test_as_a_person_types_it(tmp_path):
     shell("init")
     shell("remember", "Never log passwords", "--type", "constraint")
     done = shell("export", "--markdown", "book")
-    assert "book: 1 entity; 2 files written, 0 as they were, 0 removed" in done.out
+    assert "book: 1 entity; 2 files written, 0 unchanged, 0 removed" in done.out
     assert shell.json("export", "--markdown", "book").unchanged == 2
     assert "Never log passwords" in (tmp_path / "book" / "README.md").read_text()
 

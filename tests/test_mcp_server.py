@@ -697,7 +697,7 @@ def test_who_writes_to_a_name_that_nearly_somebody_has_is_told(served):
             await told(other, "remember", text="The proxy calls twice")
             text, data = await told(client, "message", action="send", to="Codex", text="Which one?")
             [note] = data["notes"]
-            assert note.startswith("Nobody has written here as Codex, and somebody has as codex, who is not shown it.")
+            assert note.startswith("Nobody here is called Codex, but somebody is called codex, who does not get this.")
             assert note.endswith('If codex is meant, say it again with to="codex"')
             assert note in text
             text, data = await told(client, "message", action="handoff", to="codez", text="The rest is yours")

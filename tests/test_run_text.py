@@ -112,7 +112,7 @@ def test_of_a_long_edit_the_first_lines_are_shown_and_the_rest_counted():
     watched.edits(made)
     assert watched.plain[1:] == [
         *(f"    +line {number}" for number in range(8)),
-        "    … 4 more lines; --full shows all",
+        "    … 4 more lines; all: --full",
     ]
     assert len(watched.show()) == 14
     watched = Watched(is_full=True)
@@ -151,7 +151,7 @@ def test_a_command_shows_the_end_of_what_it_printed():
     watched = Watched()
     watched.runs("".join(f"line {number}\n" for number in range(10)), note="\nfiles changed: a.py")
     assert watched.plain == [
-        "· shell make", "    (the last 4 of 10 lines; --full shows all)",
+        "· shell make", "    (the last 4 of 10 lines; all: --full)",
         "    line 6", "    line 7", "    line 8", "    line 9", "    files changed: a.py",
     ]  # fmt: skip
     assert watched.show() == [f"line {number}" for number in range(10)]
@@ -166,7 +166,7 @@ def test_a_command_that_failed_shows_its_end_too():
     watched = Watched(is_terminal=False)
     watched.runs("1\n2\n3\n4\n5\n6\n", outcome="failed", title="exit 1 in 0.1 s")
     assert watched.plain[1:] == [
-        "  failed: exit 1 in 0.1 s", "    (the last 4 of 6 lines; --full shows all)", "    3", "    4", "    5", "    6",
+        "  failed: exit 1 in 0.1 s", "    (the last 4 of 6 lines; all: --full)", "    3", "    4", "    5", "    6",
     ]  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def test_a_block_is_shown_once_it_is_whole():
     assert watched.plain[2:] == ["One paragraph."]
     watched.lines(AnswerRestarted(turn=1))
     watched.says("Anew.")
-    assert watched.plain[3:] == ["", "And **an", "(the answer broke off, and comes anew)", "Anew."]
+    assert watched.plain[3:] == ["", "And **an", "(the answer was interrupted and starts again)", "Anew."]
 
 
 @pytest.mark.parametrize(

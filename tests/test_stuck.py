@@ -47,10 +47,10 @@ def test_a_step_that_was_added_to_a_plan_that_ended(team, state, way):
         assert (due.command, due.otherwise) == (said.command, said.otherwise)
         assert f"stuck: {words}\n  {said.command}\n  or else: {said.otherwise}\n" in shell("review", code=1).out
         assert shell.json("status").stuck == [plan]
-        assert "plans    1 with which nobody can go on: periplus review" in shell("status").out
+        assert "plans    1 stuck: periplus review" in shell("status").out
         for command in (["plan", "ready"], ["plan", "next"], ["plan", "next", "--plan", plan]):
             out = shell(*command, code=1).out
-            assert out == f"Nothing can be started now.\n  stuck: {words}: periplus review\n"
+            assert out == f"No step can be started now.\n  stuck: {words}: periplus review\n"
             assert [one.members for one in shell.json(*command, code=1).stuck] == [[late]]
         assert f"## Stuck work\n- {words}: {said.command} [{plan}]\n" in shell("brief", "Sell on Sundays").out + "\n"
     run_command(ada, getattr(due, way))
@@ -92,7 +92,7 @@ def test_steps_that_wait_for_each_other(team):
     for shell in (ada, bob):
         [due] = shell.json("review", code=1).due
         assert (due.stuck, due.stuck_members, due.command) == (words, sorted([one, other]), said.command)
-        assert shell("plan", "next", code=1).out == f"Nothing can be started now.\n  stuck: {words}: periplus review\n"
+        assert shell("plan", "next", code=1).out == f"No step can be started now.\n  stuck: {words}: periplus review\n"
     run_command(ada, due.command)
     assert settled(ada)
     assert len(ada.json("plan", "ready").steps) == 1
@@ -110,7 +110,7 @@ def test_a_circle_through_a_plan_and_what_is_kept_beside_it(team):
         f"periplus set {plan} depends_on={before}",
     )
     assert ada.json("plan", "next", code=1).left == {"waiting": 1}
-    assert "Nothing can be started now: 1 waits for others.\n" in ada("plan", "next", code=1).out
+    assert "No step can be started now: 1 waits for others.\n" in ada("plan", "next", code=1).out
 
 
 def test_undo_may_close_a_circle(team):
@@ -145,7 +145,7 @@ def test_why_nothing_can_be_started_is_counted(team):
     ada("plan", "make", "Later", "--after", plan, "--step", "Rest")
     asked = ada.json("plan", "ready", code=1)
     assert (asked.left, asked.stuck) == ({"doing": 1, "blocked": 1, "waiting": 2}, [])
-    said = "Nothing can be started now: 1 is being done, 2 wait for others, 1 is blocked.\n"
+    said = "No step can be started now: 1 is being done, 2 wait for others, 1 is blocked.\n"
     assert ada("plan", "ready", code=1).out == ada("plan", "next", code=1).out == said
     assert settled(ada)
 
@@ -153,7 +153,7 @@ def test_why_nothing_can_be_started_is_counted(team):
 def test_a_plan_with_nothing_left_is_not_told(team):
     ada, _, plan, _ = team
     ada("plan", "drop", plan)
-    assert ada("plan", "next", code=1).out == "Nothing can be started now.\n"
+    assert ada("plan", "next", code=1).out == "No step can be started now.\n"
     ada.fails("plan", "add", plan, "More", code=5, wrong=f"`periplus state {plan} todo`")
     ada("state", plan, "todo")
     ada("plan", "done", plan)

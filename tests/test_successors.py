@@ -41,12 +41,12 @@ def test_it_is_told_until_somebody_settles_it(team):
     assert [(one.old, one.rivals) for one in said] == [(old, rivals)]
     for shell in (ada, bob):
         assert shell.json("status").apart == [old]
-        assert "1 said anew in several ways: periplus review" in shell("status").out
+        assert "1 replaced differently by several clones: periplus review" in shell("status").out
         due = shell.json("review", code=1).due
         assert [(one.id, one.rivals) for one in due] == [(rivals[0], rivals[1:]), (rivals[1], rivals[:1])]
         assert shell.json("show", old).superseded_by == rivals
         assert f"superseded by {', '.join(rivals)}" in shell("show", old).out
-    assert f"{rivals[0]} and {rivals[1]} both stand in place of {old}" not in ada("sync", "--with", bob.folder).out
+    assert f"{rivals[0]} and {rivals[1]} both replace {old}" not in ada("sync", "--with", bob.folder).out
     command = due[0].command.split()
     assert command[:2] == ["periplus", "merge"]
     ada(*command[1:-1], "The engine burns what there is")
@@ -58,7 +58,7 @@ def test_it_is_told_until_somebody_settles_it(team):
 def test_the_text_of_sync_names_what_settles_it(team):
     ada, bob, old, rivals = team
     out = bob("sync", "--with", ada.folder).out
-    assert f"{rivals[0]} and {rivals[1]} both stand in place of {old}" in out
+    assert f"{rivals[0]} and {rivals[1]} both replace {old}" in out
     assert f"periplus merge {rivals[0]} {rivals[1]} --text" in out
 
 
@@ -73,7 +73,7 @@ def test_three_that_stand_in_place_of_one_are_all_named(tmp_path):
     )
     people["ada"]("sync", "--with", people["bob"].folder)
     out = people["ada"]("sync", "--with", people["cay"].folder).out
-    assert f"{' and '.join(rivals)} all stand in place of {old}" in out
+    assert f"{' and '.join(rivals)} all replace {old}" in out
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_whoever_asks_is_told_by_every_way_there_is(team):
     for shell in (ada, bob):
         hits = {hit.id: hit.rivals for hit in shell.json("recall", "engine").hits}
         assert hits == {rivals[0]: rivals[1:], rivals[1]: rivals[:1]}
-        assert f"apart from {rivals[0]}: periplus review" in shell("recall", "engine").out
-        assert f"(apart from {rivals[1]}: periplus review) [{rivals[0]}]" in shell("brief", "the engine").out
+        assert f"competes with {rivals[0]}: periplus review" in shell("recall", "engine").out
+        assert f"(competes with {rivals[1]}: periplus review) [{rivals[0]}]" in shell("brief", "the engine").out
         assert shell.json("show", rivals[0]).rivals == rivals[1:]
-        assert f"apart from  {rivals[1]}: periplus review" in shell("show", rivals[0]).out
+        assert f"competes with  {rivals[1]}: periplus review" in shell("show", rivals[0]).out
     event = {
         "hook_event_name": "UserPromptSubmit",
         "session_id": "s1",
@@ -147,7 +147,7 @@ def test_a_server_tells_its_agent(team):
         said = run_recall(project, RecallArguments(question="engine"))
         assert {tuple(one.data["rivals"]) for one in said.entries} == {(rivals[0],), (rivals[1],)}
         assert (
-            f"apart: another clone put {rivals[0]} in place of the same thing"
+            f"competing: another clone replaced the same entity by {rivals[0]}"
             in said.entries[0].text + said.entries[1].text
         )
         shown = run_show(project, ShowArguments(id=rivals[0]))

@@ -198,7 +198,7 @@ def test_what_a_person_is_told(sh):
         '~    13    13  TEST_RUN "tests/test_auth.py" expected=3  [failed, exit 1 → ok, exit 0; error "1 failed" → none]'
         in done.lines
     )
-    assert done.lines[-2] == "They part at step 7 of A."
+    assert done.lines[-2] == "The first difference is at step 7 of A."
     assert done.lines[-1] == (
         "31 steps are the same, 1 ended otherwise, 3 only in A, 1 only in B, 2 fields of the header differ."
     )

@@ -389,7 +389,12 @@ def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell, is_a
             run.close()
         else:
             said = shell("run", "--resume", "night", "and now?").out
-            told = ["which was cut off", "It hears now what was said: use the other file", "Not that one.", "Yes."]
+            told = [
+                "which was cut off",
+                "Passing on what was said meanwhile: use the other file",
+                "Not that one.",
+                "Yes.",
+            ]
             assert sorted(told, key=said.index) == told
         for body in fake.bodies():
             assert json.dumps(body).count("use the other file") == 1
@@ -499,10 +504,10 @@ def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
         window = terminal("run", "--resume")
         window.wait_for("Which one?")
         window.type("7")
-        window.wait_for("'7' is none of these")
+        window.wait_for("'7' is not in the list")
         window.wait_for("ended 2")
     shell.fails(
-        "run", "--resume", code=1, wrong="no session of the agent was cut off"
+        "run", "--resume", code=1, wrong="no session of the agent was interrupted"
     )  # where nobody can be asked, as ever
 
 

@@ -44,8 +44,8 @@ def test_what_evolved_and_what_it_evolved_from_are_undone_together(sh, seq, othe
     plan = sh.json("undo", "--seq", seq, "--dry-run")
     assert (plan.seqs, plan.along) == ([2, 3], [other])
     out = sh("undo", "--seq", seq)
-    assert f"Record {other} belongs to the same change, and goes with it." in out.lines
-    assert "Undone by record 4-5. To take that back: periplus undo --seq 4-5" in out.lines
+    assert f"Record {other} belongs to the same change and is undone with it." in out.lines
+    assert "Undone by record 4-5. To redo the change: periplus undo --seq 4-5" in out.lines
     assert [hit.id for hit in sh.json("recall", "ports").hits] == [old]
     back = sh.json("undo", "--seq", "4")
     assert outcomes(back) == {new: "restored", old: "restored"}
@@ -100,7 +100,7 @@ def test_what_is_superseded_by_what_is_gone_wants_a_look(sh, how):
     assert (due.id, due.unreplaced, due.command) == (old, "superseded", "periplus undo --seq 3")
     out = sh("review", code=1).out
     assert "superseded by nothing: what replaced it was deleted or redacted" in out
-    assert f"to leave it so: periplus state {old} superseded" in out
+    assert f"to leave it as it is: periplus state {old} superseded" in out
     sh(*due.command.split()[1:])
     assert [hit.id for hit in sh.json("recall", "ports").hits] == [old]
     assert sh.json("review").due == []
@@ -113,7 +113,7 @@ def test_what_is_superseded_by_hand_or_said_to_stay_so_wants_none(sh):
     assert [one.id for one in sh.json("review", code=1).due] == [old]
     sh("state", old, "superseded")
     assert sh.json("review").due == []
-    assert "Nothing had to change." in sh("state", old, by_hand, "superseded").out
+    assert "Nothing changed." in sh("state", old, by_hand, "superseded").out
 
 
 def test_what_another_clone_left_superseded_by_nothing_is_brought_back_by_its_record(sh, tmp_path):
@@ -257,7 +257,7 @@ def nothing_left(sh, *words):
     done = sh.json("undo", *words)
     assert {one.outcome for one in done.entities} == {"unchanged"}
     assert (done.first_seq, sh.json("log", "--limit", "1").records[0].seq) == (0, before)
-    assert sh("undo", *words).lines[-1] == "Nothing was written: nothing of it is left to undo."
+    assert sh("undo", *words).lines[-1] == "Nothing was written: there is nothing left to undo."
     return done.entities
 
 
@@ -388,7 +388,7 @@ def test_of_a_session_that_is_too_long_it_is_said_how_to_undo_it_in_parts(tmp_pa
 def heads_beside_each_other(
     folder, count, said=lambda number: {"tags": [f"t{number % 50}"], "confidence": number % 90}
 ):
-    """A project with a decision of which ``count`` versions stand beside each other, all of one session, with what each has ``said``."""
+    """A project with a decision of which ``count`` versions exist side by side, all of one session, with what each has ``said``."""
     folder.mkdir()
     Project.init(str(folder))
     project = Project.open(str(folder), WRITER)

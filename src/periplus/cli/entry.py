@@ -1,4 +1,4 @@
-"""The entry point of the ``periplus`` command: hooks go their own short way, everything else to ``main``."""
+"""The entry point of the ``periplus`` command: hooks go to ``hook_entry``, everything else to ``main``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import gc
 import os
 import sys
 
-TYPE_CHECKING = False  # as that of `typing`: see `periplus`
+TYPE_CHECKING = False  # in place of the one of `typing`, which is not loaded: see `periplus`
 if TYPE_CHECKING:
     from typing import Final, NoReturn
 
 _GARBAGE_MIN: Final = (
-    10_000  # what a command loads makes some 50,000 objects, none of them garbage: looked through 70 times
+    10_000  # loading a command makes some 50,000 objects, none of them garbage; the default would scan them 70 times
 )
 
 
@@ -34,14 +34,14 @@ def run() -> NoReturn:
         load_argparse()
         from periplus.cli import main
 
-        is_json = False  # from here on a document is the command's to print: behind its end it has done so
+        is_json = False  # from here on the command prints its own document
         main.run()
-    except KeyboardInterrupt:  # before the command had begun, or behind its end
+    except KeyboardInterrupt:  # before the command started, or after its end
         _leave_interrupted(is_hook=is_hook, is_json=is_json)
 
 
 def _leave_interrupted(*, is_hook: bool, is_json: bool) -> NoReturn:
-    """Without a traceback. Who calls a hook is never disturbed: see ``hook_entry``."""
+    """Exit without a traceback. A hook exits with 0: see ``hook_entry``."""
     if is_hook:
         os._exit(0)
     from periplus.cli.common.interrupts import EXIT_INTERRUPTED, INTERRUPTED, INTERRUPTED_DOCUMENT

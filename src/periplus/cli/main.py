@@ -51,69 +51,69 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    Command("init", "make this project's store", "periplus.cli.store.maintenance"),
-    Command("connect", "let coding agents use this project's memory: server, hooks, instructions, skill", "periplus.cli.integration.connection"),
-    Command("disconnect", "take out of agents' files what connect put there", "periplus.cli.integration.connection"),
-    Command("tour", "the whole story on this repository, in seconds, offline", "periplus.cli.tour.demonstration"),
-    Command("status", "what is in the store, and whether it is sound", "periplus.cli.store.maintenance"),
-    Command("doctor", "check the whole store: find, explain, and with --repair mend", "periplus.cli.store.maintenance"),
-    Command("completion", "print the script by which bash, zsh or fish complete commands and options", "periplus.cli.integration.completion"),
-    Command("remember", "write down a decision, constraint, trap, lesson or note", "periplus.cli.memory.knowledge"),
-    Command("recall", "find what is known about something", "periplus.cli.memory.knowledge"),
-    Command("brief", "what an agent should know before a task, within a budget", "periplus.cli.memory.knowledge"),
-    Command("related", "files likely to change, memory and work related to files or a task", "periplus.cli.memory.relevance"),
-    Command("show", "one entity, whole, with its history", "periplus.cli.memory.knowledge"),
-    Command("review", "what of memory is stale, expired, or fails its check", "periplus.cli.memory.review"),
-    Command("confirm", "say that something still holds, and anchor it to the code as it is now", "periplus.cli.memory.review"),
-    Command("probe", "run the check commands of constraints and traps, with your consent", "periplus.cli.memory.review"),
+    Command("init", "create the store of this project", "periplus.cli.store.maintenance"),
+    Command("connect", "give coding agents access to this project's memory: MCP server, hooks, instructions, skill", "periplus.cli.integration.connection"),
+    Command("disconnect", "remove what connect wrote into the agents' files", "periplus.cli.integration.connection"),
+    Command("tour", "show what Periplus does, on this repository, in seconds, offline", "periplus.cli.tour.demonstration"),
+    Command("status", "show what the store contains and whether it is intact", "periplus.cli.store.maintenance"),
+    Command("doctor", "check the whole store, explain each problem, and repair it with --repair", "periplus.cli.store.maintenance"),
+    Command("completion", "print a completion script for bash, zsh or fish", "periplus.cli.integration.completion"),
+    Command("remember", "save a decision, constraint, trap, lesson or note", "periplus.cli.memory.knowledge"),
+    Command("recall", "search the memory of this project", "periplus.cli.memory.knowledge"),
+    Command("brief", "collect what an agent should know before a task, within a token budget", "periplus.cli.memory.knowledge"),
+    Command("related", "list files, memory and work related to given files or to a task", "periplus.cli.memory.relevance"),
+    Command("show", "show one entity with all its fields and its history", "periplus.cli.memory.knowledge"),
+    Command("review", "list memory that is stale, expired, in conflict or fails its check", "periplus.cli.memory.review"),
+    Command("confirm", "confirm that an entity still holds, and anchor it to the current code", "periplus.cli.memory.review"),
+    Command("probe", "run the check commands of constraints and traps, if you allow it", "periplus.cli.memory.review"),
     Command("set", "set fields of an entity", "periplus.cli.memory.lifecycle"),
-    Command("state", "bring entities into a state, with what that entails", "periplus.cli.memory.lifecycle"),
-    Command("evolve", "say something anew in place of an entity, which it supersedes", "periplus.cli.memory.lifecycle"),
-    Command("merge", "say one thing in place of several entities", "periplus.cli.memory.lifecycle"),
-    Command("split", "say several things in place of one entity", "periplus.cli.memory.lifecycle"),
-    Command("link", "say how an entity is related to another", "periplus.cli.memory.lifecycle"),
-    Command("reflect", "propose memory from what trails show: failures, corrections, routines", "periplus.cli.memory.candidates"),
-    Command("candidates", "proposed memory, to accept or refuse", "periplus.cli.memory.candidates"),
-    Command("changed", "what others changed since your last session, a record or a time", "periplus.cli.memory.relevance"),
-    Command("who", "who works here now, on what", "periplus.cli.work.sessions"),
+    Command("state", "change the state of entities, and of the entities that depend on them", "periplus.cli.memory.lifecycle"),
+    Command("evolve", "replace an entity by a new one that supersedes it", "periplus.cli.memory.lifecycle"),
+    Command("merge", "replace several entities by one", "periplus.cli.memory.lifecycle"),
+    Command("split", "replace one entity by several", "periplus.cli.memory.lifecycle"),
+    Command("link", "record how one entity is related to another", "periplus.cli.memory.lifecycle"),
+    Command("reflect", "propose memory from trails: failures, corrections, routines", "periplus.cli.memory.candidates"),
+    Command("candidates", "list proposed memory, accept or refuse it", "periplus.cli.memory.candidates"),
+    Command("changed", "list what others changed since your last session, a record or a time", "periplus.cli.memory.relevance"),
+    Command("who", "list who works here now, and on what", "periplus.cli.work.sessions"),
     Command("session", "begin or end a session of work", "periplus.cli.work.sessions"),
-    Command("check", "whose claim paths are now, and which rules and traps are about them", "periplus.cli.work.claims"),
-    Command("claim", "say which paths you work on now; see who holds what; let go", "periplus.cli.work.claims"),
-    Command("plan", "work in steps: make plans, take the next step that is ready", "periplus.cli.work.plans"),
-    Command("handoff", "pass on the state of work, and take it over", "periplus.cli.work.handoffs"),
-    Command("inbox", "your mail; what other projects know, to accept or refuse", "periplus.cli.work.inbox"),
-    Command("trail", "import, list, show and verify the records of agent runs", "periplus.cli.trail.commands"),
+    Command("check", "show who claims paths, and which constraints and traps apply to them", "periplus.cli.work.claims"),
+    Command("claim", "claim paths, list claims, release them", "periplus.cli.work.claims"),
+    Command("plan", "make plans with steps, and take the next step that is ready", "periplus.cli.work.plans"),
+    Command("handoff", "hand over unfinished work, or take it over", "periplus.cli.work.handoffs"),
+    Command("inbox", "read and send mail; accept or refuse memory of other projects", "periplus.cli.work.inbox"),
+    Command("trail", "record, import, show, verify and replay what agents did", "periplus.cli.trail.commands"),
     Command("context", "commit, merge, select, stream and exchange typed pieces of knowledge", "periplus.cli.context.commands"),
-    Command("log", "the records of the journal: the newest, the new ones, or as they come", "periplus.cli.journal.history"),
-    Command("blame", "which record set each field of an entity, when and by whom", "periplus.cli.journal.history"),
-    Command("undo", "take back what records or a session changed, by new records", "periplus.cli.journal.history"),
-    Command("prove", "write a proof of a record that needs no store to check", "periplus.cli.journal.proofs"),
-    Command("head", "sign and print the tree head: one hash over every record", "periplus.cli.journal.proofs"),
-    Command("verify", "check a proof", "periplus.cli.journal.proofs"),
-    Command("redact", "take a secret out of the store for good; proofs still hold", "periplus.cli.journal.redaction"),
-    Command("sync", "exchange records with another clone, through a folder or a git remote", "periplus.cli.store.sync"),
-    Command("export", "write the whole store to one file, verified", "periplus.cli.store.package"),
-    Command("import", "make a project's store from such a file", "periplus.cli.store.package"),
-    Command("migrate", "take in a folder of the notification log (v1), keep both the same, go back", "periplus.cli.store.migration"),
-    Command("run", "let the agent do a task here; every run is a trail", "periplus.cli.agent.run"),
-    Command("setup", "choose a provider and a model for the agent, once", "periplus.cli.agent.setup"),
-    Command("models", "which models can answer, and the keys of their providers", "periplus.cli.agent.models"),
-    Command("servers", "which MCP servers the agent has, whether they work, and which tools changed", "periplus.cli.agent.servers"),
-    Command("trust", "which folders may say how the agent works in them", "periplus.cli.agent.trust"),
-    Command("skills", "ways of working that the agent has here, and those that its sessions suggest", "periplus.cli.agent.skills"),
-    Command("plugins", "programs of others that the agent may run: list them, trust them", "periplus.cli.agent.skills"),
-    Command("mcp", "serve this project's memory to any MCP client, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
-    Command("hook", "what agents call at their events: take note, and say what is known", "periplus.cli.integration.hook"),
+    Command("log", "list the records of the journal: the newest, the unread, or new ones as they arrive", "periplus.cli.journal.history"),
+    Command("blame", "show which record set each field of an entity, when and by whom", "periplus.cli.journal.history"),
+    Command("undo", "reverse the changes of records or of a session, by new records", "periplus.cli.journal.history"),
+    Command("prove", "write a proof of a record that can be checked without the store", "periplus.cli.journal.proofs"),
+    Command("head", "sign and print the tree head, one hash over all records", "periplus.cli.journal.proofs"),
+    Command("verify", "verify a proof", "periplus.cli.journal.proofs"),
+    Command("redact", "remove a secret from the store for good; proofs stay valid", "periplus.cli.journal.redaction"),
+    Command("sync", "exchange records with another clone through a folder or a git remote", "periplus.cli.store.sync"),
+    Command("export", "write the whole store to one file and verify it", "periplus.cli.store.package"),
+    Command("import", "create a store from a file that export wrote", "periplus.cli.store.package"),
+    Command("migrate", "import a folder of version 1 (notification log), mirror it, or go back to it", "periplus.cli.store.migration"),
+    Command("run", "let the agent do a task here; each run is recorded as a trail", "periplus.cli.agent.run"),
+    Command("setup", "choose the provider, the key and the model of the agent", "periplus.cli.agent.setup"),
+    Command("models", "list models, and store the API keys of their providers", "periplus.cli.agent.models"),
+    Command("servers", "list the agent's MCP servers, check them, and accept changed tools", "periplus.cli.agent.servers"),
+    Command("trust", "list or change the folders whose own settings the agent follows", "periplus.cli.agent.trust"),
+    Command("skills", "list the agent's skills, and accept or refuse suggested ones", "periplus.cli.agent.skills"),
+    Command("plugins", "list the agent's plugins, and trust them or not", "periplus.cli.agent.skills"),
+    Command("mcp", "serve this project's memory to MCP clients, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
+    Command("hook", "handle an event of a coding agent (agents call this, people do not)", "periplus.cli.integration.hook"),
 )  # fmt: skip
 # What the help says above the first command of each part.
 PARTS: Final[dict[str, str]] = {
-    "init": "begin",
+    "init": "getting started",
     "remember": "memory",
-    "changed": "beside others",
-    "trail": "what agents did, and what they are to know",
+    "changed": "coordination",
+    "trail": "runs and contexts",
     "log": "history and proofs",
-    "sync": "between machines and formats",
-    "run": "an agent of our own",
+    "sync": "exchange",
+    "run": "the agent of Periplus",
     "mcp": "called by agents",
 }
 # What a command that has actions does where none is named: it shows what there is.
@@ -124,7 +124,7 @@ ALONE: Final[dict[str, str]] = {
     "inbox": "mail",
 }
 # What is imported late may be what no descriptor is left for, behind a write that was durable by then.
-_MEND_FILES: Final = "Raise the limit (ulimit -n). If this was to write, `periplus log` says whether it has."
+_MEND_FILES: Final = "Raise the limit (ulimit -n). If the command writes, check `periplus log` before you repeat it."
 _OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
 
 
@@ -211,7 +211,7 @@ def _say(text: str) -> None:
         from periplus.base.errors import EnvironmentFailure
 
         raise EnvironmentFailure(
-            f"what it says cannot be written to standard output: {error.strerror or error}", safe="Nothing was done."
+            f"standard output cannot be written: {error.strerror or error}", safe="Nothing was done."
         ) from error
 
 
@@ -313,7 +313,7 @@ def _told(error: Exception) -> PeriplusError:
     if isinstance(error, RecursionError):
         return UsageError("the input is nested too deeply", safe="Nothing was changed.")
     if isinstance(error, MemoryError):
-        return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
+        return EnvironmentFailure("the system has no memory left", safe="No acknowledged write is lost.")
     if isinstance(error, OSError):
         place = f" ({error.filename})" if error.filename else ""
         wrong = f"the system refused: {error.strerror or error}{place}"
@@ -322,12 +322,12 @@ def _told(error: Exception) -> PeriplusError:
             mend = room_advice(error.filename)
         if place and error.errno in (errno.EACCES, errno.EPERM):
             mend = "Check the owner and the mode of that path, then repeat the command."
-        return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
+        return EnvironmentFailure(wrong, safe="No acknowledged write is lost.", mend=mend)
     if os.environ.get("PERIPLUS_TRACEBACK"):
         raise error
     told = PeriplusError(
         f"a defect of Periplus: {type(error).__name__}: {error}",
-        safe="What was acknowledged is kept.",
+        safe="Acknowledged writes are kept.",
         mend="Set PERIPLUS_TRACEBACK=1 and repeat the command to report it.",
     )
     told.exit_code, told.code = EXIT_DEFECT, "defect"
@@ -382,7 +382,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.print_help(sys.stdout)
         parser.exit(2 if argv else 0)
     if arguments.store == "":  # as of a variable that is not set: no other store is to be taken for it
-        raise _usage_error("--store is empty", "Name a folder, or leave the option out.")
+        raise _usage_error("--store is empty", "Name a folder, or omit the option.")
     return arguments
 
 
@@ -398,11 +398,11 @@ def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParse
     parser = _Parser(
         prog="periplus",
         description="The memory and the logbook of coding agents.",
-        epilog="`periplus COMMAND --help` says more.\nStart with `periplus init` or `periplus tour`.",
+        epilog="Run `periplus COMMAND --help` for the options of a command.\nStart with `periplus init` or `periplus tour`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="periplus")
     for command in COMMANDS:
         if is_alone and command.name != typed:
@@ -422,16 +422,18 @@ def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParse
 def _check_first(argv: Sequence[str], typed: str) -> None:
     """What argparse would answer with a list of all commands."""
     if argv and argv[0].startswith("--") and argv[0].partition("=")[0] in COMMON_OPTIONS:
-        raise _usage_error(f"{argv[0]} stands before the command", f"Type it behind: periplus COMMAND {argv[0]}")
+        raise _usage_error(
+            f"{argv[0]} comes before the command", f"Put it after the command: periplus COMMAND {argv[0]}"
+        )
     if any("\0" in word for word in argv):  # the system hands none on; who calls ``main`` may
-        raise _usage_error("an argument holds a NUL character", "Leave it out.")
+        raise _usage_error("an argument contains a NUL character", "Remove it.")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
         from periplus.cli.common.suggestions import command_meant
 
         near = command_meant(typed, names)
         guess = f"Did you mean `periplus {near}`? " if near else ""
-        raise _usage_error(f"there is no command {typed!r}", guess + "See `periplus --help`.")
+        raise _usage_error(f"unknown command {typed!r}", guess + "See `periplus --help`.")
 
 
 def _leaf_of(parser: argparse.ArgumentParser, typed: argparse.Namespace) -> argparse.ArgumentParser:
@@ -452,22 +454,27 @@ def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("everywhere")
+    group = parser.add_argument_group("common options")
     group.add_argument(
         "--json",
         action="store_true",
-        help="JSON on standard output: one document, or one on a line where there are many",
+        help="print JSON: one document, or one a line where there are several",
     )
     group.add_argument(
-        "--store", metavar="DIR", help="the store, or the folder that it lies in (default: this project's)"
+        "--store", metavar="DIR", help="the store, or its parent folder (default: the store of this project)"
     )
     group.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colour in the output (default: auto, on a terminal that has it)",
+        help="when to use colour (default: auto, on terminals that support it)",
     )
-    group.add_argument("--as", dest="writer", metavar="NAME", help="who writes (default: PERIPLUS_AGENT, or you)")
+    group.add_argument(
+        "--as",
+        dest="writer",
+        metavar="NAME",
+        help="the name to write under (default: PERIPLUS_AGENT, or your user name)",
+    )
 
 
 def _module(command: Command) -> _CommandModule:
@@ -507,7 +514,7 @@ def _execute(arguments: argparse.Namespace) -> int:
             _without_key(error, arguments)
             raise
     # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
-    sys.stderr.write("periplus: the index was damaged; it is built anew from the journal\n")
+    sys.stderr.write("periplus: the index was damaged; rebuilding it from the journal\n")
     return execute(face, arguments)
 
 
@@ -524,8 +531,8 @@ def _unheard() -> PeriplusError:
     from periplus.base.errors import EnvironmentFailure
 
     return EnvironmentFailure(
-        "standard output is closed: what the command says would go nowhere",
-        safe="Nothing was done.", mend="Open it, or write to a file: > FILE",
+        "standard output is closed, so the result could not be shown",
+        safe="Nothing was done.", mend="Open it, or redirect to a file: > FILE",
     )  # fmt: skip
 
 
@@ -534,7 +541,7 @@ def _perhaps_damaged(error: Exception, face: Face) -> None:
     from periplus.base.errors import NotFoundError
 
     if isinstance(error, NotFoundError) and face.damage is not None:
-        error.mend = "The store is damaged, and what is asked for may be in what cannot be read: run `periplus doctor`."
+        error.mend = "The store is damaged, and this may be in the unreadable part. Run `periplus doctor`."
 
 
 def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
@@ -542,7 +549,7 @@ def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
     from periplus.base.errors import OutcomeUnknownError
 
     if isinstance(error, OutcomeUnknownError) and not hasattr(arguments, "key"):
-        error.mend = "`periplus log` says whether it was written. Where it was not, repeat the command."
+        error.mend = "Check `periplus log`; if it was not written, repeat the command."
 
 
 def _report(error: PeriplusError, *, as_json: bool) -> int:

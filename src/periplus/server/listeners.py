@@ -170,7 +170,7 @@ def _listen_tcp(endpoint: Endpoint) -> Listener:
 
 def _check_protected(endpoint: Endpoint, host: str) -> None:
     if (endpoint.certificate_file is None) != (endpoint.key_file is None):
-        raise UsageError("TLS takes two files: the certificate and its key", mend="Give both, or neither.")
+        raise UsageError("TLS takes two files: the certificate and its key", mend="Give both or neither.")
     token = endpoint.token
     if token is not None and not TOKEN_BYTES_MIN <= len(token.encode()) <= TOKEN_BYTES_MAX:
         raise UsageError(

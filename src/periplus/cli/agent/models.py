@@ -22,9 +22,9 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    listing = action("list", "what is known of models, and which providers have a key")
-    listing.add_argument("--ask", metavar="PROVIDER", help="ask this provider what it has")
-    key = action("key", "keep the key of a provider, read from standard input; none takes it away")
+    listing = action("list", "list known models, and which providers have a key")
+    listing.add_argument("--ask", metavar="PROVIDER", help="ask this provider for its models")
+    key = action("key", "store a provider's API key, read from standard input; empty input removes it")
     key.add_argument("provider", metavar="PROVIDER", help="anthropic, openai, or one of your own")
 
 
@@ -47,7 +47,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         provider = settings.providers.get(arguments.ask)
         if provider is None:
             raise UsageError(
-                f"there is no provider {arguments.ask!r}", mend=f"Known are {', '.join(sorted(settings.providers))}."
+                f"unknown provider {arguments.ask!r}", mend=f"Known providers: {', '.join(sorted(settings.providers))}."
             )
         names = [
             f"{arguments.ask}/{name}" for name in provider_models(arguments.ask, provider, keys.key(arguments.ask))
@@ -67,7 +67,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         for name, key in providers.items():
-            none = f"no key; give one: periplus models key {visible(name)}"
+            none = f"no key; add one: periplus models key {visible(name)}"
             yield f"{visible(name)}: {none if not key else key if key == 'none needed' else 'a key from the ' + key}"
         for model in models:
             price = (
@@ -77,7 +77,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             )
             yield f"  {visible(model.name)}" + (f": {model.window:,} tokens{price}" if model.window else "")
         if not arguments.ask:
-            yield f"(prices and windows of {as_of()}; a model that is not in this list works as well)"
+            yield f"(prices and windows of {as_of()}; other models work as well)"
 
     face.emit(ModelsOut(as_of(), providers, models), lines)
     return 0
@@ -96,21 +96,23 @@ def _key(face: Face, keys: Any, provider: str) -> int:
     if sys.stdin.isatty():
         import getpass
 
-        key = getpass.getpass(f"Key of {provider} (not shown; empty takes it away): ")
+        key = getpass.getpass(f"API key of {provider} (not shown; empty removes it): ")
     else:
         key = sys.stdin.read(8_192)
     if not key.strip() and not held:
-        raise NotFoundError(f"no key of {provider} is kept in {keys.path}", safe="Nothing was changed.",
-                            mend="Give one on standard input, or at the question on a terminal.")  # fmt: skip
+        raise NotFoundError(f"there is no key of {provider} in {keys.path}", safe="Nothing was changed.",
+                            mend="Enter one on the terminal, or pass it on standard input.")  # fmt: skip
     keys.set(provider, key.strip())
     out = ModelKeyOut(provider, keys.path, bool(key.strip()))
     face.emit(
         out,
-        lambda: [f"The key of {visible(provider)} is {'kept in' if out.kept else 'gone from'} {visible(keys.path)}."],
+        lambda: [
+            f"The key of {visible(provider)} was {'saved in' if out.kept else 'removed from'} {visible(keys.path)}."
+        ],
     )
     if out.kept and provider not in known and provider != SEARCH_KEY:
         face.stderr.write(
-            f"No provider is called {visible(provider)}: its key goes where your agent.toml says ${{key:{visible(provider)}}}. "
+            f"There is no provider {visible(provider)}; the key is used where your agent.toml says ${{key:{visible(provider)}}}. "
             f"Providers are {', '.join(sorted(known))}.\n"
         )
     return 0

@@ -94,10 +94,10 @@ def _desk(face: Face, session: str, *, title: str, model: str, is_live: bool = F
 def _close_spans(face: Face, spans: Spans) -> None:
     left = spans.close()
     if left or spans.is_broken:
-        what = f"{left} spans did not reach the collector" if left else "no more spans were made: the SDK failed"
-        face.stderr.write(f"periplus: {what}; the run is not touched by that.\n")
+        what = f"{left} spans did not reach the collector" if left else "the SDK failed, so later spans are missing"
+        face.stderr.write(f"periplus: {what}; the run is not affected.\n")
 
 
 def _tell(face: Face, url: str) -> None:
-    face.stderr.write(f"The page, for you alone and until this ends: {url}\n")
+    face.stderr.write(f"Page, for this user and until the command ends: {url}\n")
     face.stderr.flush()

@@ -36,50 +36,52 @@ _TASK_MAX: Final = 1 << 20
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     assert command == "run"
     add = parser.add_argument
-    add("task", nargs="?", default=None, metavar="TASK", help="what is to be done; - reads it from standard input")
-    add("--model", metavar="PROVIDER/MODEL", help="which model answers")
+    add("task", nargs="?", default=None, metavar="TASK", help="the task; - reads standard input")
+    add("--model", metavar="PROVIDER/MODEL", help="the model to use")
     add(
         "--mode",
         choices=("ask", "default", "autonomous"),
-        help="how much is asked for (default: that of your settings)",
+        help="when the agent asks for permission (default: from your settings)",
     )
-    add("--allow", metavar="RULE", action="append", help="what may run without being asked for, as 'shell(git status)'")
-    add("--deny", metavar="RULE", action="append", help="what may not run at all")
-    add("--oracle", metavar="COMMAND", help="the command that must end well before “done” is believed")
-    add("--max-steps", metavar="N", type=number(1, 10_000), help="steps at most")
-    add("--budget", metavar="CENTS", type=number(1, 100_000_000), help="cents at most, where prices are known")
-    add("--budget-tokens", metavar="N", type=number(1, 1_000_000_000), help="tokens at most")
-    add("--session", metavar="NAME", help="what the session is called; one that exists is gone on with")
+    add("--allow", metavar="RULE", action="append", help="allow without asking, for example 'shell(git status)'")
+    add("--deny", metavar="RULE", action="append", help="never allow")
+    add("--oracle", metavar="COMMAND", help="a command that must succeed before the task counts as done")
+    add("--max-steps", metavar="N", type=number(1, 10_000), help="at most N steps")
+    add(
+        "--budget", metavar="CENTS", type=number(1, 100_000_000), help="at most this cost, for models with known prices"
+    )
+    add("--budget-tokens", metavar="N", type=number(1, 1_000_000_000), help="at most N tokens")
+    add("--session", metavar="NAME", help="the name of the session; an existing one is continued")
     add(
         "--resume",
         nargs="?",
         const=_LAST,
         metavar="NAME",
-        help="go on with a session; without a name one from a list, or the last that was cut off where nobody can be asked",
+        help="continue a session (default: choose from a list, or without a terminal the last interrupted one)",
     )
-    add("--list", action="store_true", dest="listing", help="the sessions that there are")
+    add("--list", action="store_true", dest="listing", help="list the sessions")
     add(
         "--stats",
         nargs="?",
         const=_LAST,
         metavar="NAME",
-        help="what a session's calls of the model cost, the last without a name",
+        help="show the cost of a session's model calls (default: the last session)",
     )
     add(
         "--monitor",
         action="store_true",
-        help="show on a page of this machine what the model sees; without a task, of a session that was",
+        help="show a local web page of what the model sees; without a task, of a past session",
     )
     add(
         "--otel",
         action="store_true",
-        help="send spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; no texts",
+        help="send spans without texts to the collector at OTEL_EXPORTER_OTLP_ENDPOINT",
     )
-    add("--port", metavar="N", type=number(1, 65_535), help="the page's port (default: a free one)")
-    add("--full", action="store_true", help="show the whole of each diff, and all that commands print")
-    add("--dry-run", action="store_true", help="say what would run with what, and send nothing")
-    add("--record", metavar="FILE", help="keep the conversation with the model in FILE")
-    add("--play", metavar="FILE", help="answers come from FILE, as --record made it, and not from a model")
+    add("--port", metavar="N", type=number(1, 65_535), help="the port of the page (default: a free one)")
+    add("--full", action="store_true", help="show complete diffs and complete command output")
+    add("--dry-run", action="store_true", help="show the settings of the run, send nothing")
+    add("--record", metavar="FILE", help="record the conversation with the model in FILE")
+    add("--play", metavar="FILE", help="take answers from FILE, written by --record, instead of from a model")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -105,14 +107,14 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         with face.open() as project:
             return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
     if arguments.port is not None and not arguments.monitor:
-        raise UsageError("--port is that of the page: it needs --monitor", safe="Nothing was run.")
+        raise UsageError("--port needs --monitor", safe="Nothing was run.")
     if arguments.task == "-":
         face.tell_reading("the task")
     task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
     plain(task or "", "the task")
     if len(task or "") > _TASK_MAX:
         raise UsageError(f"the task has more than {_TASK_MAX:,} characters", safe="Nothing was run.",
-                         mend="Put it in a file of the project, and say which one is to be read.")  # fmt: skip
+                         mend="Put it into a file of the project, and tell the agent to read that file.")  # fmt: skip
     is_bare = not (task or "").strip()
     is_terminal = sys.stdin.isatty() and face.stdout.isatty() and not face.as_json
     if is_bare and arguments.monitor and arguments.resume is None and (arguments.session or not is_terminal):
@@ -121,9 +123,9 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
         return _talk(face, arguments)
     if is_bare and arguments.resume is None:
         raise UsageError(
-            "there is no task",
+            "the task is missing",
             safe="Nothing was run.",
-            mend='Say what is to be done: periplus run "fix the failing test"',
+            mend='Give a task: periplus run "fix the failing test"',
         )
     with face.open() as project:
         settings = _settings(face, arguments, project)
@@ -153,8 +155,8 @@ def _settings(face: Face, arguments: argparse.Namespace, project: Project) -> Se
     folder = user_folder(face)
     state = Trust(folder).state(project.folder)
     if state == "changed":
-        face.stderr.write("periplus: what this folder says to agents was changed since it was trusted, and counts for nothing now.\n"
-                          "Look at it, then run `periplus trust give`.\n")  # fmt: skip
+        face.stderr.write("periplus: the settings of this folder changed since you trusted it, and are ignored.\n"
+                          "Review them, then run `periplus trust give`.\n")  # fmt: skip
     rules = [*typed_rules("allow", arguments.allow), *typed_rules("deny", arguments.deny)]
     flags: dict[str, Any] = {
         "model": arguments.model, "mode": arguments.mode, "oracle": arguments.oracle, "max_steps": arguments.max_steps,
@@ -172,8 +174,8 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     from periplus.cli.common.inputs import check_file
 
     if arguments.play and arguments.record:
-        raise UsageError("what is played is recorded already", safe="Nothing was run.",
-                         mend="Use --play or --record; a recording is copied like any file.")  # fmt: skip
+        raise UsageError("--play and --record cannot be combined", safe="Nothing was run.",
+                         mend="Use one of them; a recording can be copied like any file.")  # fmt: skip
     if arguments.play:
         check_file(os.path.join(face.cwd, arguments.play))
         return RecordedClient(os.path.join(face.cwd, arguments.play), strict=False), settings.text(
@@ -181,7 +183,7 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
         ) or "recorded"
     if not settings.text("model"):
         raise UsageError("no model is chosen", safe="Nothing was sent.",
-                         mend="Choose one once and for all: periplus setup. Or name one with --model provider/model; `periplus models list` has names.")  # fmt: skip
+                         mend="Choose one with `periplus setup`, or name one with --model PROVIDER/MODEL (see `periplus models list`).")  # fmt: skip
     name = parse_model(settings.text("model"))
     keys = Keys(user_folder(face), face.environment)
     opened: StreamingClient
@@ -190,10 +192,10 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
     )
     cents = settings.number("budget_cents")
     if cents and (facts.price_in is None or facts.price_out is None):
-        wrong = f"a budget of {cents:,} cents cannot be kept, for the price of {name} is not known"
+        wrong = f"a budget of {cents:,} cents cannot be enforced, because the price of {name} is unknown"
         if arguments.budget and not settings.number("budget_tokens"):
             raise UsageError(wrong, safe="Nothing was sent.", mend="Give it in tokens: --budget-tokens N")
-        face.stderr.write(f"periplus: {visible(wrong)}; tokens are bounded by --budget-tokens.\n")
+        face.stderr.write(f"periplus: {visible(wrong)}; use --budget-tokens to limit tokens.\n")
     if arguments.record:
         return RecordingClient(opened, os.path.join(face.cwd, arguments.record)), str(name)
     return opened, str(name)
@@ -244,26 +246,26 @@ def _run_session(
         agent=project.writer.name, approver=person, asker=person.ask if person is not None else None, emit=emit,
         verifies=person is None, another=another,
     )  # fmt: skip
-    told.gone = lambda: token.cancel("nobody reads any more what it says")
+    told.gone = lambda: token.cancel("the reader of the output is gone")
     with begin(project, client, begun) as session, _telling_what_goes_on(session, told, name):
         _look_up(session, told)
         for line in session.said:
             told.say(line)
         with interrupting(token):
             if session.is_interrupted:
-                told.say(f"Going on with session {name}, which was cut off.")
+                told.say(f"Continuing session {name}, which was interrupted.")
                 for text in session.unheard:
-                    told.say(f"It hears now what was said: {one_line(text, _SAID_SHOWN)}")
+                    told.say(f"Passing on what was said meanwhile: {one_line(text, _SAID_SHOWN)}")
                 ended = session.resume(token=token)
                 if task and ended is not None and ended.reason == "done":
                     ended = session.turn(task, token=token)
                 elif task:
-                    told.say(f"Not begun, for the turn that was cut off is not done: {one_line(task, _SAID_SHOWN)}")
+                    told.say(f"Not started, because the interrupted turn did not finish: {one_line(task, _SAID_SHOWN)}")
             else:
                 ended = session.turn(task, token=token) if task else None
     if ended is None:
         told.say(
-            f"Session {name} was not cut off, so nothing is left to resume. With more to do it goes on: {going_on(name)}"
+            f"Session {name} was not interrupted, so there is nothing to resume. To continue it with a new task: {going_on(name)}"
         )
         return 1
     told.finish(ended, name, session.trail_id)
@@ -296,7 +298,7 @@ def _telling_what_goes_on(session: AgentSession, told: EventLines, name: str) ->
         yield
     except PeriplusError:
         if session.is_interrupted:
-            told.say(f"The turn is cut off. It goes on with: periplus run --resume {shlex.quote(name)}")
+            told.say(f"The turn was interrupted. To continue: periplus run --resume {shlex.quote(name)}")
         raise
 
 
@@ -363,7 +365,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             close()
     import shlex
 
-    face.out(f"Session {conversation.name} is kept: periplus run --session {shlex.quote(conversation.name)}")
+    face.out(f"To continue this session: periplus run --session {shlex.quote(conversation.name)}")
     return 0
 
 
@@ -382,10 +384,10 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
     named = named.strip(PASTED) or named
     if parent_of(named):
         raise UsageError(f"{named} is the session of a subagent", safe="Nothing was run.",
-                         mend=f"It goes on with the one that it works for: periplus run --resume {parent_of(named)}")  # fmt: skip
+                         mend=f"Resume its parent session: periplus run --resume {parent_of(named)}")  # fmt: skip
     if not named.isprintable() or named != named.strip():
-        raise UsageError(f"{named[:60]!r} is no name of a session", safe="Nothing was run.",
-                         mend="Use letters, digits, and signs that are seen.")  # fmt: skip
+        raise UsageError(f"{named[:60]!r} is not a valid session name", safe="Nothing was run.",
+                         mend="Use letters, digits and visible characters.")  # fmt: skip
     if arguments.resume is None:
         return named or f"run-{project.journal.random(5).hex()}"
     if arguments.resume == _LAST and not face.as_json and sys.stdin.isatty() and face.stdout.isatty():
@@ -395,10 +397,8 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
             continue
         if named == one.name or (arguments.resume == _LAST and one.is_interrupted):
             return one.name
-    wrong = (
-        "no session of the agent was cut off" if arguments.resume == _LAST else "there is no such session of the agent"
-    )
-    mend = 'See `periplus run --list`. One whose turn is over, stopped or not, goes on with more to do: periplus run --session NAME "…"'
+    wrong = "no session of the agent was interrupted" if arguments.resume == _LAST else "the agent has no such session"
+    mend = 'See `periplus run --list`. To continue a finished session with a new task: periplus run --session NAME "…"'
     raise NotFoundError(wrong, safe="Nothing was run.", mend=mend)
 
 
@@ -409,7 +409,7 @@ def _picked(face: Face, found: list[StoredSession]) -> str:
 
     if not found:
         raise NotFoundError(
-            "there is no session of the agent", safe="Nothing was run.", mend='Begin one: periplus run "…"'
+            "there is no session of the agent", safe="Nothing was run.", mend='Start one: periplus run "…"'
         )
     more, found = len(found) - _LISTED, found[:_LISTED]
     usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
@@ -417,12 +417,12 @@ def _picked(face: Face, found: list[StoredSession]) -> str:
         face.out(f"{at:3}. {visible(session_row(one))}")
     if more > 0:
         face.out(f"     ({more:,} more, older: periplus run --list --json; periplus run --resume NAME)")
-    sys.stdout.write(f"Which one? (a number; {usual} without one) ")
+    sys.stdout.write(f"Which one? (a number; default: {usual}) ")
     sys.stdout.flush()
     said = sys.stdin.readline(1_000).strip() or str(usual)
     if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(found):
         raise UsageError(
-            f"{said!r:.80} is none of these", safe="Nothing was run.", mend="Name one: periplus run --resume NAME"
+            f"{said!r:.80} is not in the list", safe="Nothing was run.", mend="Name one: periplus run --resume NAME"
         )
     return found[int(said) - 1].name
 
@@ -444,20 +444,20 @@ def _list(face: Face, project: Project) -> int:
         face.emit(RunListOut(found, is_cut), lambda: ())
         return 0 if found else 1
     for root in found[:_LISTED]:
-        turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', cut off' if root.interrupted else ''}"
+        turns = f"{root.turns} turn{'s' * (root.turns != 1)}{', interrupted' if root.interrupted else ''}"
         face.out(f"{visible(root.name)}  {root.last}  {turns}  {visible(root.title)}")
         for child in sorted(root.subagents, key=lambda child: child.name):
-            face.out(f"  {visible(child.name)}  {'cut off  ' if child.interrupted else ''}{visible(child.title)}")
+            face.out(f"  {visible(child.name)}  {'interrupted  ' if child.interrupted else ''}{visible(child.title)}")
     if len(found) > _LISTED:
         older = found[_LISTED:]
         cut = sum(one.interrupted for one in older)
         face.out(
-            f"({len(older):,} more, older{f'; {cut:,} of them cut off' if cut else ''}: periplus run --list --json)"
+            f"({len(older):,} more, older{f'; {cut:,} of them interrupted' if cut else ''}: periplus run --list --json)"
         )
     if is_cut:
-        face.out("older records are not here, which may be of sessions: periplus status")
+        face.out("older records are missing, so sessions may be missing from this list: periplus status")
     elif not found:
-        face.out("The agent has not run here.")
+        face.out("The agent has not run in this project.")
     return 0 if found else 1
 
 

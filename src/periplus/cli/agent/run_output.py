@@ -141,19 +141,19 @@ class EventLines:
         if self._unasked:
             rules = " ".join(f"--allow '{rule}'" for rule in dict.fromkeys(self._unasked[:_RULES_SHOWN]))
             self._face.out(
-                f"  {_calls(self._unasked)} denied, for nobody could be asked; what allows such calls: {visible(rules)}"
+                f"  {_calls(self._unasked)} denied, because nobody could be asked; to allow such calls: {visible(rules)}"
             )
         if self._unruled:
             reasons = "; ".join(dict.fromkeys(self._unruled[:_RULES_SHOWN]))
             alone = (
-                "" if any("outside of the sandbox" in why for why in self._unruled) else ", or say --mode autonomous"
+                "" if any("outside of the sandbox" in why for why in self._unruled) else ", or use --mode autonomous"
             )
             self._face.out(
-                f"  {_calls(self._unruled)} denied that no rule allows ({visible(reasons)}): be asked at a terminal{alone}"
+                f"  {_calls(self._unruled)} denied, because no rule allows them ({visible(reasons)}): run at a terminal{alone}"
             )
         self._face.out(f"  session {visible(name)}" + (f"; what it did: periplus trail show {trail}" if trail else ""))
         if ended.reason != "done":
-            self._face.out(f"  it goes on with: {visible(going_on(name))}")
+            self._face.out(f"  to continue: {visible(going_on(name))}")
 
     # -- subagents ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class EventLines:
 
     def _answer_restarted(self, _: Any) -> None:
         if self._has_grown:
-            self._line("(the answer broke off, and comes anew)")
+            self._line("(the answer was interrupted and starts again)")
         self._has_grown = False
 
     def _retry_scheduled(self, event: Any) -> None:
@@ -236,7 +236,7 @@ class EventLines:
         wait_s = max(1, round(event.wait_ms / 1000))
         why = "" if event.error == self._waits_for else f": {event.error}"  # said once
         self._waits_for = event.error
-        self._line(f"(no answer at try {event.attempt} of {ATTEMPTS_MAX}; the next in {wait_s} s{why})")
+        self._line(f"(attempt {event.attempt} of {ATTEMPTS_MAX} failed; next one in {wait_s} s{why})")
 
     def _tool_started(self, event: Any) -> None:
         self._call_begins(event, "· ")
@@ -288,7 +288,7 @@ class EventLines:
 
     @property
     def _way_to_all(self) -> str:
-        return "/show has all" if self._by_line else "--full shows all"
+        return "all: /show" if self._by_line else "all: --full"
 
     def _call_begins(self, event: Any, before: str) -> None:
         line = self._begun[event.agent, event.call_id] = _call_line(event)
@@ -319,7 +319,7 @@ class EventLines:
     def _feedback_given(self, event: Any) -> None:
         if event.source == "person":
             return
-        self._line(f"({event.source or 'a hook'} sends it back to work)")
+        self._line(f"({event.source or 'a hook'} asks for more work)")
         for line in [line for line in event.quoted.splitlines() if line.strip()][-OUTPUT_LINES:]:
             self._line(f"    {line}")
 
@@ -331,12 +331,12 @@ class EventLines:
 
     def _learned(self, event: Any) -> None:
         if event.error:
-            self._line(f"(what the session teaches could not be kept: {event.error})")
+            self._line(f"(lessons of the session could not be saved: {event.error})")
             return
         seen = ((event.lessons, "lesson", "candidates"), (event.skills, "skill", "skills"))
         for count, what, command in seen:
             if count:
-                self._line(f"({count} {what}{'s' * (count != 1)} to be judged: periplus {command} list)")
+                self._line(f"({count} {what}{'s' * (count != 1)} to review: periplus {command} list)")
 
     def _noticed(self, event: Any) -> None:
         self._line(f"({event.text})")
@@ -474,7 +474,7 @@ def interrupting(token: CancelToken) -> Iterator[None]:
     def stop(number: int, _: FrameType | None) -> None:
         if asked or token.is_cancelled:
             raise KeyboardInterrupt
-        asked.append("the person stopped it" if number == signal.SIGINT else "it was asked to end")
+        asked.append("the person stopped it" if number == signal.SIGINT else "a signal asked it to end")
         reasons.put(asked[0])
 
     waiting = threading.Thread(target=pass_on, name="interrupting")

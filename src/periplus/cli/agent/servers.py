@@ -29,12 +29,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: A
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    action("list", "the servers of your settings and of this project, without starting any")
-    check = action("check", "start servers, and say which work, in how many milliseconds, and what changed")
-    check.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
-    accept = action("accept", "agree to tools of a server that are not what they were")
+    action("list", "list the servers of your settings and of this project, without starting any")
+    check = action("check", "start servers; report which work, their start time, and what changed")
+    check.add_argument("names", nargs="*", metavar="NAME", help="the server (default: all)")
+    accept = action("accept", "accept changed tools of a server")
     accept.add_argument("name", metavar="NAME", help="the server")
-    accept.add_argument("tools", nargs="*", metavar="TOOL", help="which of its tools (default: all that changed)")
+    accept.add_argument("tools", nargs="*", metavar="TOOL", help="the tools (default: all that changed)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -156,15 +156,15 @@ def _show(face: Face, out: ServersOut) -> None:
                 if name not in row.changed:
                     yield f"  withheld: {visible(name)}: {visible(why)}"
             for name, about in row.changed.items():
-                yield f"  changed: {visible(name)}, which now says of itself: {visible(' '.join(about.split()))}"
-                yield f"    to agree: periplus servers accept {visible(row.name)} {visible(name)}"
+                yield f"  changed: {visible(name)}, new description: {visible(' '.join(about.split()))}"
+                yield f"    to accept: periplus servers accept {visible(row.name)} {visible(name)}"
         for problem in out.problems:
             yield f"{visible(problem.name or os.path.basename(problem.source))}: not used: {visible(problem.why)}"
             if problem.mend:
                 yield f"  {visible(problem.mend)}"
         if out.untrusted:
-            yield f"This project names {', '.join(map(visible, out.untrusted))}, which count for nothing until you trust it: periplus trust give"
+            yield f"This project configures {', '.join(map(visible, out.untrusted))}; not used until you trust the folder: periplus trust give"
         if not (out.servers or out.problems or out.untrusted):
-            yield "There is no server. Write [servers.NAME] into your agent.toml."
+            yield "There are no servers. Add [servers.NAME] to your agent.toml."
 
     face.emit(out, lines)

@@ -25,11 +25,11 @@ _MODEL: Final = "model"
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     assert command == "setup"
     add = parser.add_argument
-    add("--provider", metavar="NAME", help="anthropic, openai, local, or one of your own; asked for on a terminal")
-    add("--model", metavar="NAME", help="the model's name at the provider; asked for on a terminal")
-    add("--key-stdin", action="store_true", help="read the key from standard input, to be kept")
-    add("--no-test", action="store_true", help="do not ask the provider whether the key is good")
-    add("--show", action="store_true", help="what is set, and where it comes from")
+    add("--provider", metavar="NAME", help="anthropic, openai, local, or one of your own (default: ask)")
+    add("--model", metavar="NAME", help="the provider's name of the model (default: ask)")
+    add("--key-stdin", action="store_true", help="read the API key from standard input and store it")
+    add("--no-test", action="store_true", help="do not test the key")
+    add("--show", action="store_true", help="show the settings and where each comes from")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     asks = sys.stdin.isatty() and face.stderr.isatty() and not arguments.key_stdin
     name = arguments.provider or (_asked(face, f"Provider ({', '.join(settings.providers)})") if asks else "")
     if name not in settings.providers:
-        raise UsageError(f"there is no provider {name!r}" if name else "no provider is named", safe="Nothing was changed.",
+        raise UsageError(f"unknown provider {name!r}" if name else "no provider is given", safe="Nothing was changed.",
                          mend=f"Name one with --provider: {', '.join(settings.providers)}.")  # fmt: skip
     provider = settings.providers[name]
     key = _key(arguments, keys, name, provider, asks=asks)
@@ -70,17 +70,17 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             face.stderr.write(f"  … and {len(names) - _SHOWN:,} more: periplus models list --ask {visible(name)}\n")
     model = arguments.model or (_asked(face, "Model") if asks else "")
     if not model:
-        raise UsageError("no model is named", safe="Nothing was changed.", mend="Name one with --model.")
+        raise UsageError("no model is given", safe="Nothing was changed.", mend="Name one with --model.")
     if names and model not in names:
         raise UsageError(f"{name} has no model {model!r}", safe="Nothing was changed.",
-                         mend=f"It has {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''}.")  # fmt: skip
+                         mend=f"Models: {', '.join(names[:_SHOWN])}{' …' if len(names) > _SHOWN else ''}.")  # fmt: skip
     if key and key != keys.key(name):
         keys.set(name, key)
     path = os.path.join(folder, USER_FILE)
     _write_model(path, f"{name}/{model}")
     again = load_settings(folder, face.cwd, trusted=False, environment={}, flags={})
     out = SetupOut({_MODEL: again.text(_MODEL)}, {_MODEL: path}, keys.providers())
-    face.emit(out, lambda: [f"{visible(again.text(_MODEL))} answers from now on ({visible(path)}).",
+    face.emit(out, lambda: [f"The agent now uses {visible(again.text(_MODEL))} ({visible(path)}).",
                             'Try it in a project: periplus run "what does this project do?"'])  # fmt: skip
     return 0
 
@@ -103,7 +103,7 @@ def _key(arguments: argparse.Namespace, keys: Keys, name: str, provider: Provide
         held = getpass.getpass(f"Key of {name} (not shown): ").strip()
     if provider.asks_for_key and not held:
         raise UsageError(f"there is no key for {name}", safe="Nothing was changed.",
-                         mend=f"Give it with --key-stdin, or: periplus models key {name}")  # fmt: skip
+                         mend=f"Pass it with --key-stdin, or: periplus models key {name}")  # fmt: skip
     return held
 
 
@@ -145,6 +145,6 @@ def _write_model(path: str, model: str) -> None:
     else:
         text = line + text
     if tomllib.loads(text) != before | {_MODEL: model}:
-        raise UsageError(f"{path} says its model in a way that is not understood", safe="Nothing was changed.",
-                         mend=f"Write it yourself: {line.strip()}")  # fmt: skip
+        raise UsageError(f"the model setting in {path} cannot be changed automatically", safe="Nothing was changed.",
+                         mend=f"Change it yourself: {line.strip()}")  # fmt: skip
     write_atomic(Files(), path, text.encode(), mode=0o600)

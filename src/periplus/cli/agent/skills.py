@@ -1,4 +1,4 @@
-"""``skills``: ways of working that the agent has here, and those that its sessions suggest; ``plugins``: whose programs it may run."""
+"""``skills``: list the agent's skills, and accept or refuse suggested ones; ``plugins``: whose programs it may run."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
     if command == "plugins":
-        action("list", "the plugins that there are, what they bring, and which are trusted")
-        trust = action("trust", "let a plugin run its programs, as it is now")
+        action("list", "list plugins, what they contain, and which are trusted")
+        trust = action("trust", "trust a plugin in its current state, so that its programs may run")
         trust.add_argument("plugin", metavar="NAME", help="the plugin's name, or its folder")
-        trust.add_argument("--unsandboxed", action="store_true", help="also where no sandbox works")
-        action("untrust", "trust a plugin no more").add_argument(
+        trust.add_argument("--unsandboxed", action="store_true", help="even if no sandbox works")
+        action("untrust", "stop trusting a plugin").add_argument(
             "plugin", metavar="NAME", help="the plugin's name, or its folder"
         )
         return
-    listing = action("list", "the skills that a session here has, how often they were used, and what sessions suggest")
-    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
-    action("show", "one skill, or a candidate, whole").add_argument(
+    listing = action("list", "list skills, how often each was used, and suggested ones")
+    listing.add_argument("--all", action="store_true", help="include accepted and refused ones")
+    action("show", "show one skill or candidate").add_argument(
         "name", metavar="NAME", help="a skill's name, or a candidate's name or id"
     )
-    accept = action("accept", "make a skill of a candidate: a file in the project, or in your own folder")
-    accept.add_argument("candidate", metavar="ID", help="the candidate's id, the beginning of it, or its name")
-    accept.add_argument("--name", metavar="NAME", help="call it so instead")
-    accept.add_argument("--mine", action="store_true", help="into your own folder, for all projects")
-    reject = action("refuse", "put a candidate away: it is not suggested again")
-    reject.add_argument("candidate", metavar="ID", help="the candidate's id, the beginning of it, or its name")
-    reject.add_argument("--reason", metavar="TEXT", help="why, for who asks later")
-    mine = action("mine", "look for skills and lessons in what a session of the agent did")
-    mine.add_argument("session", nargs="?", default="", metavar="SESSION", help="which (default: the last one)")
+    accept = action("accept", "accept a candidate: write it as a skill into the project, or into your own folder")
+    accept.add_argument("candidate", metavar="ID", help="the id of the candidate, a prefix of it, or its name")
+    accept.add_argument("--name", metavar="NAME", help="use this name instead")
+    accept.add_argument("--mine", action="store_true", help="write it into your own folder, for all projects")
+    reject = action("refuse", "refuse a candidate; it is not suggested again")
+    reject.add_argument("candidate", metavar="ID", help="the id of the candidate, a prefix of it, or its name")
+    reject.add_argument("--reason", metavar="TEXT", help="the reason, kept with the candidate")
+    mine = action("mine", "look for skills and lessons in a session of the agent")
+    mine.add_argument("session", nargs="?", default="", metavar="SESSION", help="the session (default: the last one)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -112,9 +112,9 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.name}{candidate.id}{paint.end}  {visible(candidate.name)}  candidate, {candidate.state}, seen {len(candidate.seen)}×"
             yield f"  {visible(candidate.description, width and width - 2)}"
         for problem in out.problems:
-            yield f"does not count: {visible(problem.file)}: {visible(problem.text)}"
+            yield f"not used: {visible(problem.file)}: {visible(problem.text)}"
         if not out.skills and not out.candidates:
-            yield "There are no skills here."
+            yield "There are no skills."
         if any(one.state == "pending" for one in out.candidates):
             yield "Next: periplus skills show ID, accept ID, or refuse ID"
 
@@ -184,9 +184,9 @@ def _accept(face: Face, arguments: argparse.Namespace) -> int:
     out = SkillDecidedOut(candidate.item_id, name, "accepted", os.path.join(base, path), arguments.mine or was_trusted)
 
     def lines() -> Iterator[str]:
-        yield f"Accepted: {visible(out.file)}. It is a file like any other: look at it, change it, commit it."
+        yield f"Accepted: {visible(out.file)}. You can edit and commit this file."
         if not out.counts:
-            yield "It counts once you trust this folder: periplus trust give"
+            yield "It is used once you trust this folder: periplus trust give"
 
     face.emit(out, lines)
     return 0
@@ -220,12 +220,12 @@ def _mine(face: Face, arguments: argparse.Namespace) -> int:
         names = [one.name for one in stored_sessions(project)]
         if wanted and wanted not in names:
             raise NotFoundError(
-                f"there is no session {wanted!r} of the agent",
+                f"the agent has no session {wanted!r}",
                 safe="Nothing was written.",
                 mend="See `periplus run --list`.",
             )
         if not names:
-            face.emit(SkillsMinedOut("", 0, 0, 0, 0, []), lambda: ["The agent has not run here."])
+            face.emit(SkillsMinedOut("", 0, 0, 0, 0, []), lambda: ["The agent has not run in this project."])
             return 1
         memory = StoreMemory(project)
         try:
@@ -240,10 +240,10 @@ def _mine(face: Face, arguments: argparse.Namespace) -> int:
     out = SkillsMinedOut(session, found.lessons, found.skills, waiting, found.skills_rejected, list(found.errors))
 
     def lines() -> Iterator[str]:
-        yield f"{visible(out.session)}: {out.skills} skills and {out.lessons} lessons are suggested, {out.rejected} skills were refused"
+        yield f"{visible(out.session)}: {out.skills} skills and {out.lessons} lessons suggested, {out.rejected} skills refused"
         yield from (f"  {visible(one)}" for one in out.errors)
         if waiting > out.skills:
-            yield f"Suggested before, and not decided on: {counted(waiting - out.skills, 'skills')}."
+            yield f"Suggested earlier and still open: {counted(waiting - out.skills, 'skills')}."
         if waiting:
             yield "Next: periplus skills list"
         if out.lessons:
@@ -326,10 +326,10 @@ def _plugins(face: Face, arguments: argparse.Namespace) -> int:
                 raise UsageError(
                     f"the plugin {one.name} cannot be: {one.problem}",
                     safe="Nothing was changed.",
-                    mend="Mend it first.",
+                    mend="Fix it first.",
                 )
             trust.give(one.path, one.held.digest, unsandboxed=arguments.unsandboxed)
-            said = f"{visible(one.name)} {visible(one.manifest.version)} is trusted as it is now ({one.held.digest[:12]}): when a byte of it changes it is off."
+            said = f"{visible(one.name)} {visible(one.manifest.version)} is trusted in its current state ({one.held.digest[:12]}); any change to its files turns it off."
         found = find_plugins(config, root, is_trusted=is_trusted)
         found = [here for here in found if here.path == one.path]
     out = PluginsOut(is_trusted, [_plugin_out(one) for one in found])
@@ -341,9 +341,9 @@ def _plugins(face: Face, arguments: argparse.Namespace) -> int:
             yield said
         elif not out.plugins:
             yield (
-                "There are no plugins here."
+                "There are no plugins."
                 if is_trusted
-                else "There are no plugins of yours; those of this folder are not looked at before you trust it."
+                else "You have no plugins. Plugins of this folder are ignored until you trust the folder."
             )
 
     face.emit(out, lines)
@@ -369,7 +369,7 @@ def _known_path(trust: Any, found: Sequence[FoundPlugin], name: str) -> FoundPlu
 
     path = os.path.realpath(name)
     if path in trust.paths() and not any(os.path.realpath(one.path) == path for one in found):
-        return FoundPlugin(os.path.basename(path), path, "user", "broken", problem="it is not there")
+        return FoundPlugin(os.path.basename(path), path, "user", "broken", problem="missing")
     return None
 
 

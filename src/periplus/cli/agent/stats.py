@@ -43,7 +43,7 @@ def stored_session(project: Project, name: str) -> StoredSession:
 
     found = [one for one in stored_sessions(project) if name in ("", one.name)]
     if not found:
-        wrong = f"there is no session {name!r} of the agent" if name else "the agent has not run here"
+        wrong = f"the agent has no session {name!r}" if name else "the agent has not run in this project"
         raise NotFoundError(wrong, safe="Nothing was changed.", mend="See `periplus run --list`.")
     return found[0]
 
@@ -61,14 +61,14 @@ def stats_lines(ledger: Ledger) -> Iterator[str]:
             yield _row(next(calls))
         sums = turn.totals
         cost = cost_text(sums.cost, sums.unpriced, sums.calls)
-        yield f"  {turn.reason or 'goes on'}: {cost}, {sums.latency_ms / 1000:.1f} s of the model{tools}"
+        yield f"  {turn.reason or 'running'}: {cost}, {sums.latency_ms / 1000:.1f} s of the model{tools}"
     sums = ledger.totals
     yield f"All: {sums.fresh:,} tokens fresh, {sums.cached:,} cached, {sums.output:,} out"
     if sums.cached_share is not None:
-        yield f"Of the prompt {int(100 * sums.cached_share)} % came from the cache."
+        yield f"{int(100 * sums.cached_share)} % of the prompt tokens came from the cache."
     yield f"Cost: {cost_text(sums.cost, sums.unpriced, sums.calls)}; retries: {sums.retries:,}"
     if ledger.survival is not None:
-        yield f"Prefix that survived from turn to turn: {_percent(ledger.survival)} on the average"
+        yield f"Reused prefix from turn to turn: {_percent(ledger.survival)} on average"
     if ledger.folds:
         at = f", and {_percent(ledger.survival_at_folds)} there" if ledger.survival_at_folds is not None else ""
         yield f"Folds of the tape: {ledger.folds}{at}"

@@ -22,13 +22,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    action("list", "the folders that are trusted")
+    action("list", "list trusted folders")
     for name, what in (
-        ("give", "let a folder's own files say how the agent works there"),
-        ("withdraw", "trust a folder no more"),
+        ("give", "trust a folder: follow its own settings, instructions and skills"),
+        ("withdraw", "stop trusting a folder"),
     ):
         action(name, what).add_argument(
-            "folder", nargs="?", default=".", metavar="FOLDER", help="which (default: this one)"
+            "folder", nargs="?", default=".", metavar="FOLDER", help="the folder (default: this one)"
         )
 
 
@@ -55,14 +55,16 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         if changed:
-            yield f"{visible(changed)} is {'trusted with what it says now' if changed in folders else 'not trusted any more'}."
+            yield f"{visible(changed)} is {'trusted in its current state' if changed in folders else 'no longer trusted'}."
             if changed in folders:
                 speaks = [name for name in SPEAKING if os.path.lexists(os.path.join(changed, name))]
-                yield f"It speaks by {', '.join(speaks) or 'nothing yet'}." + (
-                    " Look: periplus run --dry-run x, periplus servers list, periplus skills list." if speaks else ""
+                yield f"Files that the agent follows there: {', '.join(speaks) or 'none yet'}." + (
+                    " To review: periplus run --dry-run x, periplus servers list, periplus skills list."
+                    if speaks
+                    else ""
                 )
         else:
-            yield from map(visible, folders or ["No folder is trusted."])
+            yield from map(visible, folders or ["There are no trusted folders."])
 
     face.emit(TrustOut(folders), lines)
     return 0 if folders or changed else 1

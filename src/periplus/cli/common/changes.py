@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def add_insist(parser: argparse.ArgumentParser) -> None:
-    """Let who types a command write what looks like a secret and is none."""
-    parser.add_argument("--insist", action="store_true", help="write it although it looks like a secret")
+    """Add ``--insist``, which writes a text that only looks like a secret."""
+    parser.add_argument("--insist", action="store_true", help="write it even if it looks like a secret")
 
 
 def check_typed(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for an argument whose bytes are no UTF-8."""
+    """Raise UsageError for an argument that is not UTF-8."""
     for name, value in vars(arguments).items():
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and name not in ("store", "writer"):
@@ -28,7 +28,7 @@ def check_typed(arguments: argparse.Namespace) -> None:
 
 
 def changed(face: Face, done: Changed) -> int:
-    """Tell what a change did to which entities."""
+    """Print the entities that a command changed; return the exit code."""
     from periplus.cli.common.conversion import entity_out
     from periplus.cli.common.schemas import ChangedOut
 
@@ -37,7 +37,7 @@ def changed(face: Face, done: Changed) -> int:
 
     def lines() -> Iterator[str]:
         if done.receipt is None:
-            yield "Nothing had to change."
+            yield "Nothing changed."
         for one in done.entities:
             state = visible(str(one.value.get("state", "")))
             text = visible(" ".join(str(one.value.get("text", one.value.get("name", ""))).split()))
@@ -45,7 +45,7 @@ def changed(face: Face, done: Changed) -> int:
         for note in done.notes:
             yield f"  {visible(note)}."
         for near in done.near:
-            yield f"  Says almost the same: {near}. See `periplus show {near}`."
+            yield f"  Similar entity: {near}. See `periplus show {near}`."
 
     face.emit(result, lines)
     return 0

@@ -1,4 +1,4 @@
-"""Values of the layers below as the documents of ``cli.schemas``."""
+"""Entities, records and search results as the documents of ``schemas``."""
 
 from __future__ import annotations
 

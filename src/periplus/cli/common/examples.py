@@ -1,4 +1,4 @@
-"""What people type, for the help of every command and for who typed something wrong: one table, tried by a test."""
+"""Examples of every command, for its help and for error messages. A test runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["EXAMPLES", "epilog"]
 
 from typing import Final
 
-# What stands behind `periplus`, by the words of the command.
+# The words after `periplus`, by command.
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "init": ("init", "init --connect", "init --join"),
     "connect": ("connect claude-code", "connect --dry-run", "connect --check"),
@@ -137,7 +137,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def epilog(command: str) -> str:
-    """The end of the help of ``command``, such as "trail show"; empty where there are no examples."""
+    """Return the end of the help of ``command``, such as "trail show"; empty without examples."""
     return (
         "\n".join(["examples:", *(f"  periplus {one}" for one in EXAMPLES.get(command, ()))])
         if command in EXAMPLES

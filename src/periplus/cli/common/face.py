@@ -1,6 +1,6 @@
-"""What a command has at hand: where it was called, how it may write, and the project it works on.
+"""The surroundings of a command: environment, working folder, terminal, output, and the project.
 
-This is the place that reads environment, working folder, terminal and user; everything below receives values.
+Only this module reads environment, working folder, terminal and user; the layers below receive values.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ PROGRESS_AFTER_S: Final = 1.0
 _PROGRESS_EVERY_S: Final = 0.1
 _BAR: Final = 24
 _TOLD_MAX: Final = 800
-_PAUSE_S: Final = 5.0  # after which what is reported is another piece of work
+_PAUSE_S: Final = 5.0  # a report after a longer pause belongs to the next piece of work
 
 
 class Palette(NamedTuple):
-    """SGR codes, or nothing where there is no colour."""
+    """SGR codes, or empty strings without colour."""
 
     bold: str = ""
     dim: str = ""
@@ -59,7 +59,7 @@ _COLOURS: Final = Palette("\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33
 
 
 class Bar:
-    """A bar of progress as text. A store that is open for long reports one piece of work after another: each has its own second."""
+    """A progress bar as text. A long command may report several pieces of work in a row; each bar appears after a second of its own."""
 
     def __init__(self, label: str, now_s: float) -> None:
         self._label = label
@@ -67,7 +67,7 @@ class Bar:
         self._done = 0
 
     def line(self, done: int, total: int, now_s: float, width: int) -> str:
-        """What is drawn now; empty where nothing is: within the first second, and too soon after the last time."""
+        """Return the bar to draw now. Empty within the first second, and too soon after the last drawing."""
         if done < self._done or now_s - self._heard_s > _PAUSE_S:
             self._begun_s = self._drawn_s = now_s
         self._heard_s, self._done = now_s, done
@@ -99,12 +99,12 @@ class Face:
         self.color = color
         self._name = name
         self._is_bar_drawn = False
-        self.draws_bars = True  # not above a line that is being written in
+        self.draws_bars = True  # False while a person types in a line at the bottom
         self._is_warned = False
         self.is_unheard = (
             getattr(stdout, "name", "") == os.devnull
-        )  # closed by who called: see ``main._prepare_streams``
-        self.code = 0  # what the command ends with, once that is known
+        )  # the caller closed it: see ``main._prepare_streams``
+        self.code = 0  # the exit code, once it is known
         self._project: Project | None = None
 
     @property
@@ -115,7 +115,7 @@ class Face:
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal; None where the output goes to a file or a pipe and nothing is cut."""
+        """Columns of the terminal; None for a file or a pipe, where lines are not cut."""
         if not self.stdout.isatty():
             return None
         try:
@@ -129,7 +129,7 @@ class Face:
 
     @property
     def height(self) -> int | None:
-        """Rows of the terminal; None where the output goes to a file or a pipe, or nobody knows."""
+        """Rows of the terminal; None for a file or a pipe, or if unknown."""
         if not self.stdout.isatty():
             return None
         try:
@@ -146,7 +146,7 @@ class Face:
         return self.environment.get("HOME") or os.path.expanduser("~")
 
     def path(self, name: str) -> str:
-        """The whole path of a file that was typed as ``name``: what it goes up by ``..`` is resolved, so that it reads well where it is told."""
+        """Return the absolute path of a file named on the command line. ``..`` is resolved, so that messages show a readable path."""
         path = os.path.join(self.cwd, name)
         if os.pardir not in path.split(os.sep):
             return os.path.normpath(path)
@@ -154,7 +154,7 @@ class Face:
         return os.path.realpath(path) if last in (os.curdir, os.pardir) else os.path.join(os.path.realpath(above), last)
 
     def open(self, *, allow_secrets: bool = False, in_hurry: bool = False) -> Project:
-        """The project of the working folder, or the one named by --store."""
+        """Open the project of the working folder, or the one named by --store."""
         from periplus.project import Project
 
         self._project = Project.open(
@@ -169,15 +169,15 @@ class Face:
         return self._project
 
     def warn_of_folder(self) -> None:
-        """Say on standard error that a migrated v1 folder could not be kept the same; the journal has everything."""
+        """Warn on standard error that a mirrored folder of version 1 is not up to date; the journal is complete."""
         keeper = self._project.keeper if self._project is not None else None
         if keeper is not None and keeper.failure:
             self.stderr.write(
-                f"periplus: the v1 folder lags behind: {visible(keeper.failure)}\nSee `periplus migrate`.\n"
+                f"periplus: the version 1 folder is not up to date: {visible(keeper.failure)}\nSee `periplus migrate`.\n"
             )
 
     def discard_index(self, error: Exception) -> bool:
-        """Remove the index where ``error`` says that it is damaged: everything in it is derived. False otherwise."""
+        """Delete the index if ``error`` means that it is damaged (it is derived); return whether that was done."""
         sqlite3 = sys.modules.get("sqlite3")
         if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
             return False
@@ -192,14 +192,14 @@ class Face:
             Project.discard_index(self.cwd, store=self.store)
         except OSError as trouble:
             raise EnvironmentFailure(
-                f"the index is damaged and cannot be removed: {trouble.strerror} ({trouble.filename})",
-                safe="The journal is untouched; the index is derived from it.",
-                mend="Remove that file: the next command builds it anew.",
+                f"the index is damaged, and deleting it failed: {trouble.strerror} ({trouble.filename})",
+                safe="The journal is intact, and the index is derived from it.",
+                mend="Delete that file; the next command rebuilds it.",
             ) from error
         return True
 
     def writer(self) -> Writer:
-        """Who writes: --as, PERIPLUS_AGENT, or the user's login name."""
+        """Return the writer: --as, PERIPLUS_AGENT, or the user's login name."""
         from periplus.journal import Writer
 
         name = _whole(self._name or self.environment.get("PERIPLUS_AGENT") or self._login())
@@ -212,16 +212,16 @@ class Face:
             raise unwritable(error) from error
 
     def flush(self) -> None:
-        """What was said is with whoever reads it. Raises BrokenPipeError, EnvironmentFailure."""
+        """Flush standard output. Raises BrokenPipeError, EnvironmentFailure."""
         try:
             self.stdout.flush()
         except OSError as error:
             raise unwritable(error) from error
 
     def emit(self, result: msgspec.Struct, lines: Callable[[], Iterable[str]], code: int = 0) -> int:
-        """The result as one JSON document, or as the lines that people read.
+        """Print the result as one JSON document, or as lines for people; return ``code``.
 
-        Gives ``code``, with which the command ends, also where whoever read is gone before all was written.
+        ``code`` is kept in the face, so that the command exits with it even if the reader closes the pipe early.
         """
         self.code = code
         if self.as_json:
@@ -240,7 +240,7 @@ class Face:
         return code
 
     def _harmless(self, line: str) -> str:
-        """``line`` with nothing that a terminal obeys but our own colours: an id, or a type, from elsewhere may be any text."""
+        """Escape terminal control characters in ``line``, except our own colours: ids and types from elsewhere may be any text."""
         codes = [code for code in self.palette if code]
         if not codes:
             return _with_breaks(line)
@@ -250,7 +250,7 @@ class Face:
         return "".join(part if part in codes else _with_breaks(part) for part in parts)
 
     def tell_terminal(self, text: str) -> None:
-        """To a person who would see nothing and wonder: what is waited for. Programs are told nothing."""
+        """Tell a person at a terminal what the command waits for. Programs get no such line."""
         if self.stderr.isatty():
             self.clear_progress()
             self.stderr.write(f"({text})\n")
@@ -261,7 +261,7 @@ class Face:
             self.tell_terminal(f"reading {what} from the terminal; Ctrl-D ends it")
 
     def wait(self, seconds: float) -> bool:
-        """Sleep; at once True where whoever read our output is gone."""
+        """Sleep; return True at once if the reader of our output is gone."""
         import select
 
         poll = select.poll()
@@ -269,14 +269,16 @@ class Face:
         return bool(poll.poll(1000 * seconds))
 
     def warn(self, damage: Exception | None) -> None:
-        """Say on standard error that the store is damaged and that what is sound of it was read."""
+        """Warn on standard error that the store is damaged and only its intact part was read."""
         if damage is not None and not self._is_warned:
             self._is_warned = True
-            self.stderr.write(f"periplus: {visible(str(damage))}\nWhat is sound was read. Run `periplus doctor`.\n")
+            self.stderr.write(
+                f"periplus: {visible(str(damage))}\nOnly the intact part was read. Run `periplus doctor`.\n"
+            )
 
     def warn_of_search(self, journal: Journal) -> None:
-        """Say on standard error what a search did not see: another process is at the index, or it cannot be written; or no sync has
-        covered it. And ``warn``.
+        """Warn on standard error about entities that a search cannot see yet: the index is busy or read-only, or their write is
+        not synced. Then ``warn``.
         """
         self.warn(journal.damage)
         count = len(journal.unindexed())
@@ -291,11 +293,11 @@ class Face:
 
     @property
     def damage(self) -> Exception | None:
-        """The damage that was met in the journal of the project, if one was opened."""
+        """The damage found in the project's journal, if a project was opened."""
         return self._project.journal.damage if self._project is not None else None
 
     def progress(self, label: str) -> Callable[[int, int], None]:
-        """A callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""
+        """Return a callback ``(done, total)`` that draws a bar on a terminal once the work takes longer than a second."""
         bar = Bar(label, time.monotonic())
 
         def report(done: int, total: int) -> None:
@@ -334,9 +336,9 @@ class Face:
 
 
 def visible(text: str, width: int | None = None, *, lines: bool = False) -> str:
-    """Stored text made safe for a terminal: control characters shown, cut with an ellipsis at ``width`` columns.
+    """Make stored text safe for a terminal: escape control characters, and cut it at ``width`` columns.
 
-    What a store holds came from agents and strangers; it must not move the cursor or set the window's title.
+    Texts in a store come from agents and strangers; they must not move the cursor or set the window's title.
     """
     shown = text if text.isprintable() else "".join(_shown(character, lines=lines) for character in text)
     if width is not None and columns(shown) > width:
@@ -352,7 +354,7 @@ def _with_breaks(text: str) -> str:
 
 
 def cut_short(text: str) -> str:
-    """What a person can read of it: what was typed may be of any length, and the end of a path says most."""
+    """Cut a long text in the middle: typed text may have any length, and the end of a path says most."""
     return text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX // 2]} … {text[-_TOLD_MAX // 2 :]}"
 
 
@@ -365,48 +367,48 @@ def _shown(character: str, *, lines: bool) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_HARMLESS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # spaces of typography, and the joiner within an emoji
+_HARMLESS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # typographic spaces, and the joiner within an emoji
 
 
 def safe_json(text: str) -> str:
-    """JSON made safe for a terminal: the same document, in which what a terminal obeys is escaped."""
+    """Escape terminal control characters in a JSON text; the document stays the same."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _json_escape(c) for c in text)
 
 
 def _json_escape(character: str) -> str:
-    # Only strings of JSON hold such characters, and there an escape means the same.
+    # Such characters occur only in JSON strings, where an escape means the same.
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def unwritable(error: OSError) -> OSError | PeriplusError:
-    """What is raised where standard output does not take what a command says: what it was to do was done before."""
+    """Return the error for a standard output that cannot be written after the command was carried out."""
     from periplus.base.errors import EnvironmentFailure
 
     if isinstance(error, BrokenPipeError):
         return error
-    return EnvironmentFailure(f"what it says cannot be written to standard output: {error.strerror or error}",
-                              safe="What the command did is done.", mend="See `periplus log` before you repeat it.")  # fmt: skip
+    return EnvironmentFailure(f"standard output cannot be written: {error.strerror or error}",
+                              safe="The command itself was carried out.", mend="Check `periplus log` before you repeat it.")  # fmt: skip
 
 
 def give_up_output() -> None:
-    """What is written from here on goes nowhere: nobody reads it, or it could not be written."""
+    """Send all further output to nowhere, after standard output failed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def counted(count: int, name: str) -> str:
-    """``3 model calls`` or ``1 model call``, of a count whose name is a plural."""
+    """Format a count with its noun: ``3 model calls``, ``1 model call``."""
     words = name.replace("_", " ")
     return f"{count:,} {words.replace('tools ', 'tool ').removesuffix('s') if count == 1 else words}"
 
 
 def seq_shown(record: RecordOut, own: str) -> str:
-    """``12``, or ``12@r7832x`` of a record of another lineage than ``own``: the end of an id is the part that differs."""
+    """Format a seq: ``12``, or ``12@r7832x`` for another lineage than ``own``, with the distinctive end of its id."""
     return f"{record.seq}@{record.lineage[-6:]}" if record.lineage != own else f"{record.seq}"
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes."""
+    """Return how many terminal columns ``text`` takes."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -419,7 +421,7 @@ def columns(text: str) -> int:
 
 
 def number(least: int, most: int = 2**53 - 1) -> Callable[[str], int]:
-    """The type of an argument that is a whole number from ``least`` to ``most``."""
+    """Return a parser for whole numbers from ``least`` to ``most``, for argparse."""
 
     def read(text: str) -> int:
         from argparse import ArgumentTypeError
@@ -437,7 +439,7 @@ def number(least: int, most: int = 2**53 - 1) -> Callable[[str], int]:
 
 
 def plain(text: str, what: str) -> str:
-    """``text`` as it was typed. Raises UsageError where its bytes are no UTF-8 and so could not be stored."""
+    """Return ``text``. Raises UsageError if it is not UTF-8 and so cannot be stored."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -454,12 +456,12 @@ def _whole(text: str) -> str:
 
 
 def standard_face(*, as_json: bool, store: str | None, color: str, name: str | None) -> Face:
-    """The face of this process. Raises UsageError where its working folder is gone."""
+    """Return the face of this process. Raises UsageError if its working folder is gone."""
     try:
         cwd = os.getcwd()
     except OSError as error:
         from periplus.base.errors import UsageError
 
-        raise UsageError(f"the working folder cannot be told: {error.strerror}", safe="Nothing was changed.",
+        raise UsageError(f"the working folder cannot be determined: {error.strerror}", safe="Nothing was changed.",
                          mend="Change to a folder that exists.") from error  # fmt: skip
     return Face(sys.stdout, sys.stderr, os.environ, cwd, as_json=as_json, store=store, color=color, name=name)

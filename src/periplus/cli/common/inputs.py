@@ -41,7 +41,7 @@ def check_file(path: str) -> None:
         raise NotFoundError(f"there is no file {path}", safe=safe, mend="Check the name.") from error
     except OSError as error:
         raise environment_failure(error, "read", path) from error
-    raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Save what it holds to a file.")
+    raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Save its content to a file.")
 
 
 def check_target(path: str) -> None:
@@ -55,7 +55,7 @@ def check_target(path: str) -> None:
         raise UsageError(f"{path} is a device or a pipe, not a file", safe=safe, mend="Name a file.")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise UsageError(
-            f"there is no folder {os.path.dirname(path)}", safe=safe, mend="Make it first, or name another."
+            f"there is no folder {os.path.dirname(path)}", safe=safe, mend="Create it first, or name another folder."
         )
 
 
@@ -108,18 +108,18 @@ def read_time(text: str, option: str, *, also: str = "") -> str:
     found = parse_ms(text)
     if found is None:
         raise UsageError(
-            f"{option} {text[:60]!r} is no time", safe="Nothing was changed.",
+            f"{option} {text[:60]!r} is not a time", safe="Nothing was changed.",
             mend=f"Write a date like 2026-01-31, or a time like 2026-01-31T09:30:00Z{also}.",
         )  # fmt: skip
     return format_ms(found)
 
 
 def read_past_time(text: str, option: str) -> str:
-    """What ``read_time`` reads, or so long ago: 30m, 2h, 3d, 1w. Raises UsageError for anything else."""
+    """What ``read_time`` reads, or an age: 30m, 2h, 3d, 1w. Raises UsageError for anything else."""
     from periplus.base.clock import SystemClock, format_ms, parse_past_ms
 
     found = parse_past_ms(text, SystemClock().now_ms())
-    return read_time(text, option, also=", or so long ago: 30m, 2h, 3d, 1w") if found is None else format_ms(found)
+    return read_time(text, option, also=", or an age: 30m, 2h, 3d, 1w") if found is None else format_ms(found)
 
 
 def sessions_of(root: str, home: str, environment: Mapping[str, str]) -> list[FoundSession]:
@@ -140,6 +140,6 @@ def typed_rules(effect: str, typed: Sequence[str] | None) -> Iterator[str]:
         try:
             parse_rule(f"{effect} {rule}")
         except UsageError as error:
-            raise UsageError(f"--{effect} {rule[:60]!r} is no rule of permission", safe="Nothing was run.",
-                             mend=f"Write a tool, and if you like what in parentheses: --{effect} 'shell(git status)'") from error  # fmt: skip
+            raise UsageError(f"--{effect} {rule[:60]!r} is not a permission rule", safe="Nothing was run.",
+                             mend=f"Write a tool, optionally with an argument in parentheses: --{effect} 'shell(git status)'") from error  # fmt: skip
         yield f"{effect} {rule}"

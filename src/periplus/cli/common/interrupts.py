@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EXIT_INTERRUPTED: Final = 130
-INTERRUPTED: Final = "\nperiplus: interrupted; what was acknowledged is kept\n"
+INTERRUPTED: Final = "\nperiplus: interrupted; acknowledged writes are kept\n"
 INTERRUPTED_DOCUMENT: Final = (  # a `schemas.ErrorOut`, for which nothing is loaded any more
-    '{"schema":"periplus.error/1","error":"interrupted","wrong":"interrupted","safe":"What was acknowledged is kept.",'
+    '{"schema":"periplus.error/1","error":"interrupted","wrong":"interrupted","safe":"Acknowledged writes are kept.",'
     f'"next":"","exit_code":{EXIT_INTERRUPTED}}}\n'
 )
 

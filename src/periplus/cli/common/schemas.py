@@ -358,7 +358,7 @@ class BlameOut(msgspec.Struct, tag_field="schema", tag="periplus.blame/1"):
 
 class UndoneOut(msgspec.Struct):
     """``outcome`` is restored, deleted, unchanged or conflict; ``fields`` go back, ``kept`` were changed since by others and
-    stay; ``reason`` says why there is a conflict, or nothing to do. ``seqs`` are the records that it speaks of.
+    stay; ``reason`` says why there is a conflict, or nothing to do. ``seqs`` are the records that it covers.
     """
 
     type: str

@@ -138,7 +138,7 @@ def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: 
         whole = f"{whole[:_TYPED_MAX]}…"
     quoted = f'"{whole}"' if not set('"$`\\!') & set(whole) else "'" + whole.replace("'", "'\\''") + "'"
     return UsageError(
-        f"{text.metavar} is of several words and lacks its quotes",
+        f"{text.metavar} has several words and needs quotes",
         mend=f"Type: {' '.join([leaf.prog, *_shown(before), quoted])}",
     )
 

@@ -15,19 +15,18 @@ from periplus.cli.context.text import SHORT, context_argument, entry_out, line_o
 if TYPE_CHECKING:
     from periplus.project.context_store.contexts import ProjectContexts
 
-_STANDARD_ERROR: Final = 2  # what a command prints is none of our result
-_ABORTS_FROM: Final = 125  # such an exit code is no answer, as git's bisect has it
+_STANDARD_ERROR: Final = 2  # the output of the command is not part of the result
+_ABORTS_FROM: Final = 125  # exit codes above this are no verdict, as in `git bisect run`
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     context_argument(parser)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--has", metavar="TEXT", help="an atom has this text, upper and lower case alike")
-    what.add_argument("--atom", metavar="DIGEST", help="it has this atom")
-    what.add_argument("--run", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command, with all that follows it, ends with 0 when "
-                      "it reads the atoms as lines of JSON; PERIPLUS_CONTEXT has the digest")  # fmt: skip
+    what.add_argument("--has", metavar="TEXT", help="the test: an atom contains this text, ignoring case")
+    what.add_argument("--atom", metavar="DIGEST", help="the test: the context has this atom")
+    what.add_argument("--run", nargs=argparse.REMAINDER, metavar="COMMAND", help="the test: this command (all words that follow) exits with 0; it reads atoms as lines of JSON, and PERIPLUS_CONTEXT has the digest")  # fmt: skip
     parser.add_argument(
-        "--lacks", default="", metavar="CONTEXT", help="a base for which it is known not to hold (default: none)"
+        "--lacks", default="", metavar="CONTEXT", help="an older context that is known to fail the test (default: none)"
     )
 
 
@@ -48,10 +47,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         if result.first is None:
-            yield f"It does not hold for {result.context[:SHORT]}."
+            yield f"The test fails for {result.context[:SHORT]}."
             return
         yield f"{line_text(face, result.first)}"
-        yield f"is the first for which it holds; {result.tested:,} looked at."
+        yield f"is the first context that passes; {result.tested:,} tested."
 
     return face.emit(result, lines, 0 if first is not None else 1)
 
@@ -65,7 +64,7 @@ def _test(
 
     if arguments.has is not None:
         if not arguments.has:
-            raise UsageError("--has: an empty text is everywhere", safe="Nothing was changed.")
+            raise UsageError("--has: the text is empty", safe="Nothing was changed.")
         return has_text(contexts.library, plain(arguments.has, "--has"))
     if arguments.atom is not None:
         named = plain(arguments.atom, "--atom").lower()
@@ -76,12 +75,12 @@ def _test(
         )
         return has_atom(contexts.library, atom)
     if not arguments.run or not arguments.run[0]:
-        raise UsageError("--run: there is no command", safe="Nothing was changed.")
+        raise UsageError("--run: the command is missing", safe="Nothing was changed.")
     return lambda context: _run(face, contexts, context, arguments.run)
 
 
 def _run(face: Face, contexts: ProjectContexts, context: bytes, command: list[str]) -> bool:
-    """Whether the command ends with 0 on the atoms of ``context``; it may leave without reading them all."""
+    """Run the command on the atoms of ``context``; return whether it exits with 0. It may exit before reading all of them."""
     import subprocess
 
     import msgspec
@@ -102,12 +101,12 @@ def _run(face: Face, contexts: ProjectContexts, context: bytes, command: list[st
             process.stdin.write(msgspec.json.encode(entry_out(entry)) + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has seen enough
+        pass  # it does not need the rest
     finally:
         with suppress(BrokenPipeError):
             process.stdin.close()
         code = process.wait()
     if code < 0 or code >= _ABORTS_FROM:
-        raise UsageError(f"--run: {command[0][:100]} ended with {code}, which is no answer", safe="Nothing was changed.",
-                         mend="Exit code 0 says that it holds, 1 to 124 that it does not.")  # fmt: skip
+        raise UsageError(f"--run: {command[0][:100]} exited with {code}, which is neither pass nor fail", safe="Nothing was changed.",
+                         mend="Exit code 0 means pass, 1 to 124 fail.")  # fmt: skip
     return code == 0

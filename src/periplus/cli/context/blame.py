@@ -12,8 +12,7 @@ from periplus.cli.context.text import SHORT, atom_lines, context_argument, entry
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("atom", metavar="ATOM", help="the digest of an atom, or the beginning of one that the context has; the whole one "
-                        "where it has it no more")  # fmt: skip
+    parser.add_argument("atom", metavar="ATOM", help="the digest of an atom, or a prefix of it; the full digest if the context no longer has the atom")  # fmt: skip
     context_argument(parser)
 
 
@@ -46,7 +45,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if result.atom is not None:
             yield from atom_lines(face, result.atom)
         else:
-            yield f"{paint.name}{result.digest[:SHORT]}{paint.end}  {paint.warn}is there no more{paint.end}"
+            yield f"{paint.name}{result.digest[:SHORT]}{paint.end}  {paint.warn}no longer in the context{paint.end}"
         for one in events:
             what = f"{one.kind} {', '.join(one.fields)}".strip()
             source = f" from {one.source}" if one.source and one.kind == "brought" else ""

@@ -12,13 +12,12 @@ from periplus.cli.common.face import Face, counted, plain, visible
 from periplus.cli.context.remote import next_merge, other_store, place_arguments, told_progress
 from periplus.cli.context.text import SHORT
 
-_APART = 5  # refused, as a conflict is
+_APART = 5  # the exit code of a conflict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     place_arguments(parser)
-    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project to fetch into; its store is made where it has "
-                        "none (default: this one)")  # fmt: skip
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project to fetch into; a store is created if it has none (default: this one)")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -30,11 +29,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     folder = os.path.join(face.cwd, plain(arguments.folder, "FOLDER"))
     if not os.path.isdir(folder):
         raise UsageError(
-            f"{arguments.folder[:200]} is not a folder", safe="Nothing was changed.", mend="Make it first."
+            f"{arguments.folder[:200]} is not a folder", safe="Nothing was changed.", mend="Create it first."
         )
     with other_store(face, arguments) as other:
         with understood(other):
-            other.peer.refs()  # whoever cannot be reached leaves no store behind
+            other.peer.refs()  # connect first: a failure must not leave an empty store
         made = Project.init(folder, store=face.store)
         with Project(made.root, face.writer(), progress=face.progress("rebuilding the index")) as project:
             done = clone_contexts(project.contexts, other, tell=told_progress(face, "cloning"))
@@ -53,8 +52,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         longest = max(map(len, result.refs), default=0)
         for name, context in result.refs.items():
             merge = next_merge(name, context[:SHORT], is_apart_here=name in apart_here)
-            apart = f"  {paint.warn}went apart{paint.end}: {merge}"
+            apart = f"  {paint.warn}diverged{paint.end}: {merge}"
             yield f"{visible(name):{longest}}  {paint.name}{context[:SHORT]}{paint.end}{apart if name in result.apart else ''}"
-        yield f"{counted(len(result.refs), 'refs')} of {visible(result.place)}; {counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
+        yield f"{counted(len(result.refs), 'refs')} of {visible(result.place)}; {counted(result.objects, 'objects')} received, {counted(result.bytes, 'bytes')}, verified"
 
     return face.emit(result, lines, _APART if result.apart else 0)

@@ -22,26 +22,23 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE|-", help="atoms, one JSON object a line: content, and type, relevance (0 to 1), timestamp, "
-        "source, tags where they are known; - for standard input")  # fmt: skip
+    add("file", nargs="?", metavar="FILE|-", help="atoms, one JSON object a line: content, and optionally type, relevance (0 to 1), timestamp, source, tags; - reads standard input")  # fmt: skip
     add("--from", dest="origin", nargs="+", action="append", default=[], metavar="WHERE",
-        help="`--from memory`: decisions, constraints, traps, lessons and notes as they stand now; `--from trail ID`: what was asked, "
-        "answered and run (repeatable)")  # fmt: skip
+        help="`--from memory`: current decisions, constraints, traps, lessons and notes; `--from trail ID`: prompts, answers and commands of a trail (repeatable)")  # fmt: skip
     add(
         "--remove",
         action="append",
         default=[],
         metavar="DIGEST",
-        help="an atom that is to go, or a molecule (repeatable)",
+        help="an atom or molecule to remove (repeatable)",
     )
-    add("--molecules", metavar="FILE", help="molecules, one JSON object a line: atoms (digests, or numbers of lines of FILE), relations, "
-        "type, metadata")  # fmt: skip
+    add("--molecules", metavar="FILE", help="molecules, one JSON object a line: atoms (digests, or line numbers of FILE), relations, type, metadata")  # fmt: skip
     add("--ref", default="main", metavar="NAME", help="the ref to move (default: main)")
     add(
         "--base",
         default="",
         metavar="CONTEXT",
-        help="the context to build on, or `none` for a new ref (by default where the ref stands)",
+        help="the context to build on, or `none` for a new ref (default: the ref's current context)",
     )
     add("-m", "--message", default="", metavar="TEXT", help="why")
     add(
@@ -49,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--allow-secret",
         dest="insist",
         action="store_true",
-        help="commit it although it looks like a secret",
+        help="commit it even if it looks like a secret",
     )
 
 
@@ -90,14 +87,14 @@ def _origin(words: list[str]) -> tuple[str, str]:
         return "memory", ""
     if len(words) == 2 and words[0] == "trail":
         return "trail", plain(words[1], "--from trail")
-    raise UsageError(f"--from {' '.join(words)[:80]!r} is nothing to take atoms from", safe="Nothing was committed.",
-                     mend="Write --from memory, or --from trail ID; a FILE stands before them.")  # fmt: skip
+    raise UsageError(f"--from {' '.join(words)[:80]!r} is not a source of atoms", safe="Nothing was committed.",
+                     mend="Write --from memory or --from trail ID; put FILE before these options.")  # fmt: skip
 
 
 def _given(
     face: Face, project: Project, arguments: argparse.Namespace, origins: list[tuple[str, str]]
 ) -> list[GivenAtom]:
-    """All atoms that were asked for; of the same atom from several places the first, which names what was typed first."""
+    """Return all atoms that were asked for. An atom given twice keeps the annotation of the first source on the command line."""
     from periplus.project.context_store.lines import read_atoms
     from periplus.project.context_store.sources import atoms_of_memory, atoms_of_trail
 
@@ -151,11 +148,11 @@ def _tell(face: Face, done: Committed) -> None:
     def lines() -> Iterator[str]:
         paint = face.palette
         if not done.changed:
-            nothing = f"Nothing to commit: no atom was given, and there is no {done.ref} yet."
-            yield f"Nothing new: {done.ref} stays at {result.context[:SHORT]}." if result.context else nothing
+            nothing = f"Nothing to commit: no atoms were given, and the ref {done.ref} does not exist."
+            yield f"Nothing new: {done.ref} is already at {result.context[:SHORT]}." if result.context else nothing
             return
         parts = [f"{done.added:,} new"] if done.added else []
-        parts += [f"{done.annotated:,} annotated anew"] if done.annotated else []
+        parts += [f"{done.annotated:,} re-annotated"] if done.annotated else []
         parts += [f"{done.removed:,} removed"] if done.removed else []
         parts += [counted(done.molecules, "molecules")] if done.molecules else []
         yield f"{paint.name}{result.context[:SHORT]}{paint.end} {done.ref}: {', '.join(parts)}; {counted(done.live, 'atoms')} now"

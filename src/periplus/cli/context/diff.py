@@ -13,8 +13,8 @@ from periplus.cli.context.text import SHORT, atom_lines, entry_out, molecule_lin
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("a", metavar="A", help="the context before: a ref, a digest or the beginning of one, ~N behind it")
-    add("b", metavar="B", nargs="?", default="main", help="the context after (default: main)")
+    add("a", metavar="A", help="the older context: a ref, a digest or a prefix of one, with ~N")
+    add("b", metavar="B", nargs="?", default="main", help="the newer context (default: main)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         sums = (
             f"{counted(len(result.added), 'atoms')} more",
             f"{len(result.removed):,} fewer",
-            f"{len(result.annotated):,} annotated anew",
+            f"{len(result.annotated):,} re-annotated",
         )
         yield f"{paint.dim}{result.a[:SHORT]} -> {result.b[:SHORT]}: {', '.join(sums)}{paint.end}"
 

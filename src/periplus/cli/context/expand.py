@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     context_argument(parser)
-    parser.add_argument("--limit", type=number(1), metavar="N", help="the first N atoms, and no molecules")
+    parser.add_argument("--limit", type=number(1), metavar="N", help="only the first N atoms, and no molecules")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -49,7 +49,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         face.emit(ContextExpandOut(molecule=shown), partial(molecule_lines, face, shown))
     for broken in expansion.broken:
         lost = [atom.hex() for atom in broken.atoms]
-        told = f"{broken.digest.hex()[:SHORT]}  a molecule that broke: it lost {', '.join(one[:SHORT] for one in lost)}"
+        told = (
+            f"{broken.digest.hex()[:SHORT]}  an incomplete molecule; it lost {', '.join(one[:SHORT] for one in lost)}"
+        )
         face.emit(ContextExpandOut(broken=[broken.digest.hex(), *lost]), partial(list, [told]))
     if not expansion.entries and not face.as_json:
         face.out("No atoms.")
@@ -72,7 +74,7 @@ def _has_molecules(library: ContextLibrary, digest: bytes) -> bool:
 
 
 def _end(face: Face, digest: bytes, counts: tuple[int, int, int], *, is_whole: bool) -> int:
-    """Who reads lines of JSON can tell by the last one that none is missing; a person sees that the command ended."""
+    """Print the last line of JSON output, which proves that no line is missing."""
     if face.as_json:
         from periplus.cli.context.schemas import ContextExpandEndOut
 

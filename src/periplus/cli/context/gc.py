@@ -20,10 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=number(0, 100_000),
         default=24,
         metavar="HOURS",
-        help="leave what is younger where it is (default: 24)",
+        help="leave objects that are younger than this (default: 24)",
     )
-    add("--prune", type=number(1, 100_000), nargs="?", const=30, metavar="DAYS", help="remove for good what was parked DAYS ago or "
-        "longer; 30 where no number is given")  # fmt: skip
+    add("--prune", type=number(1, 100_000), nargs="?", const=30, metavar="DAYS", help="delete what was parked at least DAYS ago (default for DAYS: 30)")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -37,13 +36,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     )
 
     def lines() -> Iterator[str]:
-        yield f"{counted(done.reached, 'objects')} reached by refs, {done.young:,} too young to judge"
+        yield f"{counted(done.reached, 'objects')} in use, {done.young:,} too recent to park"
         if done.parked:
-            yield f"{counted(done.parked, 'objects')} parked ({counted(done.parked_bytes, 'bytes')}): whoever asks for one brings it back"
+            yield f"{counted(done.parked, 'objects')} parked ({counted(done.parked_bytes, 'bytes')}): a read brings an object back"
         if done.restored:
-            yield f"{counted(done.restored, 'objects')} brought back: something stands on them now"
+            yield f"{counted(done.restored, 'objects')} brought back: they are in use again"
         if prune is not None:
-            yield f"{counted(done.pruned, 'objects')} removed for good ({counted(done.pruned_bytes, 'bytes')})"
+            yield f"{counted(done.pruned, 'objects')} deleted ({counted(done.pruned_bytes, 'bytes')})"
         elif not done.parked:
             yield "Nothing to park."
 

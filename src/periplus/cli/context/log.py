@@ -21,11 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     context_argument(parser)
     add = parser.add_argument
     add("--limit", type=number(1), default=20, metavar="N", help="at most N (default: 20)")
-    add("--base-only", action="store_true", help="only the chain of deltas, not what was merged into it")
+    add("--base-only", action="store_true", help="only the chain of deltas, without merged contexts")
     add(
         "--ref-moves",
         action="store_true",
-        help="the records of the journal that moved the ref, in place of its contexts",
+        help="list the journal records that moved the ref instead of contexts",
     )
 
 
@@ -72,6 +72,6 @@ def _moves(project: Project, name: str, limit: int) -> tuple[list[RefMoveOut], b
     wanted = RecordFilter(types=(CONTEXT_REF,), item_id=ref_id(name))
     page = project.log(wanted, limit=limit, lineages=project.journal.lineages())
     if not page.records:
-        raise NotFoundError(f"there never was a ref {name!r}", mend="See `periplus context refs`.")
+        raise NotFoundError(f"there has never been a ref {name!r}", mend="See `periplus context refs`.")
     moves = [RefMoveOut(one.lineage, one.seq, one.ts, one.writer, one.summary) for one in page.records]
     return moves, bool(page.before)

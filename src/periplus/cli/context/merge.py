@@ -17,34 +17,33 @@ if TYPE_CHECKING:
 
 
 _CONFLICTS: Final = {
-    "annotated": "one side removed it, the other annotated it anew",
-    "decided": "it was in conflict before: one side decided that it goes, the other that it stays",
+    "annotated": "one side removed it, the other annotated it",
+    "decided": "it was in conflict before: one side decided to remove it, the other to keep it",
     "molecule": "one side removed it, the other built a molecule on it",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("other", nargs="?", default="", metavar="CONTEXT", help="what to merge in: a ref, a digest or the beginning of one; left out, the "
-        "places at which two clones left the ref")  # fmt: skip
+    add("other", nargs="?", default="", metavar="CONTEXT", help="the context to merge: a ref, a digest or a prefix of one (default: the contexts at which clones left the ref)")  # fmt: skip
     add("--ref", default="main", metavar="NAME", help="the ref to merge into (default: main)")
     add(
         "--ours",
         action="append",
         default=[],
         metavar="DIGEST",
-        help="of this atom in conflict, ours stands (repeatable)",
+        help="for this atom in conflict, keep our version (repeatable)",
     )
     add(
         "--theirs",
         action="append",
         default=[],
         metavar="DIGEST",
-        help="of this atom in conflict, theirs stands (repeatable)",
+        help="for this atom in conflict, take their version (repeatable)",
     )
-    add("--favour", choices=("ours", "theirs"), help="whose stands of all other conflicts")
+    add("--favour", choices=("ours", "theirs"), help="which version wins in all other conflicts")
     add("-m", "--message", default="", metavar="TEXT", help="why")
-    add("--dry-run", action="store_true", help="say what would come of it, change nothing")
+    add("--dry-run", action="store_true", help="show the result, change nothing")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -54,7 +53,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     choose: dict[str, Choice] = dict.fromkeys((plain(one, "--ours") for one in arguments.ours), "ours")
     for one in arguments.theirs:
         if one in choose:
-            raise UsageError(f"of {one[:80]!r} both ours and theirs are to stand", safe="Nothing was changed.")
+            raise UsageError(f"{one[:80]!r} is named with both --ours and --theirs", safe="Nothing was changed.")
         choose[plain(one, "--theirs")] = "theirs"
     with face.open() as project:
         done = project.contexts.merge(
@@ -89,7 +88,7 @@ def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
     for settled in done.settled:
         ours, theirs = settled.ours, settled.theirs
         is_dated = ours is None or theirs is None or ours.time != theirs.time
-        stands = "the later statement stands" if is_dated else "neither is later, so the greater stands"
+        stands = "the later value is kept" if is_dated else "neither is later, so the greater value is kept"
         yield f"{paint.warn}settled{paint.end}  both annotated {', '.join(settled.fields)}: {stands}"
         yield from atom_lines(face, settled.atom, "  ")
     for one in done.conflicts:
@@ -100,13 +99,13 @@ def _lines(face: Face, done: ContextMergeOut, *, is_dry: bool) -> Iterator[str]:
             else:
                 yield from atom_lines(face, atom, f"  {name:6} ")
     if done.conflicts:
-        yield f"Nothing was changed: {counted(len(done.conflicts), 'conflicts')}. Say whose stands, for one atom or for all:"
+        yield f"Nothing was changed: {counted(len(done.conflicts), 'conflicts')}. Choose a side, for one atom or for all:"
         yield f"  periplus context merge … --ours {done.conflicts[0].digest[:SHORT]}, or --theirs {done.conflicts[0].digest[:SHORT]}, or --favour ours"
         return
     told = {
         "merged": "merged",
-        "fast-forward": "moved forward: theirs stands on ours",
-        "already": "nothing to do: ours stands on theirs",
+        "fast-forward": "moved forward: theirs builds on ours",
+        "already": "nothing to do: ours builds on theirs",
         "kept": "kept; another clone had ended it",
     }
     would = "would be " if is_dry and done.outcome != "already" else ""

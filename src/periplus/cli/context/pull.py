@@ -11,7 +11,7 @@ from periplus.cli.common.face import Face, counted, plain, visible
 from periplus.cli.context.remote import next_merge, other_store, place_arguments, told_progress
 from periplus.cli.context.text import SHORT
 
-_APART = 5  # refused, as a conflict is
+_APART = 5  # the exit code of a conflict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name", nargs="?", default="main", metavar="NAME", help="the ref of the other store (default: main)"
     )
     parser.add_argument(
-        "--to", default="", metavar="NAME", help="our ref to move (by default the one of the same name)"
+        "--to", default="", metavar="NAME", help="the ref to move in this store (default: the same name)"
     )
 
 
@@ -41,15 +41,15 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         paint = face.palette
-        came = f"{counted(result.objects, 'objects')} came, {counted(result.bytes, 'bytes')}, verified"
+        came = f"{counted(result.objects, 'objects')} received, {counted(result.bytes, 'bytes')}, verified"
         if result.outcome == "nothing":
             stands = "at" if result.previous == result.context else "on"
-            yield f"Nothing new: {visible(result.ref)} stands {stands} {result.context[:SHORT]} already."
+            yield f"Nothing new: {visible(result.ref)} is already {stands} {result.context[:SHORT]}."
         elif result.outcome == "moved":
             way = f"{result.previous[:SHORT]} -> " if result.previous else ""
             yield f"{visible(result.ref)}: {way}{paint.name}{result.context[:SHORT]}{paint.end} ({came})"
         else:
-            yield f"{paint.warn}{visible(result.ref)} and {visible(result.place)} went apart{paint.end}; {came}. Nothing was moved."
+            yield f"{paint.warn}{visible(result.ref)} and {visible(result.place)} have diverged{paint.end}; {came}. No ref was moved."
             yield f"Next: {next_merge(result.ref, result.context[:SHORT], is_apart_here=is_apart_here)}"
 
     return face.emit(result, lines, _APART if result.outcome == "apart" else 0)

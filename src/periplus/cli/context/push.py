@@ -19,9 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to",
         default="",
         metavar="NAME",
-        help="the ref of the other store to move (by default the one that is pushed)",
+        help="the ref to move in the other store (default: the ref that is pushed)",
     )
-    parser.add_argument("--force", action="store_true", help="also where that is no way forward there")
+    parser.add_argument(
+        "--force", action="store_true", help="even if the new context does not build on the ref's current one there"
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -34,7 +36,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         name = plain(arguments.to, "--to") or reference
         if not arguments.to and project.contexts.table.get(reference) is None:
             project.contexts.resolve(reference)
-            raise UsageError(f"{reference[:80]!r} is no ref: say which ref is to stand there", safe="Nothing was changed.",
+            raise UsageError(f"{reference[:80]!r} is not a ref, so the other store needs a name for it", safe="Nothing was changed.",
                              mend="Name it with --to.")  # fmt: skip
         done = push_context(
             project.contexts, other, reference, name, force=arguments.force, tell=told_progress(face, "pushing")
@@ -47,7 +49,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         paint = face.palette
         name = f"{visible(result.ref)} of {visible(result.place)}"
         if result.previous == result.context:
-            yield f"Nothing new: {name} stands at {result.context[:SHORT]} already."
+            yield f"Nothing new: {name} is already at {result.context[:SHORT]}."
             return
         way = f"{result.previous[:SHORT]} -> " if result.previous else ""
         sent = f"{counted(result.objects, 'objects')} sent, {counted(result.bytes, 'bytes')}"

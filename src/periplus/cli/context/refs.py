@@ -14,9 +14,9 @@ from periplus.cli.context.text import SHORT
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--set", nargs=2, default=[], metavar=("NAME", "CONTEXT"), help="let NAME stand for CONTEXT")
-    what.add_argument("--end", metavar="NAME", help="end a ref; its contexts stay until `periplus context gc`")
-    add("--force", action="store_true", help="also where CONTEXT does not stand on what NAME stood for")
+    what.add_argument("--set", nargs=2, default=[], metavar=("NAME", "CONTEXT"), help="set the ref NAME to CONTEXT")
+    what.add_argument("--end", metavar="NAME", help="remove a ref; its contexts stay until `periplus context gc`")
+    add("--force", action="store_true", help="with --set: even if CONTEXT does not build on the ref's current context")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -46,14 +46,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         room = min(longest, max(8, (width or 100) - 50))
         for one in result.refs:
             told = f"{visible(one.name, room):{room}}  {paint.name}{one.context[:SHORT]}{paint.end}  {one.time[:16]}  {visible(one.writer, 20)}"
-            yield f"{told}  {counted(one.live, 'atoms') if one.live >= 0 else f'{paint.bad}not here whole{paint.end}'}"
+            yield f"{told}  {counted(one.live, 'atoms') if one.live >= 0 else f'{paint.bad}incomplete{paint.end}'}"
             if len(one.apart) > 1:
-                yield f"  {paint.warn}moved apart in two clones{paint.end}: periplus context merge --ref {visible(one.name)}"
+                yield f"  {paint.warn}diverged between two clones{paint.end}: periplus context merge --ref {visible(one.name)}"
                 for place in one.apart:
                     yield f"    {place.context[:SHORT]}  {place.time[:16]}  {visible(place.writer, 40)}"
             if one.ended_apart:
                 name = visible(one.name)
-                yield f"  {paint.warn}another clone ended it{paint.end}: periplus context merge --ref {name} keeps it, periplus context refs --end {name} ends it here, too"
+                yield f"  {paint.warn}removed in another clone{paint.end}: `periplus context merge --ref {name}` keeps it, `periplus context refs --end {name}` removes it here, too"
         if not result.refs:
             yield "No refs yet. Next: periplus context commit --from memory, or FILE.jsonl"
 

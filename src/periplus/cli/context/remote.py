@@ -1,4 +1,4 @@
-"""What ``push``, ``pull`` and ``clone`` have in common: where the other store is, and how it is known."""
+"""Arguments and connection shared by ``context push``, ``pull`` and ``clone``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def place_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="a folder with a store, or unix:PATH, tcp://HOST:PORT, tls://HOST:PORT of `periplus context serve`",
     )
-    add("--token-file", metavar="FILE", help="a file with the token that the server asks for")
+    add("--token-file", metavar="FILE", help="a file with the token for the server")
     add(
         "--ca-file",
         metavar="FILE",
-        help="the authority, in PEM, that signed the server's certificate (default: the machine's)",
+        help="the certificate authority of the server, in PEM (default: those of this machine)",
     )
-    add("--fingerprint", metavar="HEX", help="the SHA-256 of the server's certificate, to trust that one and no other")
+    add("--fingerprint", metavar="HEX", help="trust only the server certificate with this SHA-256")
 
 
 def other_store(face: Face, arguments: argparse.Namespace) -> AbstractContextManager[Other]:
@@ -56,9 +56,9 @@ def other_store(face: Face, arguments: argparse.Namespace) -> AbstractContextMan
 
 
 def read_token(face: Face, name: str) -> str:
-    """The text in a file without the line end behind it.
+    """Return the text of a file without its final newline.
 
-    Raises UsageError where there is none or it has characters that nobody types, RefusedError where others could have read it.
+    Raises UsageError if it is empty or contains unprintable characters, RefusedError if other users can read the file.
     """
     from periplus.base.errors import RefusedError, UsageError
     from periplus.cli.common.inputs import read_file
@@ -86,7 +86,7 @@ def read_token(face: Face, name: str) -> str:
 
 
 def next_merge(ref: str, context: str, *, is_apart_here: bool) -> str:
-    """What to type where ``context`` came and our ref does not lead there: first what brings ours together, where clones moved it apart."""
+    """Return the command that merges ``context`` into our ref; if clones moved the ref apart here, that has to be merged first."""
     return f"periplus context merge{'' if is_apart_here else f' {context}'} --ref {visible(ref)}"
 
 

@@ -1,4 +1,4 @@
-"""The documents of ``periplus context … --json``. Digests are whole, relevance is a number from 0 to 1."""
+"""JSON documents of ``periplus context``. Digests are complete; relevance is a number from 0 to 1."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ import msgspec
 
 
 class KnownAtomOut(msgspec.Struct):
-    """An atom with its annotation; ``origin`` is the context that brought it or annotated it last, empty where that is not told."""
+    """An atom with its annotation. ``origin`` is the context that added it or annotated it last, empty if it is not listed."""
 
     digest: str
     content: str
@@ -54,7 +54,7 @@ class KnownAtomOut(msgspec.Struct):
 
 
 class MoleculeOut(msgspec.Struct):
-    """``relations`` has pairs of places in ``atoms`` by name."""
+    """``relations`` maps names to pairs of indexes in ``atoms``."""
 
     digest: str
     atoms: list[str]
@@ -64,8 +64,9 @@ class MoleculeOut(msgspec.Struct):
 
 
 class ContextCommitOut(msgspec.Struct, tag_field="schema", tag="periplus.context.commit/1"):
-    """``context`` is what the ref stands at now. Where nothing was new, ``changed`` is false and it is where the ref stood, empty
-    for nowhere. Counts are of atoms: new ones, those annotated anew, removed ones; ``live`` is how many there are now.
+    """``context`` is the current context of the ref. If there was nothing to commit, ``changed`` is false, and ``context`` is
+    unchanged, or empty without a ref. ``added``, ``annotated`` and ``removed`` count atoms of this commit, ``live`` those of the
+    context.
     """
 
     context: str
@@ -80,7 +81,7 @@ class ContextCommitOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextLineOut(msgspec.Struct):
-    """A context in one line: a delta with its counts. ``refs`` are those that stand here."""
+    """One context: a delta with its counts. ``refs`` are the refs that point to it."""
 
     context: str
     base: str
@@ -97,7 +98,7 @@ class ContextLineOut(msgspec.Struct):
 
 
 class RefMoveOut(msgspec.Struct):
-    """A record of the journal that moved a ref."""
+    """A journal record that moved a ref."""
 
     lineage: str
     seq: int
@@ -107,7 +108,7 @@ class RefMoveOut(msgspec.Struct):
 
 
 class ContextLogOut(msgspec.Struct, tag_field="schema", tag="periplus.context.log/1"):
-    """Newest first. ``more`` where the limit left some; ``moves`` with --ref-moves alone."""
+    """Newest first. ``more`` is true if the limit left some out. ``moves`` is filled with --ref-moves only."""
 
     contexts: list[ContextLineOut]
     moves: list[RefMoveOut]
@@ -115,7 +116,7 @@ class ContextLogOut(msgspec.Struct, tag_field="schema", tag="periplus.context.lo
 
 
 class ContextShowOut(msgspec.Struct, tag_field="schema", tag="periplus.context.show/1"):
-    """One context: its delta. ``atoms`` are at most as many as --limit says, best first; the counts are in ``context``."""
+    """The delta of one context. ``atoms`` are the best, up to --limit; the counts are in ``context``."""
 
     context: ContextLineOut
     atoms_root: str
@@ -126,14 +127,14 @@ class ContextShowOut(msgspec.Struct, tag_field="schema", tag="periplus.context.s
 
 
 class ReannotatedOut(msgspec.Struct):
-    """An atom that both hold, annotated apart."""
+    """An atom that both contexts have with different annotations."""
 
     before: KnownAtomOut
     after: KnownAtomOut
 
 
 class ContextDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.context.diff/1"):
-    """What B has beside A, what it lacks, what it annotates otherwise; likewise of molecules."""
+    """Atoms that B has in addition to A, that it lacks, and that it annotates differently; likewise for molecules."""
 
     a: str
     b: str
@@ -145,8 +146,9 @@ class ContextDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.context.d
 
 
 class MergeConflictOut(msgspec.Struct):
-    """``kind``: annotated (one side removed what the other annotated anew), molecule (one side removed what the other built
-    ``molecules`` on) or decided (it was in conflict before, and the sides decided differently). A side is null where it removed the atom, ``base`` where the atom was not there before.
+    """``kind``: annotated (one side removed the atom, the other annotated it), molecule (one side removed it, the other built
+    ``molecules`` on it) or decided (the sides resolved an earlier conflict differently). A side is null if it removed the atom;
+    ``base`` is null if the atom was not there before.
     """
 
     digest: str
@@ -158,7 +160,7 @@ class MergeConflictOut(msgspec.Struct):
 
 
 class SettledOut(msgspec.Struct):
-    """An atom of which both sides changed ``fields`` differently, and what was made of it."""
+    """An atom of which both sides changed ``fields``, and the value that was chosen."""
 
     atom: KnownAtomOut
     fields: list[str]
@@ -167,8 +169,8 @@ class SettledOut(msgspec.Struct):
 
 
 class ContextMergeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.merge/1"):
-    """``outcome``: merged, fast-forward (theirs stands on ours), already (ours stands on theirs), kept (the ref stays, which another
-    clone had ended), conflicts (nothing was changed). ``context`` is where the ref stands now.
+    """``outcome``: merged, fast-forward (theirs builds on ours), already (ours builds on theirs), kept (the ref stays, another
+    clone had removed it), conflicts (nothing was changed). ``context`` is the current context of the ref.
     """
 
     outcome: str
@@ -181,7 +183,7 @@ class ContextMergeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.
 
 
 class BlameEventOut(msgspec.Struct):
-    """``kind``: brought, annotated (``fields`` are what changed), removed, or merged (taken over from a branch)."""
+    """``kind``: brought (added), annotated (``fields`` changed), removed, or merged (taken from a branch)."""
 
     kind: str
     context: str
@@ -193,7 +195,7 @@ class BlameEventOut(msgspec.Struct):
 
 
 class ContextBlameOut(msgspec.Struct, tag_field="schema", tag="periplus.context.blame/1"):
-    """Newest first. ``atom`` is null where the context has it no more."""
+    """Newest first. ``atom`` is null if the context no longer has it."""
 
     context: str
     digest: str
@@ -202,9 +204,7 @@ class ContextBlameOut(msgspec.Struct, tag_field="schema", tag="periplus.context.
 
 
 class ContextBisectOut(msgspec.Struct, tag_field="schema", tag="periplus.context.bisect/1"):
-    """``first`` is the first context for which it holds, null where it does not hold for ``context``; ``tested`` counts what was
-    judged.
-    """
+    """``first`` is the first context that passes the test, null if ``context`` itself fails. ``tested`` counts the contexts that were tested."""
 
     context: str
     first: ContextLineOut | None
@@ -212,7 +212,7 @@ class ContextBisectOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextExpandOut(msgspec.Struct, tag_field="schema", tag="periplus.context.expand/1"):
-    """One line of an expansion: exactly one of the three is there. Atoms come first, in their order; the line of expand-end is the last."""
+    """One line of an expansion, with one of the three fields set. Atoms come first, in order; the line of expand-end is the last."""
 
     atom: KnownAtomOut | None = None
     molecule: MoleculeOut | None = None
@@ -220,8 +220,8 @@ class ContextExpandOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextExpandEndOut(msgspec.Struct, tag_field="schema", tag="periplus.context.expand-end/1"):
-    """The last line of an expansion, how many lines of each kind came before it: output without it was cut off. ``whole`` is false where
-    --limit left something out.
+    """The last line of an expansion: the number of lines of each kind. Output without this line is incomplete. ``whole`` is false
+    if --limit left something out.
     """
 
     context: str
@@ -232,7 +232,7 @@ class ContextExpandEndOut(msgspec.Struct, tag_field="schema", tag="periplus.cont
 
 
 class ReasonOut(msgspec.Struct):
-    """Why an atom is in a selection, or is not: ``cause`` in one word, ``why`` for people."""
+    """The reason why an atom is selected or not: ``cause`` as one word, ``why`` as text."""
 
     digest: str
     taken: bool
@@ -243,8 +243,8 @@ class ReasonOut(msgspec.Struct):
 
 
 class ContextSelectOut(msgspec.Struct, tag_field="schema", tag="periplus.context.select/1"):
-    """Best first. ``counter`` is what tokens were counted with; ``considered`` how many atoms were read, ``whole`` whether that was
-    all of them; ``counts`` how many were in or out for each cause. ``reasons`` with --explain alone.
+    """Best first. ``counter`` is the method of counting tokens. ``considered`` counts the atoms that were read; ``whole`` says
+    that these were all. ``counts`` has the number of atoms per cause. ``reasons`` is filled with --explain only.
     """
 
     context: str
@@ -261,7 +261,7 @@ class ContextSelectOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextStreamOut(msgspec.Struct, tag_field="schema", tag="periplus.context.stream/1"):
-    """A chunk, one on a line. ``over`` are the digests of atoms that no chunk within the limits can hold."""
+    """A chunk, one a line. ``over`` are digests of atoms that are larger than any chunk."""
 
     context: str
     chunk: int
@@ -274,7 +274,7 @@ class ContextStreamOut(msgspec.Struct, tag_field="schema", tag="periplus.context
 
 
 class ContextStreamEndOut(msgspec.Struct, tag_field="schema", tag="periplus.context.stream-end/1"):
-    """The last line of a stream. ``head`` is the root of the tree over all of its atoms in their order."""
+    """The last line of a stream. ``head`` is the root of the Merkle tree over all atoms in order."""
 
     context: str
     atoms: int
@@ -284,7 +284,7 @@ class ContextStreamEndOut(msgspec.Struct, tag_field="schema", tag="periplus.cont
 
 
 class PlaceOut(msgspec.Struct):
-    """A context at which a clone left a ref."""
+    """The context to which one clone moved a ref."""
 
     context: str
     writer: str
@@ -292,8 +292,8 @@ class PlaceOut(msgspec.Struct):
 
 
 class ContextRefOut(msgspec.Struct):
-    """``apart`` has more than one place where clones moved the ref apart; the first of them is shown. ``ended_apart`` where a clone
-    ended it while another moved it.
+    """``apart`` lists several places if clones moved the ref to different contexts; the first is shown. ``ended_apart``: one
+    clone removed the ref while another moved it.
     """
 
     name: str
@@ -310,7 +310,7 @@ class ContextRefsOut(msgspec.Struct, tag_field="schema", tag="periplus.context.r
 
 
 class ContextPushOut(msgspec.Struct, tag_field="schema", tag="periplus.context.push/1"):
-    """``objects`` and ``bytes`` are what travelled; nothing did where the other had all."""
+    """``objects`` and ``bytes`` count what was sent; 0 if the other store had everything."""
 
     place: str
     context: str
@@ -321,7 +321,7 @@ class ContextPushOut(msgspec.Struct, tag_field="schema", tag="periplus.context.p
 
 
 class ContextPullOut(msgspec.Struct, tag_field="schema", tag="periplus.context.pull/1"):
-    """``outcome``: moved, nothing (all of it was here), apart (it is here now, and has to be merged). ``objects`` is how many came."""
+    """``outcome``: moved, nothing (everything was here), apart (received, but it has to be merged). ``objects`` counts what was received."""
 
     place: str
     context: str
@@ -333,7 +333,7 @@ class ContextPullOut(msgspec.Struct, tag_field="schema", tag="periplus.context.p
 
 
 class ContextCloneOut(msgspec.Struct, tag_field="schema", tag="periplus.context.clone/1"):
-    """``made``: the store was made by this. ``apart`` are the names of refs that were not moved, for neither stands on the other."""
+    """``made``: this call created the store. ``apart`` are refs that were not moved because the two sides diverged."""
 
     place: str
     store: str
@@ -345,8 +345,8 @@ class ContextCloneOut(msgspec.Struct, tag_field="schema", tag="periplus.context.
 
 
 class ContextServeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.serve/1"):
-    """Where the server listens, printed when it does, and at its end what it has counted; with --stats, what a running one has counted,
-    nothing where none runs.
+    """Printed when the server listens, with its address, and at its end, with its statistics. With --stats: the statistics of a
+    running server, or nothing.
     """
 
     address: str
@@ -354,8 +354,8 @@ class ContextServeOut(msgspec.Struct, tag_field="schema", tag="periplus.context.
 
 
 class ContextGcOut(msgspec.Struct, tag_field="schema", tag="periplus.context.gc/1"):
-    """Numbers of objects: ``reached`` by refs, ``young`` ones that were left where they are, ``parked`` now, ``restored`` because
-    something stands on them by now, ``pruned``: removed for good.
+    """Numbers of objects: ``reached`` by refs, ``young`` (too recent to park), ``parked`` now, ``restored`` because they are in
+    use again, ``pruned`` (deleted).
     """
 
     reached: int

@@ -22,15 +22,15 @@ _DAY_MS = 86_400_000
 def configure(parser: argparse.ArgumentParser) -> None:
     context_argument(parser)
     add = parser.add_argument
-    add("--query", default="", metavar="TEXT", help="what they are to answer; without, the most relevant ones")
+    add("--query", default="", metavar="TEXT", help="the question to answer (default: take the most relevant atoms)")
     add(
         "--budget",
         type=number(1, 100_000_000),
         default=4_000,
         metavar="TOKENS",
-        help="at most so many tokens (default: 4000)",
+        help="at most this many tokens (default: 4000)",
     )
-    add("--type", metavar="TYPE", help="only atoms whose type unifies with this one")
+    add("--type", metavar="TYPE", help="only atoms whose type matches this one")
     add(
         "--relevance",
         type=fraction,
@@ -38,12 +38,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="only atoms of this relevance or more, 0 to 1 (default: 0)",
     )
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
-    add("--max-age", type=number(0, 100_000), metavar="DAYS", help="only what is no older than so many days")
-    add("--source", default="", metavar="TEXT", help="only what comes from this source, or from below it")
-    add("--tag", action="append", default=[], metavar="TAG", help="only atoms with this tag (repeatable: with all)")
-    add("--matching", action="store_true", help="with --query, only atoms that hold a word of it")
-    add("--explain", action="store_true", help="say of each atom why it is in or out")
+    add(
+        "--since", default="", metavar="TIME", help="only what is newer: a date, RFC 3339, or an age such as 2h, 3d, 1w"
+    )
+    add("--max-age", type=number(0, 100_000), metavar="DAYS", help="only atoms of the last DAYS days")
+    add("--source", default="", metavar="TEXT", help="only atoms from this source, or from a path below it")
+    add(
+        "--tag", action="append", default=[], metavar="TAG", help="only atoms with this tag (repeatable: with all tags)"
+    )
+    add("--matching", action="store_true", help="with --query: only atoms that contain one of its words")
+    add("--explain", action="store_true", help="say why each atom is selected or not")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -87,7 +91,7 @@ def _filters(arguments: argparse.Namespace) -> Filters:
         try:
             parse(wanted)
         except FormatError as error:
-            raise UsageError(f"--type {wanted[:80]!r} is no type: {error}", safe="Nothing was changed.") from error
+            raise UsageError(f"--type {wanted[:80]!r} is not a type: {error}", safe="Nothing was changed.") from error
     filters = Filters(
         wanted, arguments.relevance, parse_ms(read_past_time(arguments.since, "--since")) if arguments.since else None,
         arguments.max_age * _DAY_MS if arguments.max_age is not None else None, plain(arguments.source, "--source"),
@@ -104,13 +108,13 @@ def _lines(face: Face, result: ContextSelectOut, found: Selection) -> Iterator[s
     for molecule in found.molecules:
         if molecule.missing:
             kept = len(molecule.molecule.atoms) - len(molecule.missing)
-            yield f"{paint.warn}a molecule is here in part{paint.end}: {kept} of {counted(len(molecule.molecule.atoms), 'atoms')}"
+            yield f"{paint.warn}a molecule is incomplete{paint.end}: {kept} of {counted(len(molecule.molecule.atoms), 'atoms')}"
     for reason in result.reasons:
         mark = f"{paint.good}in {paint.end}" if reason.taken else f"{paint.bad}out{paint.end}"
         told = reason.why.partition(": ")[2] or reason.why
         room = face.width - SHORT - 7 if face.width is not None else None
         yield f"{mark}  {paint.name}{reason.digest[:SHORT]}{paint.end}  {visible(told, max(8, room) if room is not None else None)}"
     waiting = sum(not one.is_in for one in found.near_duplicates)
-    near = f", {counted(waiting, 'atoms')} left out for saying nearly the same" if waiting else ""
-    considered = f"{counted(result.considered, 'atoms')} looked at"
+    near = f", {counted(waiting, 'atoms')} left out as near duplicates" if waiting else ""
+    considered = f"{counted(result.considered, 'atoms')} considered"
     yield f"{paint.dim}{result.tokens:,} of {counted(result.budget_tokens, 'tokens')} ({visible(result.counter)}), {considered}{near}{paint.end}"

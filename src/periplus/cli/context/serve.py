@@ -23,18 +23,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--socket",
         metavar="PATH",
-        help=f"the Unix socket to listen on (by default {CONTEXT_SOCKET} in the store)",
+        help=f"the Unix socket to listen on (default: {CONTEXT_SOCKET} in the store)",
     )
     add(
         "--tcp",
         metavar="HOST:PORT",
-        help="listen on TCP, too; beyond this machine only with a token and a certificate; port 0 takes any",
+        help="also listen on TCP; other machines need a token and a certificate; port 0 picks a free port",
     )
-    add("--token-file", metavar="FILE", help="a file with the token that clients of TCP have to know")
-    add("--tls-cert", metavar="FILE", help="the certificate, in PEM, to speak TLS on TCP")
-    add("--tls-key", metavar="FILE", help="its private key, in PEM")
-    add("--read-only", action="store_true", help="nobody can push, or move a ref")
-    add("--stats", action="store_true", help="ask the server that listens on the socket what it has counted, and leave")
+    add("--token-file", metavar="FILE", help="a file with the token that TCP clients must send")
+    add("--tls-cert", metavar="FILE", help="the TLS certificate for TCP, in PEM")
+    add("--tls-key", metavar="FILE", help="the private key of the certificate, in PEM")
+    add("--read-only", action="store_true", help="refuse pushes and moves of refs")
+    add("--stats", action="store_true", help="print the statistics of the server that runs on the socket, and exit")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -91,7 +91,7 @@ def _endpoints(face: Face, arguments: argparse.Namespace, path: str) -> list[End
             check_file(files[-1] or "")
     token = read_token(face, arguments.token_file) if arguments.token_file is not None else None
     tcp = Endpoint(host=host.strip("[]"), port=int(port), token=token, certificate_file=files[0], key_file=files[1])
-    return [tcp, Endpoint(path=path)]  # what may be refused first: then nothing was touched
+    return [tcp, Endpoint(path=path)]  # first what may be refused, before anything is changed
 
 
 def _ready(face: Face, addresses: list[Address]) -> None:

@@ -23,7 +23,7 @@ from periplus.cli.context.text import (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     context_argument(parser)
-    parser.add_argument("--limit", type=number(0), default=20, metavar="N", help="at most N of its atoms (default: 20)")
+    parser.add_argument("--limit", type=number(0), default=20, metavar="N", help="show at most N atoms (default: 20)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:

@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--atoms", type=number(1), default=64, metavar="N", help="at most N atoms a chunk (default: 64)")
     add("--tokens", type=number(1), default=4_000, metavar="N", help="at most N tokens a chunk (default: 4000)")
     add("--bytes", type=number(1), default=1 << 20, metavar="N", help="at most N bytes a chunk (default: 1048576)")
-    add("--resume", type=number(0), default=0, metavar="CHUNK", help="begin with this chunk (default: 0)")
-    add("--chunks", type=number(1), metavar="N", help="end after N chunks")
+    add("--resume", type=number(0), default=0, metavar="CHUNK", help="start at this chunk (default: 0)")
+    add("--chunks", type=number(1), metavar="N", help="stop after N chunks")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         try:
             for count, chunk in enumerate(stream, 1):
                 _tell(face, digest, chunk)
-                face.stdout.flush()  # who reads has it now, and may leave: then nothing more is read
+                face.stdout.flush()  # the reader has the chunk, and may close the pipe: then no more is read
                 if count == arguments.chunks:
                     return 0
             end = stream.end
@@ -68,4 +68,4 @@ def _lines(face: Face, chunk: ContextStreamOut) -> Iterator[str]:
     for atom in chunk.atoms:
         yield from atom_lines(face, atom)
     for digest in chunk.over:
-        yield f"{paint.warn}{digest[:SHORT]}  larger than a chunk may be{paint.end}: --tokens, --bytes"
+        yield f"{paint.warn}{digest[:SHORT]}  larger than a chunk{paint.end}: raise --tokens or --bytes"

@@ -1,4 +1,4 @@
-"""How contexts, atoms and molecules are told: as documents, and as lines for people."""
+"""Contexts, atoms and molecules as JSON documents and as text."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _TIME_MS_MAX: Final = 253_402_300_799_999  # the year 9999
 
 
 def context_argument(parser: argparse.ArgumentParser, name: str = "context", *, help_: str = "") -> None:
-    """The argument that names one context, the ref ``main`` where it is left out."""
-    text = help_ or "a ref, a digest or the beginning of one; ~N behind it goes N deltas back (default: main)"
+    """Add the argument that names a context, by default the ref ``main``."""
+    text = help_ or "a ref, a digest or a prefix of one; a trailing ~N goes N deltas back (default: main)"
     parser.add_argument(name, nargs="?", default="main", metavar="CONTEXT", help=text)
 
 
 def fraction(text: str) -> int:
-    """The type of an argument from 0 to 1: in millionths."""
+    """Parse an argument from 0 to 1 into millionths."""
     try:
         value = float(text)
     except ValueError:
@@ -71,7 +71,7 @@ def molecule_out(molecule: Molecule) -> MoleculeOut:
 
 
 def atom_lines(face: Face, atom: KnownAtomOut, mark: str = "") -> Iterator[str]:
-    """A line about the atom, then its content."""
+    """Yield a line about the atom, then its content."""
     paint, width = face.palette, face.width
     about = f"{atom.relevance:.2f}  {visible(atom.type, 40)}  "
     rest = visible("  ".join([atom.source, *(f"#{tag}" for tag in atom.tags)]).strip())
@@ -98,7 +98,7 @@ def time_text(time_ms: int | None) -> str:
 
 
 def refs_at(refs: Mapping[str, bytes]) -> dict[bytes, list[str]]:
-    """The names of the refs by where they stand."""
+    """Map contexts to the names of the refs that point to them."""
     found: dict[bytes, list[str]] = {}
     for name, target in refs.items():
         found.setdefault(target, []).append(name)
@@ -118,7 +118,7 @@ def line_out(header: ContextHeader, refs: Mapping[bytes, list[str]]) -> ContextL
 
 
 def line_text(face: Face, line: ContextLineOut) -> str:
-    """A context in one line: digest, time, author, message, and what the delta changed."""
+    """Format a context as one line: digest, time, author, message, and the counts of its delta."""
     paint, width = face.palette, face.width
     names = f" ({', '.join(map(visible, line.refs))})" if line.refs else ""
     changes = [f"+{line.atoms:,}"] if line.atoms else []

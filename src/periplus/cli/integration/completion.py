@@ -1,7 +1,7 @@
-"""``completion``: a script by which bash, zsh or fish complete what is typed, made of the tables that the help is made of.
+"""``completion``: generate completion scripts for bash, zsh and fish from the parsers of the command line.
 
-The script asks nothing of ``periplus`` when it completes: every command, action and option stands in it, with the words that an option
-can take. So it is made anew where a new version has other options. Ids are not completed.
+A script contains every command, action, option and fixed value, and does not call ``periplus``. It has to be generated again for
+a version with other options. Ids are not completed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.cli.common.face import Face
 
 _HELP_CHARACTERS_MAX: Final = 90
-_OTHER_TYPES: Final = frozenset({"periplus context select"})  # those of atoms, which are made up by who writes them
+_OTHER_TYPES: Final = frozenset({"periplus context select"})  # types of atoms, which writers choose freely
 _PATHS: Final = frozenset({"FILE", "DIR", "FOLDER", "PATH", "SCOPE", "WHERE", "WORKLOG", "PROOF", "TRAIL"})
 
 
 class Option(NamedTuple):
-    """``takes``: "" for no value, "text" for one that nobody can guess, "file", or "words", which are ``words``."""
+    """``takes`` is "" (no value), "text" (any value), "file", or "words" (one of ``words``)."""
 
     name: str
     help: str
@@ -30,7 +30,7 @@ class Option(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What can be typed behind ``typed``: commands, actions or words, each with its help, options, and whether files."""
+    """A position on the command line: the words after ``typed``, the options, and whether file names fit. Each word has its help."""
 
     typed: str
     words: tuple[tuple[str, str], ...]
@@ -52,7 +52,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def places_of() -> list[Place]:
-    """Every place of the command line where something can be completed, ``periplus`` alone first."""
+    """Return every position that can be completed, ``periplus`` itself first."""
     from periplus.cli.main import ALONE, COMMANDS, make_parser
 
     top = make_parser("")
@@ -71,7 +71,7 @@ def places_of() -> list[Place]:
 
 
 def script_of(shell: str) -> str:
-    """The whole script for ``shell``, which is one of bash, zsh and fish."""
+    """Return the script for ``shell``: bash, zsh or fish."""
     return "\n".join(_SCRIPTS[shell](places_of())) + "\n"
 
 
@@ -83,7 +83,7 @@ def _actions_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def _helped(parser: argparse.ArgumentParser) -> tuple[tuple[str, str], ...]:
-    """The names of the parser's actions, as its help has them."""
+    """Map the parser's actions to their help texts."""
     return tuple(
         (one.dest, one.help or "")
         for action in parser._actions  # noqa: SLF001 - argparse offers no other way to its subparsers
@@ -108,7 +108,7 @@ def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
 
 
 def _words(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[str, ...]:
-    """What the action takes, or what is known of that where it takes other words too: names of agents, types of entities."""
+    """Return the values of an argument: its choices, or known values such as names of agents and types of entities."""
     if action.choices:
         return tuple(map(str, action.choices))
     if action.metavar == "AGENT":
@@ -130,7 +130,7 @@ def _takes(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def _is_path(action: argparse.Action) -> bool:
-    """The name of its value says that it is, or may be, the name of a file."""
+    """Tell by the metavar that the value is, or may be, a file name."""
     return isinstance(action.metavar, str) and bool(_PATHS & {*action.metavar.split("|")})
 
 
@@ -143,7 +143,7 @@ def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Between single quotes, as bash and zsh read them."""
+    """Quote ``text`` in single quotes for bash and zsh."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -152,7 +152,7 @@ def _fish_quoted(text: str) -> str:
 
 
 class _Values(NamedTuple):
-    """Words that an option can take, ``behind`` what: a place and the option. Where it takes them everywhere, ``anywhere`` has its name."""
+    """Values of an option: in the positions ``behind``, or for the option names ``anywhere``, if it means the same everywhere."""
 
     words: tuple[str, ...]
     behind: tuple[str, ...]
@@ -177,7 +177,7 @@ def _values(places: Sequence[Place]) -> list[_Values]:
 
 
 def _patterns(values: _Values) -> str:
-    """As ``case`` of bash and zsh has them."""
+    """Return the patterns for a ``case`` of bash or zsh."""
     return "|".join([*map(_quoted, values.behind), *(f"*{_quoted(f' {name}')}" for name in values.anywhere)])
 
 
@@ -186,7 +186,7 @@ def _named(place: Place, takes: str) -> str:
 
 
 def _files_and_texts(place: Place) -> dict[str, str]:
-    """What of a place is not one of its words: options that take any text, options that take paths, whether paths stand alone."""
+    """Return the options of a position that take any text, those that take paths, and whether paths stand alone."""
     return {"texts": _named(place, "text"), "paths": _named(place, "file"), "files": "yes" if place.files else ""}
 
 
@@ -262,7 +262,7 @@ def _zsh(places: Sequence[Place]) -> Iterator[str]:
 
 
 def _described(name: str, text: str) -> str:
-    """A candidate of zsh's ``_describe``."""
+    """Format a candidate for zsh's ``_describe``."""
     escaped = name.replace(":", "\\:")
     return f"{escaped}:{text}" if text else escaped
 

@@ -1,4 +1,4 @@
-"""What ``completion`` prints with ``--json``."""
+"""The JSON document of ``completion``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class CompletionOut(msgspec.Struct, tag_field="schema", tag="periplus.completion/1"):
-    """The whole ``script`` for ``shell``."""
+    """The ``script`` for ``shell``."""
 
     shell: str
     script: str

@@ -1,4 +1,4 @@
-"""``connect`` and ``disconnect``: agents' config files, shown before they are changed."""
+"""``connect`` and ``disconnect``: change the config files of coding agents, after showing the changes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,19 @@ _DIFF_LINES_MAX: Final = 400
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     found = "those found on this machine" if command == "connect" else "those that are connected"
     parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"{', '.join(AGENTS)} (default: {found})")
-    parser.add_argument("--all", action="store_true", help="all of them")
+    parser.add_argument("--all", action="store_true", help="all agents")
     parser.add_argument("--scope", choices=("project", "user"), default="project",
-                        help="this project's files, which others share, or your own for all projects (default: project)")  # fmt: skip
+                        help="this project's shared files, or your own files for all projects (default: project)")  # fmt: skip
     if command == "connect":
         mode = parser.add_mutually_exclusive_group()
-        mode.add_argument("--check", action="store_true", help="change nothing; see whether what is connected works")
-        mode.add_argument(
-            "--refresh", action="store_true", help="only bring the instructions up to date, where they stand"
-        )
+        mode.add_argument("--check", action="store_true", help="change nothing; test whether each connection works")
+        mode.add_argument("--refresh", action="store_true", help="only update the instructions that are already there")
         mode.add_argument("--dry-run", action="store_true", help="show what would be changed")
         parser.add_argument("--command", dest="program", metavar="PROGRAM",
-                            help="what agents are to start (default: periplus, by its whole path where it is not on the PATH)")  # fmt: skip
+                            help="the program that agents start (default: periplus, with its full path if it is not on PATH)")  # fmt: skip
     else:
         parser.add_argument("--dry-run", action="store_true", help="show what would be changed")
-    parser.add_argument("--yes", action="store_true", help="do not ask (on a terminal)")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -59,7 +57,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             return _change(face, arguments, connecting, (), connecting.plan_refresh())
         if arguments.command == "disconnect":
             asked = _asked(arguments)
-            changes = connecting.plan_removal(asked or _all_agents())  # without names also what is left of any
+            changes = connecting.plan_removal(
+                asked or _all_agents()
+            )  # without names, also leftovers of agents that are gone
             return _change(face, arguments, connecting, asked or connecting.connected() or _agents_in(changes), changes)
         agents = _asked(arguments) or _found(connecting, machine)
         return _change(face, arguments, connecting, agents, connecting.plan(agents))
@@ -69,28 +69,28 @@ def _check_typed(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
 
     if arguments.all and arguments.agents:
-        raise UsageError("give either names or --all", safe="Nothing was changed.")
+        raise UsageError("AGENT and --all cannot be combined", safe="Nothing was changed.")
     for name in arguments.agents:
         if name not in AGENTS:
             import difflib
 
             near = [_ALSO[name]] if name in _ALSO else difflib.get_close_matches(name, AGENTS, 1, 0.5)
-            raise UsageError(f"there is no agent {name[:100]!r} that can be connected", safe="Nothing was changed.",
-                             mend=(f"Did you mean {near[0]}? " if near else "") + f"There are {', '.join(AGENTS)}.")  # fmt: skip
+            raise UsageError(f"unknown agent {name[:100]!r}", safe="Nothing was changed.",
+                             mend=(f"Did you mean {near[0]}? " if near else "") + f"Known agents: {', '.join(AGENTS)}.")  # fmt: skip
     program = getattr(arguments, "program", None)
     if program is not None and (not plain(program, "--command").strip() or not program.isprintable()):
+        raise UsageError("--command is empty", safe="Nothing was changed.", mend="Give its name, or its whole path.")
+    if program is not None and "periplus" not in os.path.basename(
+        program
+    ):  # the mark by which `disconnect` recognizes our server
         raise UsageError(
-            "--command names no program", safe="Nothing was changed.", mend="Give its name, or its whole path."
-        )
-    if program is not None and "periplus" not in os.path.basename(program):  # by that a server is known as ours
-        raise UsageError(
-            f"--command {program[:100]!r} could not be told to be ours again, and not be disconnected",
+            f"--command {program[:100]!r} could not be recognized later, so `disconnect` could not remove it",
             safe="Nothing was changed.", mend="Name a file, or a link to one, with periplus in its name.",
         )  # fmt: skip
 
 
 def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None) -> list[str]:
-    """What ``init`` does: connect the agents that are found, where that is wanted, or a person at a terminal says so."""
+    """For ``init``: connect the agents found on this machine, if ``--connect`` is given or the person at the terminal agrees."""
     from periplus.project import Project
     from periplus.project.agent_hooks.connection import find_agents
 
@@ -110,7 +110,7 @@ def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None
 
 
 def machine_of(face: Face, program: str, scope: str) -> Machine:
-    """What the environment tells of the machine."""
+    """Read the facts about the machine from the environment."""
     from periplus.project.agent_hooks.connection import Machine, program_path
 
     environment = face.environment
@@ -165,8 +165,8 @@ def _found(connecting: Connecting, machine: Machine) -> tuple[Agent, ...]:
 
     found = find_agents(machine, connecting.site.folder)
     if not found:
-        raise NotFoundError("no agent is found on this machine", safe="Nothing was changed.",
-                            mend=f"Name the one that you use: periplus connect {'|'.join(AGENTS)}")  # fmt: skip
+        raise NotFoundError("no coding agent was found on this machine", safe="Nothing was changed.",
+                            mend=f"Name the agent you use: periplus connect {'|'.join(AGENTS)}")  # fmt: skip
     return found
 
 
@@ -206,21 +206,21 @@ def _change(
         for name, step in result.next_steps.items():
             yield f"  {name}: {step}"
         if result.next_steps:
-            yield f"Then see whether it works: periplus connect --check{_scope(arguments)}"
-            yield f"To take all of it out again: periplus disconnect{_scope(arguments)}"
+            yield f"Next, test the connection: periplus connect --check{_scope(arguments)}"
+            yield f"To undo all of this: periplus disconnect{_scope(arguments)}"
 
     face.emit(result, lines)
     return 0
 
 
 def _tell_lacking(face: Face, arguments: argparse.Namespace, changes: Sequence[Change]) -> None:
-    """A server that could not start would be met in the agent, where nobody says why."""
+    """Warn that the server cannot start: the agent itself would not say why."""
     from importlib.util import find_spec
 
     is_ours = arguments.command == "connect" and not arguments.program
     if is_ours and any("server" in change.what for change in changes) and find_spec("mcp") is None:
         face.stderr.write("periplus: the server cannot start: the MCP SDK is not installed\n"
-                          "All else works. Install it: pip install 'periplus[mcp]'\n")  # fmt: skip
+                          "Everything else works. To install it: pip install 'periplus[mcp]'\n")  # fmt: skip
 
 
 def _scope(arguments: argparse.Namespace) -> str:
@@ -229,7 +229,7 @@ def _scope(arguments: argparse.Namespace) -> str:
 
 def _nothing(arguments: argparse.Namespace, names: Sequence[str]) -> str:
     if arguments.command == "disconnect":
-        return "Nothing of ours is there."
+        return "There is nothing to remove."
     return (
         f"Nothing to change: {', '.join(names)} {'is' if len(names) == 1 else 'are'} connected."
         if names
@@ -240,12 +240,12 @@ def _nothing(arguments: argparse.Namespace, names: Sequence[str]) -> str:
 def _summary(arguments: argparse.Namespace, names: Sequence[str], shown: Sequence[FileChangeOut]) -> str:
     files = f"{len(shown)} file{'s' if len(shown) > 1 else ''}"
     if not names:
-        return f"Brought up to date: {files}."
+        return f"Updated: {files}."
     return f"{'Connected' if arguments.command == 'connect' else 'Disconnected'}: {', '.join(names)} ({files})."
 
 
 def _out(connecting: Connecting, change: Change, named: Sequence[str]) -> FileChangeOut:
-    """``named`` are those of whom the command speaks: others that could share a file are not connected."""
+    """Build the document. ``named`` are the agents of this call; others may share a changed file."""
     from periplus.cli.integration.connection_schemas import FileChangeOut
 
     action = "made" if change.before is None else "removed" if change.after is None else "changed"
@@ -280,7 +280,7 @@ def _lines(face: Face, connecting: Connecting, shown: Sequence[FileChangeOut]) -
                 colour = paint.good if line.startswith("+") else paint.bad if line.startswith("-") else ""
                 yield f"    {colour}{visible(line)}{paint.end if colour else ''}".rstrip()
         if one.edited_kept:
-            yield f"    what was edited between our lines is kept in {visible(one.edited_kept)}"
+            yield f"    edits inside the block of Periplus are kept in {visible(one.edited_kept)}"
 
 
 def _check(face: Face, connecting: Connecting, machine: Machine, agents: Sequence[Agent]) -> int:
@@ -321,7 +321,7 @@ def _is_at_terminal(face: Face) -> bool:
 
 
 def _says_yes(face: Face, question: str) -> Literal[True, False]:
-    """Ask whoever sits at the terminal; nobody there says no."""
+    """Ask the person at the terminal. Without a terminal the answer is no."""
     if face.as_json or not _is_at_terminal(face):
         return False
     face.stdout.flush()

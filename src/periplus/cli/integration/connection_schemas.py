@@ -1,4 +1,4 @@
-"""What ``--json`` prints of connecting agents. See ``cli.schemas``."""
+"""JSON documents of ``connect`` and ``disconnect``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import msgspec
 
 
 class FileChangeOut(msgspec.Struct):
-    """``action`` is made, changed, restored (to the bytes of before) or removed; ``agents`` read the file, ``what`` is in it.
-    ``diff`` is a unified diff, cut where it is long. ``edited_kept`` is where a part of ours that somebody edited is kept.
+    """``action`` is made, changed, restored (to the earlier bytes) or removed. ``agents`` read the file, ``what`` names its
+    content. ``diff`` is a unified diff, cut if it is long. ``edited_kept`` is the file with a block of ours that somebody had
+    edited.
     """
 
     path: str
@@ -23,7 +24,7 @@ class FileChangeOut(msgspec.Struct):
 
 
 class ConnectOut(msgspec.Struct, tag_field="schema", tag="periplus.connect/1"):
-    """``done`` is false for a dry run, and where a person said no. ``next_steps`` is what is left to do, by agent."""
+    """``done`` is false for a dry run, or if the person said no. ``next_steps`` are the remaining steps, by agent."""
 
     agents: list[str]
     scope: str
@@ -33,7 +34,7 @@ class ConnectOut(msgspec.Struct, tag_field="schema", tag="periplus.connect/1"):
 
 
 class FindingOut(msgspec.Struct):
-    """``wrong`` and ``mend`` are empty where it works. What is ``old`` works, and ``mend`` brings it up to date."""
+    """``wrong`` and ``mend`` are empty if the connection works. If ``old`` is true it works and ``mend`` updates it."""
 
     agent: str
     what: str

@@ -1,4 +1,4 @@
-"""``periplus hook`` as the command line sees it: its words, for help and reference. The work is ``hook_entry``'s."""
+"""``periplus hook`` for help and reference. ``hook_entry`` handles the real calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from periplus.cli.common.face import Face
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     del command
     add = parser.add_argument
-    add("event", metavar="EVENT", help="as the agent calls it, such as SessionStart, PostToolUse, BeforeTool; its JSON on standard input")  # fmt: skip
+    add("event", metavar="EVENT", help="the agent's name of the event, such as SessionStart, PostToolUse, BeforeTool; its JSON on standard input")  # fmt: skip
     add("--agent", default="claude-code", metavar="AGENT",
         help="claude-code, codex, cursor, vscode, gemini or opencode (default: claude-code)")  # fmt: skip
-    add("--wait", action="store_true", help="take in what the hook left before leaving, for machines that end with their agent")  # fmt: skip
+    add("--wait", action="store_true", help="process the event before exiting, for machines that stop with their agent")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:

@@ -27,11 +27,11 @@ _TOKEN_MIN: Final = 16
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     del command
     add = parser.add_argument
-    add("--http", action="store_true", help="serve HTTP on the loopback interface (default: standard input and output)")
+    add("--http", action="store_true", help="serve HTTP on loopback (default: standard input and output)")
     add("--port", type=number(0, _PORT_MAX), default=PORT, metavar="N",
-        help=f"of --http; 0 takes any that is free (default: {PORT})")  # fmt: skip
+        help=f"with --http: the port; 0 picks a free one (default: {PORT})")  # fmt: skip
     add("--token-file", metavar="FILE",
-        help="of --http: a file with the token that clients have to send (or set PERIPLUS_MCP_TOKEN)")  # fmt: skip
+        help="with --http: a file with the token that clients must send (or set PERIPLUS_MCP_TOKEN)")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.http:
         return _http(face, arguments, partial(_desk, face, name, session))
     if sys.stdin is not None and sys.stdin.isatty():
-        face.tell_terminal("MCP over standard input: an agent starts this, see `periplus connect`; Ctrl-D ends it")
+        face.tell_terminal("MCP over standard input: an agent starts this (see `periplus connect`); Ctrl-D ends it")
     return _stdio(partial(_desk, face, name, session))
 
 
@@ -117,6 +117,6 @@ def _token(face: Face, arguments: argparse.Namespace) -> str:
     else:
         token = face.environment.get("PERIPLUS_MCP_TOKEN", "")
     if token and (len(token) < _TOKEN_MIN or not token.isascii() or not token.isprintable() or " " in token):
-        raise UsageError(f"the token is no {_TOKEN_MIN} or more printable ASCII characters", safe="Nothing was changed.",
-                         mend="Make one: openssl rand -hex 32")  # fmt: skip
+        raise UsageError(f"the token needs {_TOKEN_MIN} or more printable ASCII characters", safe="Nothing was changed.",
+                         mend="Generate one: openssl rand -hex 32")  # fmt: skip
     return token

@@ -16,7 +16,7 @@ _SHOWN_MAX: Final = 20
 
 
 def verify_attestation(face: Face, data: bytes, key: bytes | None) -> int:
-    """Check the envelope ``data`` with ``key``, or with the key of the store at hand; gives the exit code."""
+    """Verify the envelope ``data`` with ``key``, or with the key of this store; return the exit code."""
     from periplus.base.errors import FormatError
     from periplus.cli.trail.schemas import AttestationOut
     from periplus.interop.exports.in_toto import verify_envelope

@@ -1,4 +1,4 @@
-"""``log``, ``blame``, ``undo``: what was written, when, by whom, and how it is taken back."""
+"""``log``, ``blame``, ``undo``: list records, trace fields to records, and reverse changes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from periplus.journal.history.log import Gap, News, Page, RecordFilter
     from periplus.project import Project
 
-_NARROW: Final = 96  # on one line a summary would have less than 30 columns
+_NARROW: Final = 96  # below this a summary would have less than 30 columns
 _WITH_TIME: Final = 60
 _BROWSED: Final = 20
 _FOLLOWED: Final = 10
 _NEW_MAX: Final = 1_000
 _UNSURE_MAX: Final = 20
 _UNDONE_MAX: Final = 20_000
-_UNDONE_TOLD: Final = 100  # of more a person reads no line
+_UNDONE_TOLD: Final = 100  # more lines than this nobody reads
 _ALONG_MAX: Final = 12
 
 
 class _Places(NamedTuple):
-    """Seqs as a person names them: one of the lineage at hand, or each with its own."""
+    """Seqs as typed: one seq of the selected lineage, or one per named lineage."""
 
     own: int | None
     of: dict[str, int]
@@ -48,53 +48,69 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _configure_log(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--limit", type=number(1), metavar="N",
-        help="at most N records, a fold counts as one: 20, 1000 of what is new, 10 before it is followed")  # fmt: skip
+        help="at most N records, a group counts as one (default: 20; 1000 with --reader; 10 with --follow)")  # fmt: skip
     add("--observations", action="store_true",
-        help="a line for each observation of an agent's run; else those in a row are folded, one line a session")  # fmt: skip
-    add("--before", type=_places, metavar="SEQ", help="only older ones than SEQ, for the next page")
+        help="print each observation of an agent's run (default: group consecutive ones, one line a session)")  # fmt: skip
+    add("--before", type=_places, metavar="SEQ", help="only records before SEQ, to get the next page")
     add("--type", action="append", default=[], metavar="TYPE",
         help="only records of this type, such as decision, plan or trail (repeatable)")  # fmt: skip
-    add("--id", default="", metavar="ID", help="only of the entity whose id begins so")
+    add("--id", default="", metavar="ID", help="only records of the entity with this id, or prefix of an id")
     add(
         "--writer",
         dest="by",
         action="append",
         default=[],
         metavar="NAME",
-        help="only what this person or agent wrote (repeatable)",
+        help="only records by this person or agent (repeatable)",
     )
     add(
         "--session",
         action="append",
         default=[],
         metavar="ID",
-        help="only what was written in this session (repeatable)",
+        help="only records of this session (repeatable)",
     )
     add("--action", action="append", default=[], choices=_actions(), metavar="ACTION",
-        help=f"only these (repeatable): {', '.join(_actions())}")  # fmt: skip
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
-    add("--until", default="", metavar="TIME", help="only what is older: a date, RFC 3339, or 2h, 3d, 1w ago")
-    add("--lineage", default="", metavar="ID|all", help="of another lineage, or of all side by side (default: our own)")
+        help=f"only these actions (repeatable): {', '.join(_actions())}")  # fmt: skip
+    add(
+        "--since", default="", metavar="TIME", help="only what is newer: a date, RFC 3339, or an age such as 2h, 3d, 1w"
+    )
+    add(
+        "--until", default="", metavar="TIME", help="only what is older: a date, RFC 3339, or an age such as 2h, 3d, 1w"
+    )
+    add(
+        "--lineage",
+        default="",
+        metavar="ID|all",
+        help="records of another lineage, or of all (default: this store's own)",
+    )
     add("--reader", metavar="NAME",
-        help="what is new since this reader's last look, oldest first, of all lineages")  # fmt: skip
-    add("--since-seq", type=_places, metavar="SEQ", help="what came behind SEQ, oldest first")
-    add("--follow", action="store_true", help="go on with new records as they come, until Ctrl-C; --json: one a line")
+        help="what this reader has not read yet, of all lineages, oldest first")  # fmt: skip
+    add("--since-seq", type=_places, metavar="SEQ", help="only records after SEQ, oldest first")
+    add(
+        "--follow",
+        action="store_true",
+        help="print new records as they arrive, until Ctrl-C; with --json, one document a line",
+    )
 
 
 def _configure_blame(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reference", metavar="ID", help="an id, or its unique beginning")
+    parser.add_argument("reference", metavar="ID", help="an id, or a unique prefix of it")
 
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seq", type=_range, action="append", metavar="SEQ",
-                        help="a record, or FIRST-LAST (repeatable); with --session those of them that the session wrote")  # fmt: skip
-    parser.add_argument("--session", metavar="ID", help="all that was written in this session")
-    parser.add_argument("--lineage", default="", metavar="ID", help="whose records they are (default: our own)")
+                        help="a record, or FIRST-LAST (repeatable); with --session, only those of the session")  # fmt: skip
+    parser.add_argument("--session", metavar="ID", help="all records of this session")
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would become of each entity, and write nothing"
+        "--lineage", default="", metavar="ID", help="the lineage of the records (default: this store's own)"
     )
+    parser.add_argument("--dry-run", action="store_true", help="show the result for each entity, write nothing")
     parser.add_argument(
-        "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
+        "--key",
+        default="",
+        metavar="KEY",
+        help="repeat a write with an unknown outcome under its key; it is written at most once",
     )
 
 
@@ -105,7 +121,7 @@ def _actions() -> tuple[str, ...]:
 
 
 def _places(text: str) -> _Places:
-    """The type of an argument that is ``SEQ`` or ``LINEAGE:SEQ,…``."""
+    """Parse ``SEQ`` or ``LINEAGE:SEQ,…``, for argparse."""
     from periplus.base.ids import is_id
 
     read = number(0)
@@ -121,7 +137,7 @@ def _places(text: str) -> _Places:
 
 
 def _range(text: str) -> range:
-    """The type of an argument that is ``SEQ`` or ``FIRST-LAST``."""
+    """Parse ``SEQ`` or ``FIRST-LAST``, for argparse."""
     seq, at, lineage = text.partition("@")
     if at and seq.isdecimal():
         raise argparse.ArgumentTypeError(
@@ -131,7 +147,7 @@ def _range(text: str) -> range:
     read = number(1)
     found = range(read(first), read(last if dash else first) + 1)
     if not found or len(found) > _UNDONE_MAX:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no range of 1 to {_UNDONE_MAX:,} records")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a range of 1 to {_UNDONE_MAX:,} records")
     return found
 
 
@@ -144,10 +160,12 @@ def _log(face: Face, arguments: argparse.Namespace) -> int:
     for option, value in _filters(arguments):
         plain(value, f"--{option}")
     if arguments.reader is not None:
-        check_reader_name(arguments.reader)  # an empty one, too, as of a variable that is not set
+        check_reader_name(arguments.reader)  # also an empty value, as from an unset variable
     is_new = bool(arguments.reader or arguments.since_seq is not None)
     if arguments.before is not None and (is_new or arguments.follow):
-        raise UsageError("--before goes back, --reader, --since-seq and --follow go on", safe="Nothing was changed.")
+        raise UsageError(
+            "--before cannot be combined with --reader, --since-seq or --follow", safe="Nothing was changed."
+        )
     wanted = _wanted(arguments)
     with face.open() as project:
         project.journal.refresh()
@@ -178,7 +196,7 @@ def _wanted(arguments: argparse.Namespace) -> RecordFilter:
 
 
 def _lineages(project: Project, named: str, *, all_by_default: bool) -> list[str]:
-    """The lineages that are meant. Raises NotFoundError, or UsageError naming the candidates."""
+    """Return the selected lineages. Raises NotFoundError, or UsageError with the candidates."""
     from periplus.base.errors import NotFoundError, UsageError
 
     held = project.journal.lineages()
@@ -189,15 +207,15 @@ def _lineages(project: Project, named: str, *, all_by_default: bool) -> list[str
     found = [lineage for lineage in held if lineage.startswith(named)] or [
         lineage
         for lineage in held
-        if lineage.endswith(named)  # as records of others are marked
+        if lineage.endswith(named)  # as the listing marks records of others
     ]
     if not found:
         raise NotFoundError(
-            f"the store holds no lineage {named[:60]!r}", mend=f"It holds: {', '.join(held) or 'none'}."
+            f"there is no lineage {named[:60]!r} in the store", mend=f"Lineages: {', '.join(held) or 'none'}."
         )
     if len(found) > 1:
-        raise UsageError(f"{named!r} is the beginning, or the end, of several lineages: {', '.join(found[:5])}",
-                         mend="Type more of it.")  # fmt: skip
+        raise UsageError(f"{named!r} matches several lineages: {', '.join(found[:5])}",
+                         mend="Type more characters.")  # fmt: skip
     return found
 
 
@@ -209,7 +227,7 @@ def _by_lineage(places: _Places | None, lineages: Sequence[str], option: str) ->
     if places.own is None:
         return places.of
     if len(lineages) > 1:
-        raise UsageError(f"{option} {places.own} could be of any of {len(lineages)} lineages",
+        raise UsageError(f"{option} {places.own} is ambiguous: there are {len(lineages)} lineages",
                          mend=f"Write {option} LINEAGE:SEQ, or name one with --lineage.")  # fmt: skip
     return dict.fromkeys(lineages, places.own)
 
@@ -249,7 +267,7 @@ def _browse(
         elif following:
             yield f"older: periplus log --before {following}{_said_again(arguments)}"
         elif earlier in others and lineages == [own]:
-            yield f"before it was copied, moved or restored: periplus log --lineage {earlier}"
+            yield f"from before the store was copied, moved or restored: periplus log --lineage {earlier}"
 
     _emit(face, result, records, lines)
     return 0
@@ -259,7 +277,7 @@ def _page(
     face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: Sequence[str],
     before: Mapping[str, int],
 ) -> tuple[list[RecordOut] | Aside[RecordOut], dict[str, int], Sequence[Gap]]:  # fmt: skip
-    """The records to show, where the next page begins, and the gaps among them."""
+    """Return the records to show, the start of the next page, and the gaps among the records."""
     from periplus.cli.journal.log_folds import LONG, Folded, each, read_folded, rows_out
 
     limit = arguments.limit or _BROWSED
@@ -281,7 +299,7 @@ def _page(
 
 
 def _listed(records: list[RecordOut] | Aside[RecordOut]) -> list[RecordOut]:
-    """Those of a result that is whole in memory; of a long one they wait aside."""
+    """Return the records of a result in memory; a long result spools them to a file."""
     return records if isinstance(records, list) else []
 
 
@@ -297,12 +315,12 @@ def _emit(
 
 
 def _is_folding(face: Face, arguments: argparse.Namespace) -> bool:
-    """Whether observations in a row are told as one: to people who did not ask for them."""
+    """Return whether consecutive observations are grouped: for people, unless --observations is given."""
     return not (face.as_json or arguments.observations or "observe" in arguments.action)
 
 
 def _said_again(arguments: argparse.Namespace) -> str:
-    """The filters as they were typed, for the command that shows the next page."""
+    """Repeat the filters as typed, for the command that shows the next page."""
     import shlex
 
     each = " --observations" if arguments.observations else ""
@@ -310,9 +328,11 @@ def _said_again(arguments: argparse.Namespace) -> str:
 
 
 def _filters(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """The filters as they were typed: option and value."""
+    """Return the filters as typed: option and value."""
     for option in ("type", "id", "writer", "session", "action", "since", "until", "lineage"):
-        typed = getattr(arguments, "by" if option == "writer" else option)  # --as has the name of the writer
+        typed = getattr(
+            arguments, "by" if option == "writer" else option
+        )  # the name in --as is the current writer, not a filter
         yield from ((option, word) for word in (typed if isinstance(typed, list) else [typed]) if word)
 
 
@@ -330,13 +350,13 @@ def _new(face: Face, project: Project, arguments: argparse.Namespace, wanted: Re
         yield from _gap_lines(face, found.gaps)
         yield from _record_lines(face, records, own)
         if not records and not gaps:
-            yield "Nothing new." if arguments.reader else "No such records."
+            yield "Nothing new." if arguments.reader else "No matching records."
         if found.more:
             yield "more: " + (f"periplus log --reader {reader.name}" if reader is not None else
                               f"periplus log --since-seq {_seqs(found.seen)}") + _said_again(arguments)  # fmt: skip
 
     _emit(face, result, records, lines)
-    face.flush()  # the cursor must not move before the records are out
+    face.flush()  # print the records before the cursor moves
     if reader is not None:
         reader.advance(found)
     return 0
@@ -346,7 +366,7 @@ def _news(
     face: Face, project: Project, arguments: argparse.Namespace, wanted: RecordFilter, lineages: Sequence[str],
     seen: dict[str, int], reader: Reader | None,
 ) -> tuple[list[RecordOut] | Aside[RecordOut], News]:  # fmt: skip
-    """The records to show, and the look that they are of."""
+    """Return the records to show, and the look they belong to."""
     from periplus.cli.journal.log_folds import LONG, each, folds, rows_out
 
     limit = arguments.limit or _NEW_MAX
@@ -365,18 +385,18 @@ def _seqs(seen: dict[str, int]) -> str:
 
 def _nothing(own: str, others: list[str], *, is_asked: bool, is_damaged: bool) -> str:
     if is_asked:
-        return "No such records."
+        return "No matching records."
     if others and not own and is_damaged:
-        return "Which records are of this clone cannot be told. All that are here: periplus log --lineage all"
+        return "The lineage of this clone is unknown. To list all records: periplus log --lineage all"
     if others:
-        return "This clone has written nothing yet. What others wrote: periplus log --lineage all"
+        return "This clone has no records of its own yet. Records of others: periplus log --lineage all"
     return "The journal is empty."
 
 
 def _start(
     project: Project, arguments: argparse.Namespace, lineages: list[str]
 ) -> tuple[Reader | None, dict[str, int]]:
-    """The reader, and the seqs behind which it has not seen anything. Raises NotFoundError for seqs that never were."""
+    """Return the reader, and the seqs up to which it has read. Raises NotFoundError for seqs that never existed."""
     from periplus.base.errors import NotFoundError
     from periplus.journal.history.cursors import Reader
 
@@ -401,7 +421,7 @@ def _follow(
     reader, seen = _start(project, arguments, lineages)
     followed = None if arguments.lineage == "all" or (reader is not None and not arguments.lineage) else lineages
     if followed == []:
-        followed = None  # an empty journal: whoever writes first makes its lineage
+        followed = None  # an empty journal: its first writer creates the lineage
     try:
         if reader is None and arguments.since_seq is None:
             page = project.log(wanted, lineages=lineages, before={}, limit=arguments.limit or _FOLLOWED)
@@ -412,7 +432,7 @@ def _follow(
             if reader is not None:
                 reader.advance(found)
     except KeyboardInterrupt:
-        pass  # how a person ends it
+        pass  # the normal way to stop
     return 0
 
 
@@ -429,7 +449,7 @@ def _show_more(face: Face, project: Project, records: Sequence[IndexedRecord], g
     else:
         for line in (*_gap_lines(face, gaps), *_record_lines(face, out, project.journal.lineage)):
             face.out(line)
-    face.flush()  # a cursor must not move before the records are out
+    face.flush()  # print the records before the cursor moves
 
 
 def _unsure(project: Project) -> list[UnsureOut]:
@@ -443,12 +463,11 @@ def _unsure(project: Project) -> list[UnsureOut]:
 
 
 def _unsure_lines(face: Face, unsure: Sequence[UnsureOut]) -> Iterator[str]:
-    """What a person who was told that the outcome is unknown looks for here."""
+    """Yield records that may not be on disk, for a person who got "outcome unknown" and looks here."""
     for one in reversed(unsure[-_UNSURE_MAX:]):
         what = " ".join(filter(None, (one.action, one.id, one.summary)))
         yield (
-            f"{face.palette.warn}unsure{face.palette.end}: record {one.seq:,}, {visible(what)}: was written, and may not have reached the disk, "
-            "for a sync failed. The next write makes sure of it"
+            f"{face.palette.warn}unsure{face.palette.end}: record {one.seq:,}, {visible(what)}: was written but may not be on disk yet, because a sync failed. The next write retries the sync"
         )
 
 
@@ -467,7 +486,7 @@ def _record_lines(face: Face, records: Iterable[RecordOut], own: str) -> Iterato
     has_foreign = any(record.lineage != own for record in records)
     for record in records:
         seq = f"{record.seq:>6}"
-        if has_foreign:  # the end of an id is the part that differs
+        if has_foreign:  # ids differ in their ends
             seq = f"{seq_shown(record, own):>13}" if record.lineage != own else f"{seq}{'':7}"
         action, name = visible(f"{record.action:10}"), visible(f"{record.id or '-':20}")
         rev = f"r{record.rev}" if record.rev else ""
@@ -510,25 +529,25 @@ def _blame(face: Face, arguments: argparse.Namespace) -> int:
         paint, width = face.palette, face.width
         yield f"{entity.item_type} {paint.name}{entity.item_id}{paint.end}  rev {entity.rev}"
         if entity.is_in_conflict:
-            yield f"{paint.warn}in conflict{paint.end}: {len(entity.heads)} versions stand beside each other"
+            yield f"{paint.warn}in conflict{paint.end}: {len(entity.heads)} versions exist side by side"
         for field in found:
-            if field.name == "v":  # the number of the schema says nothing to a person
+            if field.name == "v":  # the schema version does not matter to a person
                 continue
             for origin in field.origins:
                 record = origin.record
                 seq = seq_shown(record, own)
                 session = f" ({record.session})" if record.session else ""
-                doubt = "" if origin.certain else "at the latest, for what was before cannot be read; "
+                doubt = "" if origin.certain else "or earlier (older records cannot be read); "
                 line = (
                     f"{seq:>6}  {record.ts[:10]}  {record.action} by {record.writer}{session}  {doubt}{record.summary}"
                 )
                 yield f"  {visible(field.name, 11):11} {visible(line, width - 14 if width else None)}"
             if not field.origins:
-                yield f"  {visible(field.name, 11):11} {'?':>6}  by a record that is not here"
+                yield f"  {visible(field.name, 11):11} {'?':>6}  by a record that is not available"
             text = field.value if isinstance(field.value, str) else _json_text(field.value)
             yield f"  {'':11} {paint.dim}{visible(text, width - 14 if width else None)}{paint.end}"
         if is_cut:
-            yield f"  {paint.bad}older records are not here, or cannot be read{paint.end}: periplus doctor"
+            yield f"  {paint.bad}older records are missing or unreadable{paint.end}: periplus doctor"
 
     face.emit(result, lines)
     return 0
@@ -548,8 +567,8 @@ def _undo(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.common.schemas import UndoneOut, UndoOut
     from periplus.memory.coordination.sessions import session_named
 
-    if arguments.session is not None and not arguments.session.strip():  # of a variable that is not set
-        raise UsageError("--session names no session: what others wrote would go, too", safe="Nothing was changed.",
+    if arguments.session is not None and not arguments.session.strip():  # as from an unset variable
+        raise UsageError("--session is empty, which would undo records of others, too", safe="Nothing was changed.",
                          mend="See `periplus who`, or `periplus log`.")  # fmt: skip
     arguments.session = arguments.session or ""
     for name in ("session", "lineage", "key"):
@@ -581,7 +600,7 @@ def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
     paint, width = face.palette, face.width
     colours = {"restored": paint.good, "deleted": paint.good, "unchanged": paint.dim, "conflict": paint.bad}
     told = result.entities
-    if len(told) > _UNDONE_TOLD:  # those that a person has to look at, then a part of the others
+    if len(told) > _UNDONE_TOLD:  # first those that need attention, then some of the others
         told = sorted(told, key=lambda one: one.outcome != "conflict")[:_UNDONE_TOLD]
     for one in told:
         said = one.reason or ", ".join(one.fields if one.outcome == "restored" else ())
@@ -595,16 +614,16 @@ def _undo_lines(face: Face, result: UndoOut, conflicts: int) -> Iterator[str]:
             " …" if len(result.along) > _ALONG_MAX else ""
         )
         is_one = len(result.along) == 1
-        yield f"Record{'s' * (not is_one)} {named} belong{'s' * is_one} to the same change, and go{'es' * is_one} with it."
+        yield f"Record{'s' * (not is_one)} {named} belong{'s' * is_one} to the same change and {'is' if is_one else 'are'} undone with it."
     if conflicts:
-        yield f"{conflicts:,} in conflict: left as {'it is' if conflicts == 1 else 'they are'}. See `periplus blame ID`."
+        yield f"{conflicts:,} in conflict: not changed. See `periplus blame ID`."
     if result.dry_run:
-        yield "Nothing was written: this is what would be done."
+        yield "Dry run: nothing was written."
     elif result.first_seq:
         span = f"{result.first_seq}-{result.last_seq}" if result.last_seq > result.first_seq else f"{result.first_seq}"
-        yield f"Undone by record {span}. To take that back: periplus undo --seq {span}"
+        yield f"Undone by record {span}. To redo the change: periplus undo --seq {span}"
     elif all(one.outcome == "unchanged" for one in result.entities):
-        yield "Nothing was written: nothing of it is left to undo."
+        yield "Nothing was written: there is nothing left to undo."
     else:
         yield "Nothing was written."
 

@@ -26,18 +26,28 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             dest="first",
             type=number(1),
             metavar="A",
-            help="prove instead that the journal only grew since it had A records",
+            help="prove instead that the journal has only grown since it had A records",
         )
-        add("--to", dest="second", type=number(1), metavar="B", help="… until it had B (default: now)")
-        add("--bundle", action="store_true", help="several records, and --from A too if given, in one file")
-        add("--out", metavar="FILE", help="default: record-SEQ.proof, growth-A-B.proof or bundle.proof in this folder")
+        add(
+            "--to",
+            dest="second",
+            type=number(1),
+            metavar="B",
+            help="with --from: until it had B records (default: now)",
+        )
+        add("--bundle", action="store_true", help="put the proofs of several records, and of --from A, into one file")
+        add(
+            "--out",
+            metavar="FILE",
+            help="the file to write (default: record-SEQ.proof, growth-A-B.proof or bundle.proof in this folder)",
+        )
     elif command == "head":
-        add("--out", metavar="FILE", help="write it to a file as well, for `verify`; keep that outside this machine")
+        add("--out", metavar="FILE", help="also write it to a file for `verify`; keep the file outside of this machine")
     else:
         add("proof", metavar="PROOF", help="a proof file, a head of `periplus head --out`, or an in-toto statement")
-        add("--trail-digest", metavar="HEX", help="of the proof of a step: the digest of the trail that it must be of")
-        add("--key", metavar="HEX|FILE", help="the public key of the store that it must come from")
-        add("--head", metavar="SIZE:ROOT|FILE", help="the tree head that it must speak of")
+        add("--trail-digest", metavar="HEX", help="for the proof of a step: the expected digest of the trail")
+        add("--key", metavar="HEX|FILE", help="the expected public key of the store")
+        add("--head", metavar="SIZE:ROOT|FILE", help="the expected tree head")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -89,10 +99,10 @@ def _check_request(arguments: argparse.Namespace) -> None:
     has_records, has_growth = bool(arguments.seq), arguments.first is not None
     if arguments.bundle:
         is_clear = (has_records or has_growth) and arguments.second is None
-        wanted = "give --bundle one or more SEQ, perhaps --from A, and no --to"
+        wanted = "--bundle takes one or more SEQ and optionally --from A, but not --to"
     else:
         is_clear = has_records != has_growth and len(arguments.seq) <= 1 and (has_growth or arguments.second is None)
-        wanted = "give either a SEQ, or --from A and perhaps --to B; for several at once --bundle"
+        wanted = "give either SEQ, or --from A with optional --to B; use --bundle for several"
     if is_clear and arguments.second is not None and arguments.second < arguments.first:
         is_clear, wanted = False, f"--to {arguments.second} comes before --from {arguments.first}"
     if not is_clear:
@@ -136,7 +146,7 @@ def _head(face: Face, arguments: argparse.Namespace) -> int:
         yield f"  signature {signature.hex()}"
         if path:
             name = visible(shlex.quote(os.path.basename(path)))
-            yield f"Wrote {visible(path)}. Keep it elsewhere: `periplus verify {name}` in this project finds out if records go missing."
+            yield f"Wrote {visible(path)}. Keep it on another machine: `periplus verify {name}` in this project detects lost records."
 
     face.emit(result, lines)
     return 0
@@ -182,7 +192,7 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
         except PeriplusError as error:
             if face.store is not None:
                 raise
-            compared = _Compared("unknown", f"the store here cannot be asked: {error}", is_bad=False)
+            compared = _Compared("unknown", f"the store here cannot be read: {error}", is_bad=False)
     result = VerifyOut(verdict.holds, verdict.signer, verdict.reason, *_stated(verdict), compared.here)
 
     def lines() -> Iterator[str]:
@@ -192,7 +202,7 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
             return
         whose = f"signed by {verdict.signer}" if verdict.signer.startswith("key") else "of the head given"
         yield f"{paint.good}holds{paint.end}: " + visible(
-            whose if verdict.signer else "consistent, but not whose: give --key or --head to know"
+            whose if verdict.signer else "consistent, but its origin is unknown: give --key or --head"
         )
         yield from _told(verdict, face.width)
         if compared.told:
@@ -251,17 +261,17 @@ def _compare(face: Face, head: TreeHead) -> _Compared:
     finally:
         face.clear_progress()
     if found and gone is not None:
-        told = "The tree here begins with the records it speaks of"
+        told = "The tree here begins with the records that it covers"
         if gone.is_stood_for:
             return _Compared("extends", f"{told}; {gone}, a checkpoint stands for them.", is_bad=False)
         return _Compared("unknown", f"{told}, but {gone}.", is_bad=True)
     if found:
-        return _Compared("extends", "The records here begin with the ones it speaks of.", is_bad=False)
+        return _Compared("extends", "The records here begin with the ones that it covers.", is_bad=False)
     if found is None:
-        told = f"Here are only {held:,} of the {head.size:,} records that it speaks of"
-        lost = ": this store was cut short, or an older copy was put in its place." if is_own else "."
+        told = f"Here are only {held:,} of the {head.size:,} records that it covers"
+        lost = ": this store lost records, or was replaced by an older copy." if is_own else "."
         return _Compared("behind", told + lost, is_bad=is_own)
-    told = f"The first {head.size:,} records here are others: rewritten, or another past (a fork)."
+    told = f"The first {head.size:,} records here differ: the history was rewritten or forked."
     return _Compared("differs", told, is_bad=True)
 
 
@@ -309,7 +319,7 @@ def _told(verdict: ProofVerdict, width: int | None) -> Iterator[str]:
 def _told_stubs(stubs: tuple[int, ...]) -> Iterator[str]:
     if stubs:
         names = ", ".join(map(str, stubs[:20])) + (" …" if len(stubs) > 20 else "")
-        yield f"The content of {names} was taken out: place and leaf hash are proved, nothing that a stub says besides."
+        yield f"The content of {names} was redacted: the proof covers position and leaf hash, not the other fields."
 
 
 def _read_head(face: Face, text: str) -> tuple[int, bytes]:

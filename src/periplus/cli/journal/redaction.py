@@ -26,27 +26,25 @@ _REASON: Final = "found by redact --find"
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     del command
     add = parser.add_argument
-    add("--secret-file", metavar="FILE|-", help="a file that holds the text to take out, - for standard input; never typed "
-        "as an argument, for others could read it there")  # fmt: skip
+    add("--secret-file", metavar="FILE|-", help="a file with the secret to remove, or - for standard input (an argument would be visible to other users)")  # fmt: skip
     add(
         "--seq",
         type=number(1),
         action="append",
         default=[],
         metavar="N",
-        help="take out what this record says (repeat for more)",
+        help="remove the content of this record (repeatable)",
     )
-    add("--find", action="store_true", help="look through the whole store for secrets by today's rules; shows place and kind of each, never "
-        "the secret, and at a terminal asks which to take out")  # fmt: skip
+    add("--find", action="store_true", help="search the whole store for secrets; show the place and kind of each, never the secret, and ask on a terminal which to remove")  # fmt: skip
     add(
         "--take",
         action="append",
         default=[],
         metavar="ID",
-        help="with --find: take out the secret of that id, or 'all' (repeat for more)",
+        help="with --find: remove the secret with this id, or 'all' (repeatable)",
     )
-    add("--reason", metavar="TEXT", help="why; it stays in the journal")
-    add("--dry-run", action="store_true", help="say what would be done, change nothing")
+    add("--reason", metavar="TEXT", help="the reason, kept in the journal")
+    add("--dry-run", action="store_true", help="show what would be done, change nothing")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -58,12 +56,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.take:
         raise UsageError("--take goes with --find", mend="Write: periplus redact --find --take ID")
     if not arguments.secret_file and not arguments.seq:
-        raise UsageError("name a text with --secret-file, or records with --seq", safe="Nothing was changed.",
+        raise UsageError("name the secret with --secret-file, or records with --seq", safe="Nothing was changed.",
                          mend="`periplus redact --find` looks for secrets; see `periplus redact --help`.")  # fmt: skip
     if not arguments.reason:
-        raise UsageError(
-            "a redaction is recorded with its reason", safe="Nothing was changed.", mend="Add --reason TEXT."
-        )
+        raise UsageError("a redaction needs a reason", safe="Nothing was changed.", mend="Add --reason TEXT.")
     secret = read_secret(face.cwd, arguments.secret_file) if arguments.secret_file else ""
     with _opened(face) as project:
         done = project.redact(
@@ -105,9 +101,9 @@ def _lines(face: Face, done: Redaction, own: str, *, is_dry: bool) -> Iterator[s
     verb = "would be redacted" if is_dry else "redacted"
     found = done.records or done.entities or done.objects
     count = f"{len(done.records):,} record{'s' if len(done.records) != 1 else ''} {verb}"
-    yield count if found else f"{count}: no record, object or entity holds it"
+    yield count if found else f"{count}: no record, object or entity contains it"
     for one in done.records:
-        where = f"  in {one.lineage}, which was left" if one.lineage != own else ""
+        where = f"  in {one.lineage}, which is no longer written" if one.lineage != own else ""
         yield f"  seq {one.seq:<8} {visible(f'{one.action} {one.item_type} {one.item_id}'.strip())}{where}"
     for kind, item in done.entities:
         yield f"  {visible(kind)} {visible(item)}: {'would get' if is_dry else 'has'} a version without it"
@@ -128,7 +124,9 @@ def _find(face: Face, arguments: argparse.Namespace) -> int:
 
     if arguments.secret_file or arguments.seq:
         raise UsageError(
-            "--find looks for secrets itself", safe="Nothing was changed.", mend="Leave out --secret-file and --seq."
+            "--find cannot be combined with --secret-file or --seq",
+            safe="Nothing was changed.",
+            mend="Omit --secret-file and --seq.",
         )
     with _opened(face) as project:
         found = find_in_store(project, face.progress("looking"))
@@ -166,16 +164,16 @@ def _found_lines(face: Face, rows: Sequence[SecretOut], *, tells_how: bool) -> I
     if not rows:
         yield "No secret was found in records, objects, trails, contexts, entity files, index, spools, caches and copies of git remotes."
         return
-    yield f"{len(rows):,} secret{'s' * (len(rows) != 1)} found; what they say is not shown"
+    yield f"{len(rows):,} secret{'s' * (len(rows) != 1)} found (their text is not shown)"
     for row in rows:
-        short = "" if row.can_go else "  (too short or too long to be taken out by itself: name its records with --seq)"
+        short = "" if row.can_go else "  (too short or too long to redact by itself: name its records with --seq)"
         yield f"{paint.warn}{row.id}{paint.end}  {row.kind}, {row.characters:,} characters, in {row.count:,} place{'s' * (row.count != 1)}{short}"
         for place in row.places[:_PLACES_TOLD]:
             yield f"          {visible(place.where)}"
         if row.count > _PLACES_TOLD:
             yield f"          and {row.count - _PLACES_TOLD:,} more (--json has {min(row.count, _PLACES_MAX)})"
     if tells_how:
-        yield "To take one out: periplus redact --find --take ID (or all). Change what it opens first: a secret that was written down is known."
+        yield "To remove one: periplus redact --find --take ID (or all). First revoke the secret: once written, it may be known to others."
 
 
 def _wanted(found: Sequence[FoundSecret], ids: Sequence[str]) -> list[FoundSecret]:
@@ -194,7 +192,7 @@ def _wanted(found: Sequence[FoundSecret], ids: Sequence[str]) -> list[FoundSecre
 
 def _asked(face: Face, found: Sequence[FoundSecret]) -> list[FoundSecret]:
     face.stdout.flush()
-    face.stderr.write("Take out which? (ids with blanks between them, all, or Enter for none) ")
+    face.stderr.write("Remove which? (ids separated by spaces, all, or Enter for none) ")
     face.stderr.flush()
     return _wanted(found, sys.stdin.readline(100_000).split())
 

@@ -31,7 +31,7 @@ def verify_step(face: Face, data: bytes, key: bytes | None, arguments: argparse.
     from periplus.trail import verify_step_proof
 
     if arguments.head is not None:
-        raise UsageError("--head is for proofs of the journal, and this proves a step of a trail",
+        raise UsageError("--head is for proofs of the journal; this is the proof of a step",
                          mend="Give --trail-digest or --key.")  # fmt: skip
     digest = parse_digest(arguments.trail_digest) if arguments.trail_digest is not None else None
     verdict = verify_step_proof(data, digest=digest, key=key)
@@ -46,7 +46,7 @@ def verify_step(face: Face, data: bytes, key: bytes | None, arguments: argparse.
         if not verdict.holds:
             yield f"{paint.bad}does not hold{paint.end}: {visible(verdict.reason)}"
             return
-        unknown = "consistent, but nobody said of which trail: give --trail-digest or --key to know"
+        unknown = "consistent, but its trail is unknown: give --trail-digest or --key"
         yield f"{paint.good}holds{paint.end}: {visible(whose or unknown)}"
         yield from _told(face, verdict)
 
@@ -61,7 +61,7 @@ def _whose(face: Face, verdict: StepVerdict, *, is_digest: bool, is_key: bool) -
         parts.append(f"of a trail signed by key {verdict.key.hex()}")
     if not parts:
         held = _held(face, verdict.statement.digest)
-        parts = [f"of the trail {held} of the store here"] if held else []
+        parts = [f"of the trail {held} in this store"] if held else []
     return ", ".join(parts)
 
 
@@ -114,4 +114,4 @@ def _told(face: Face, verdict: StepVerdict) -> Iterator[str]:
         yield f"  {'signed by':<13}key {verdict.key.hex()}"
     hidden = sum(isinstance(value, Withheld) for value in (*step.operands, step.error, step.result, step.note))
     if hidden:
-        yield f"{hidden:,} of the step's strings {'are' if hidden > 1 else 'is'} withheld: that there is one is proved, not what it says."
+        yield f"{hidden:,} of the step's strings {'are' if hidden > 1 else 'is'} withheld: their presence is proved, not their text."

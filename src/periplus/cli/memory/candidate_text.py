@@ -38,5 +38,5 @@ def candidate_out(entity: Entity) -> CandidateOut:
 
 
 def between(one: CandidateOut) -> str:
-    """From whom and to whom it is, of another project's message."""
+    """Return the sender and recipient of a message from another project, as text."""
     return f", from {visible(one.sender)} to {visible(one.recipient)}" if one.type == "message" else ""

@@ -25,33 +25,35 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             "trails",
             nargs="*",
             metavar="TRAIL",
-            help="a trail's id or digest, or the beginning of it (default: the newest)",
+            help="the id or digest of a trail, or a prefix of it (default: the newest)",
         )
         add("--all", action="store_true", help="all trails")
         add(
             "--since",
             default="",
             metavar="TIME",
-            help="the trails that began no earlier: a date, RFC 3339, or 2h, 3d, 1w ago",
+            help="trails that began later: a date, RFC 3339, or an age such as 2h, 3d, 1w",
         )
-        add("--dry-run", action="store_true", help="show what would be proposed, write nothing")
+        add("--dry-run", action="store_true", help="show the proposals, write nothing")
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
-    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
+    listing = actions.add_parser(
+        "list", help="list candidates that are not decided yet", description="List candidates that are not decided yet."
+    )
+    listing.add_argument("--all", action="store_true", help="include accepted and refused ones")
     rows = (
-        ("show", "one candidate, with what it rests on"),
-        ("accept", "make what a candidate says ours, perhaps in other words"),
-        ("refuse", "put a candidate away: it is not proposed again"),
+        ("show", "show one candidate and its evidence"),
+        ("accept", "accept a candidate into this memory, with another text if you want"),
+        ("refuse", "refuse a candidate; it is not proposed again"),
     )
     for name, what in rows:
         sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
-        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
+        sub.add_argument("id", metavar="ID", help="the id of the candidate, or a unique prefix of it")
         if name == "accept":
-            sub.add_argument("--text", metavar="TEXT", help="say it so instead")
-            sub.add_argument("--type", choices=_TYPES, default="", help="make it one of these instead")
+            sub.add_argument("--text", metavar="TEXT", help="save this text instead")
+            sub.add_argument("--type", choices=_TYPES, default="", help="save it as this type instead")
         elif name == "refuse":
-            sub.add_argument("--reason", metavar="TEXT", help="why, for who asks later")
+            sub.add_argument("--reason", metavar="TEXT", help="the reason, kept with the candidate")
         if name != "show":
             add_insist(sub)
 
@@ -68,7 +70,7 @@ def _reflect(face: Face, arguments: argparse.Namespace) -> int:
 
     if sum((bool(arguments.trails), arguments.all, bool(arguments.since))) > 1:
         raise UsageError(
-            "TRAIL, --all and --since exclude each other", safe="Nothing was written.", mend="Leave out all but one."
+            "TRAIL, --all and --since cannot be combined", safe="Nothing was written.", mend="Use only one of them."
         )
     for reference in arguments.trails:
         if not plain(reference, "TRAIL").strip():
@@ -111,12 +113,12 @@ def _reflected(done: Reflected, *, dry_run: bool) -> ReflectOut:
 def _told(face: Face, result: ReflectOut) -> Iterator[str]:
     paint, width = face.palette, face.width
     if not result.trails:
-        yield "No trails to reflect on. Next: periplus trail import FILE, or --all"
+        yield "There are no trails. Next: periplus trail import FILE, or --all"
         return
     count, trails = len(result.candidates), f"{result.trails:,} trail{'' if result.trails == 1 else 's'}"
     rest = "".join(
         f", {number:,} {what}"
-        for number, what in ((result.known, "known already"), (len(result.near), "near what is known"))
+        for number, what in ((result.known, "known already"), (len(result.near), "similar to existing memory"))
         if number
     )
     would = "would be proposed" if result.dry_run else "proposed"
@@ -147,7 +149,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{paint.name}{one.id}{paint.end}  {visible(one.type)}{state}, {_from(one)}"
             yield f"  {visible(one.text, width and width - 2)}"
         if not result.candidates:
-            yield "Nothing waits."
+            yield "There are no open candidates."
         elif not arguments.all:
             yield "Next: periplus candidates show ID, accept ID, or refuse ID"
 
@@ -198,9 +200,9 @@ def _accept(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         if result.new:
-            yield f"Accepted: it is {visible(result.type)} {result.id} now"
+            yield f"Accepted as {visible(result.type)} {result.id}"
         else:
-            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
+            yield f"Accepted: {visible(result.type)} {result.id} already says the same"
 
     face.emit(result, lines)
     return 0
@@ -211,7 +213,7 @@ def _words(text: str | None, option: str) -> str:
     from periplus.base.errors import UsageError
 
     if text is not None and not plain(text, option).strip():
-        raise UsageError(f"{option} is empty", safe="Nothing was written.", mend="Write something, or leave it out.")
+        raise UsageError(f"{option} is empty", safe="Nothing was written.", mend="Write a text, or omit the option.")
     return text or ""
 
 

@@ -46,11 +46,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _configure_remember(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("text", metavar="TEXT", help="what to remember (at most 8,000 characters); - reads it from standard input")
-    add("--type", default="note", metavar="TYPE", help=f"what kind of thing it is: {_KNOWN} (default: note)")
+    add("text", metavar="TEXT", help="the text to save (at most 8,000 characters); - reads standard input")
+    add("--type", default="note", metavar="TYPE", help=f"the type of the entity: {_KNOWN} (default: note)")
     add("--about", action="append", default=[], metavar="PATH|ID",
         help="what it is about: a file, its lines (FILE:10-20), a symbol in it (FILE:NAME) or an id (repeatable)")  # fmt: skip
-    add("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
+    add("--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable)")
     add(
         "--evidence",
         action="append",
@@ -58,62 +58,71 @@ def _configure_remember(parser: argparse.ArgumentParser) -> None:
         metavar="KIND:REF",
         help="record:SEQ, step:TRAIL#N or commit:ID (repeatable)",
     )
-    add("--confidence", type=number(0, 100), default=100, metavar="0-100", help="how sure it is (default: 100)")
-    add("--rationale", metavar="TEXT", help="of a decision: why")
+    add("--confidence", type=number(0, 100), default=100, metavar="0-100", help="how certain it is (default: 100)")
+    add("--rationale", metavar="TEXT", help="for a decision: the reason")
     add(
         "--alternative",
         action="append",
         default=[],
         metavar="TEXT",
-        help="of a decision: what was not chosen (repeatable)",
+        help="for a decision: an alternative that was not chosen (repeatable)",
     )
-    add("--severity", choices=("low", "medium", "high", "critical"), help="of a trap (default: medium)")
-    add("--remedy", metavar="TEXT", help="of a trap: what to do")
-    add("--check", metavar="COMMAND", help="of a constraint or trap: how to check it")
-    add("--expires", metavar="TIME", help="of a note: a date, or RFC 3339")
+    add("--severity", choices=("low", "medium", "high", "critical"), help="for a trap: how bad it is (default: medium)")
+    add("--remedy", metavar="TEXT", help="for a trap: how to avoid or fix it")
+    add("--check", metavar="COMMAND", help="for a constraint or trap: a command that checks it")
+    add("--expires", metavar="TIME", help="for a note: when it expires, a date or RFC 3339")
     add("--set", action="append", default=[], dest="fields", metavar="FIELD=VALUE",
-        help="a field of a type that config.toml declares (repeatable)")  # fmt: skip
-    add("--supersedes", action="append", default=[], metavar="ID", help="what this replaces (repeatable)")
-    add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
+        help="a field of a type declared in config.toml (repeatable)")  # fmt: skip
+    add("--supersedes", action="append", default=[], metavar="ID", help="an entity that this one replaces (repeatable)")
+    add(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="repeat a write with an unknown outcome under its key; it is written at most once",
+    )
     add(
         "--insist",
         "--allow-secret",
         dest="insist",
         action="store_true",
-        help="write it although it looks like a secret",
+        help="write it even if it looks like a secret",
     )
 
 
 def _configure_recall(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("question", metavar="QUESTION", help='words, a sentence, or an id; "" with --type: all that holds of it')
+    add(
+        "question", metavar="QUESTION", help='words, a sentence, or an id; "" with --type lists everything of that type'
+    )
     add("--type", action="append", default=[], metavar="TYPE", help=f"only {_KNOWN}, or trail (repeatable)")
     add("--kind", action="append", default=[], choices=("prompt", "answer", "command", "commit", "session"),
-        help="of trails, only these (repeatable)")  # fmt: skip
-    add("--tag", default="", metavar="TAG", help="only what has this tag")
+        help="only these parts of trails (repeatable)")  # fmt: skip
+    add("--tag", default="", metavar="TAG", help="only entities with this tag")
     add("--author", default="", metavar="NAME", help="only what this person or agent wrote")
-    add("--path", default="", metavar="PATH", help="only what touched this path")
-    add("--since", default="", metavar="TIME", help="only what is not older: a date, RFC 3339, or 2h, 3d, 1w ago")
-    add("--all", action="store_true", help="superseded, resolved and expired ones too")
-    add("--limit", type=number(1), default=10, metavar="N", help="at most N answers (default: 10)")
+    add("--path", default="", metavar="PATH", help="only entities about this path, or trails that touched it")
     add(
-        "--offset", type=number(0), default=0, metavar="N", help="leave out the first N, for the next page (default: 0)"
+        "--since", default="", metavar="TIME", help="only what is newer: a date, RFC 3339, or an age such as 2h, 3d, 1w"
     )
-    add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no such limit)")
+    add("--all", action="store_true", help="include superseded, resolved and expired entities")
+    add("--limit", type=number(1), default=10, metavar="N", help="at most N answers (default: 10)")
+    add("--offset", type=number(0), default=0, metavar="N", help="skip the first N, to get the next page (default: 0)")
+    add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no limit)")
 
 
 def _configure_brief(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK", help="what is to be done, in a sentence")
+    parser.add_argument("task", metavar="TASK", help="the task, in a sentence")
     parser.add_argument(
-        "--budget", type=number(1), default=4_000, metavar="TOKENS", help="never exceeded; 100 or more (default: 4000)"
+        "--budget",
+        type=number(1),
+        default=4_000,
+        metavar="TOKENS",
+        help="at most this many tokens; 100 or more (default: 4000)",
     )
 
 
 def _configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reference", metavar="ID", help="an id, or its unique beginning")
-    parser.add_argument(
-        "--at", type=number(0), metavar="SEQ", help="as it was when our own record SEQ had been written"
-    )
+    parser.add_argument("reference", metavar="ID", help="an id, or a unique prefix of it")
+    parser.add_argument("--at", type=number(0), metavar="SEQ", help="show it as of record SEQ of this store")
 
 
 def _remember(face: Face, arguments: argparse.Namespace) -> int:
@@ -127,8 +136,8 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.base.errors import UsageError
 
         raise UsageError(
-            f"{text.strip()!r} stands for what is to be remembered", safe="Nothing was written.",
-            mend='Say it in words: periplus remember "Never log tokens" --type constraint',
+            f"{text.strip()!r} is a placeholder, not the text to save", safe="Nothing was written.",
+            mend='Write the text: periplus remember "Never log tokens" --type constraint',
         )  # fmt: skip
     extra: dict[str, JSONValue] = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name)}
     if arguments.expires:
@@ -157,7 +166,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         if not done.is_new:
-            yield f"Known already as {entity.item_id} (rev {entity.rev}, {entity.ts[:10]}); nothing was written."
+            yield f"Already known as {entity.item_id} (rev {entity.rev}, {entity.ts[:10]}); nothing was written."
             for note in done.notes:
                 yield f"  {visible(note)}."
                 yield f"  To add it: periplus set {entity.item_id} FIELD=VALUE, or periplus confirm {entity.item_id} --about PATH"
@@ -166,7 +175,7 @@ def _remember(face: Face, arguments: argparse.Namespace) -> int:
         for note in done.notes:
             yield f"  {visible(note)}."
         for one in near:
-            yield f"  Says almost the same: {one}. To replace it: --supersedes {one}"
+            yield f"  Similar entity: {one}. To replace it: --supersedes {one}"
 
     face.emit(result, lines)
     return 0
@@ -179,7 +188,7 @@ def _fields(words: list[str]) -> dict[str, JSONValue]:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name or name in found:
-            wrong = f"the field {name!r} is set twice" if name in found else f"{word[:80]!r} sets no field"
+            wrong = f"the field {name!r} is set twice" if name in found else f"{word[:80]!r} is not FIELD=VALUE"
             raise UsageError(wrong, safe="Nothing was written.", mend="Write FIELD=VALUE, each field once.")
         found[name] = text
     return found
@@ -197,7 +206,7 @@ def _standard_input(face: Face) -> str:
         raise UsageError(f"standard input cannot be read: {error.strerror}", safe="Nothing was written.") from error
     if len(data) > _INPUT_BYTES_MAX:
         raise UsageError(f"standard input has over {_INPUT_BYTES_MAX:,} bytes", safe="Nothing was written.",
-                         mend="Say it shorter, and name a file that says the rest.")  # fmt: skip
+                         mend="Write a shorter text, and name a file with the rest.")  # fmt: skip
     try:
         return data.decode().removeprefix("\ufeff")  # a mark that editors of some systems put there
     except UnicodeDecodeError as error:
@@ -210,7 +219,7 @@ def _evidence(word: str) -> tuple[str, str]:
 
     kind, found, ref = word.partition(":")
     if not found or kind not in ("record", "step", "commit") or not ref:
-        raise UsageError(f"{word!r} is no evidence", mend="It is record:SEQ, step:TRAIL#N or commit:ID.")
+        raise UsageError(f"{word!r} is not evidence", mend="Write record:SEQ, step:TRAIL#N or commit:ID.")
     return kind, ref
 
 
@@ -229,7 +238,7 @@ def about_typed(face: Face, ref: str) -> str:
         _warn_outside(face, path)
     else:
         face.stderr.write(
-            f"periplus: there is no {visible(cut_short(path))}; it is remembered all the same, and never found stale{_nearly(path)}\n"
+            f"periplus: {visible(cut_short(path))} does not exist; saved anyway, but it cannot become stale{_nearly(path)}\n"
         )
     return path + behind
 
@@ -253,7 +262,7 @@ def _warn_outside(face: Face, path: str) -> None:
     folder = os.path.dirname(store) if os.path.basename(store) == STORE_FOLDER else store
     if name_in(folder, path) is None:
         face.stderr.write(
-            f"periplus: {visible(cut_short(path))} lies outside of the project; it is remembered all the same, and never found stale\n"
+            f"periplus: {visible(cut_short(path))} is outside the project; saved anyway, but it cannot become stale\n"
         )
 
 
@@ -322,7 +331,7 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
             if hit.conflicts:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(hit.conflicts))}"
             if hit.rivals:
-                yield f"  {paint.warn}apart from{paint.end} {visible(', '.join(hit.rivals))}: periplus review"
+                yield f"  {paint.warn}competes with{paint.end} {visible(', '.join(hit.rivals))}: periplus review"
             for stale in hit.standing:
                 yield f"  {paint.warn}stale{paint.end}: {visible(stale)}"
             if hit.checked:
@@ -337,10 +346,10 @@ def _recall(face: Face, arguments: argparse.Namespace) -> int:
 
 def _no_hits(matched: int, offset: int, over: int) -> str:
     if over:
-        return f"Nothing that still holds is known about that; of what does not, {over:,} with --all."
+        return f"No current results; {over:,} superseded, resolved or expired ones with --all."
     if matched > offset:
-        return f"{matched - offset:,} answers, of which none fits the budget: ask with a larger --budget."
-    return f"There are only {matched:,} answers." if matched else "Nothing is known about that."
+        return f"{matched - offset:,} results, but none fits the budget: use a larger --budget."
+    return f"There are only {matched:,} results." if matched else "No results."
 
 
 def _brief(face: Face, arguments: argparse.Namespace) -> int:
@@ -416,7 +425,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         if later:
             yield f"  {'superseded by':13} {', '.join(visible(one) for one in later)}"
         if rivals:
-            yield f"  {paint.warn}apart from{paint.end}  {', '.join(map(visible, rivals))}: periplus review"
+            yield f"  {paint.warn}competes with{paint.end} {', '.join(map(visible, rivals))}: periplus review"
         yield "history"
         told = records[:_HISTORY_TOLD]
         width = max((len(seq_shown(record, own)) for record in told), default=0)
@@ -427,7 +436,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         if len(told) < len(records):
             yield f"  … and {len(records) - len(told):,} older: periplus log --id {entity.item_id} --lineage all, or --json"
         if is_cut:
-            yield f"  {paint.bad}older records are not here{paint.end}: periplus doctor"
+            yield f"  {paint.bad}older records are missing{paint.end}: periplus doctor"
 
     face.emit(result, lines)
     return 0

@@ -19,43 +19,48 @@ if TYPE_CHECKING:
 _LISTS: Final = frozenset({"tags", "about", "evidence", "relations", "alternatives", "depends_on"})
 _NUMBERS: Final = frozenset({"priority", "confidence", "place"})
 _RELATIONS: Final = ("supersedes", "contradicts", "caused", "resolves", "depends_on", "part_of", "references")
-_FIELD: Final = "FIELD=VALUE; a list or a number as JSON or as words with commas; nothing behind = takes the field away"
+_FIELD: Final = "a field and its value; lists as JSON or with commas; an empty value removes the field"
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     if command in ("set", "evolve", "split", "link"):
-        add("id", metavar="ID", help="an id, or its unique beginning")
+        add("id", metavar="ID", help="an id, or a unique prefix of it")
     if command == "set":
         add("fields", nargs="+", metavar="FIELD=VALUE", help=_FIELD)
-        add("--expect", default="", metavar="VERSION", help="only if this is still its version")
+        add("--expect", default="", metavar="VERSION", help="only if this is still the current version")
     elif command == "state":
         add(
             "words",
             nargs="+",
             metavar="ID… STATE",
-            help="ids, or their unique beginnings, and the state to bring them into",
+            help="ids, or unique prefixes of them, and then the new state",
         )
         add("--reason", default="", metavar="TEXT", help="why")
-        add("--force", action="store_true", help="also work that somebody else does now; the record says who did")
+        add("--force", action="store_true", help="also if somebody else works on it; the record says that you did")
     elif command == "evolve":
-        add("text", metavar="TEXT", help="what it says from now on")
+        add("text", metavar="TEXT", help="the new text")
         add("--set", action="append", default=[], dest="fields", metavar="FIELD=VALUE", help=f"{_FIELD} (repeatable)")
     elif command == "merge":
-        add("ids", nargs="+", metavar="ID", help="two ids or more of one type, or their unique beginnings")
-        add("--text", required=True, metavar="TEXT", help="what is said in place of them")
+        add("ids", nargs="+", metavar="ID", help="two or more ids of one type, or unique prefixes of them")
+        add("--text", required=True, metavar="TEXT", help="the text of the entity that replaces them")
         add("--set", action="append", default=[], dest="fields", metavar="FIELD=VALUE", help=f"{_FIELD} (repeatable)")
     elif command == "split":
-        add("texts", nargs="+", metavar="TEXT", help="what each of the new ones says: two or more")
+        add("texts", nargs="+", metavar="TEXT", help="the text of each new entity: two or more")
     else:
         add(
             "kind",
             choices=_RELATIONS,
             metavar="KIND",
-            help=f"how the first is related to the second: {', '.join(_RELATIONS)}",
+            help=f"the relation of the first to the second: {', '.join(_RELATIONS)}",
         )
-        add("target", metavar="TARGET", help="the id of the other, or its unique beginning")
-    add("--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice")
+        add("target", metavar="TARGET", help="the id of the second, or a unique prefix of it")
+    add(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="repeat a write with an unknown outcome under its key; it is written at most once",
+    )
     add_insist(parser)
 
 
@@ -114,7 +119,9 @@ def _fields(words: list[str]) -> dict[str, JSONValue]:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise UsageError(f"{word[:80]!r} sets no field", safe="Nothing was written.", mend="Write FIELD=VALUE.")
+            raise UsageError(
+                f"{word[:80]!r} is not FIELD=VALUE", safe="Nothing was written.", mend="Write FIELD=VALUE."
+            )
         if name in found:
             raise UsageError(f"the field {name!r} is set twice", safe="Nothing was written.")
         found[name] = _value(name, text)

@@ -22,13 +22,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     if command == "related":
         add("files", nargs="*", metavar="FILE", help="a file or folder of the project (repeatable)")
-        add("--task", default="", metavar="TEXT", help="what is to be done, in a sentence")
+        add("--task", default="", metavar="TEXT", help="the task, in a sentence")
         add("--limit", type=number(1), default=10, metavar="N", help="at most N of each part (default: 10)")
     else:
         add("--since", default="", metavar="WHEN",
-            help="the number of a record, a time, 30m, 2h, 3d or 1w ago, or a session by name or id (default: your last session)")  # fmt: skip
+            help="a record number, a time, an age (30m, 2h, 3d, 1w), or a session's name or id (default: your last session)")  # fmt: skip
         add("--limit", type=number(1), default=50, metavar="N", help="at most N changes (default: 50)")
-    add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no such limit)")
+    add("--budget", type=number(1), metavar="TOKENS", help="at most this many tokens of text (default: no limit)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -53,10 +53,10 @@ def _related(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         if result.files:
-            yield f"{paint.dim}files likely to change{paint.end}"
+            yield f"{paint.dim}files that may change, too{paint.end}"
             for one in result.files:
                 yield _file_line(face, one)
-        for title, hits in (("what is known", result.memory), ("work", result.work)):
+        for title, hits in (("related memory", result.memory), ("work", result.work)):
             if hits:
                 yield f"{paint.dim}{title}{paint.end}"
             for hit in hits:
@@ -64,7 +64,7 @@ def _related(face: Face, arguments: argparse.Namespace) -> int:
         if result.left_out:
             yield f"{result.left_out:,} more: --limit {arguments.limit * 2}"
         if not (result.files or result.memory or result.work):
-            yield "Nothing that is known is related to this."
+            yield "No related files, memory or work were found."
 
     face.emit(result, lines)
     return 0 if result.files or result.memory or result.work else 1
@@ -110,7 +110,7 @@ def _changed(face: Face, arguments: argparse.Namespace) -> int:
         if len(result.files) > _FILES_SHOWN:
             yield f"  {len(result.files) - _FILES_SHOWN} more files: --json lists them"
         if not result.items and not result.files:
-            yield "  nothing that others did."
+            yield "  no changes by others."
 
     face.emit(result, lines)
     return 0 if result.items or result.files else 1

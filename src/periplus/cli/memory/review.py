@@ -23,25 +23,28 @@ _OUTPUT_CHARACTERS: Final = 4_000
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     if command == "confirm":
-        add("ids", nargs="+", metavar="ID", help="an id, or its unique beginning (several: all or none)")
-        add("--about", action="append", default=[], metavar="PATH", help="what it is about now, where that cannot be found "
-            "again: a file, its lines (FILE:10-20) or a symbol (FILE:NAME); repeatable")  # fmt: skip
-        add("--expires", metavar="TIME", help="of a note: its new end, a date or RFC 3339")
+        add("ids", nargs="+", metavar="ID", help="an id, or a unique prefix of it (several: all or none)")
+        add("--about", action="append", default=[], metavar="PATH", help="its new anchor, if the old one is not found: a file, lines (FILE:10-20) or a symbol (FILE:NAME); repeatable")  # fmt: skip
+        add("--expires", metavar="TIME", help="for a note: when it expires now, a date or RFC 3339")
         add(
             "--key",
             default="",
             metavar="KEY",
-            help="repeat a write whose outcome is unknown: it is never written twice",
+            help="repeat a write with an unknown outcome under its key; it is written at most once",
         )
     elif command == "review":
         add("--limit", type=number(1), metavar="N",
-            help=f"at most N, the weightiest first (default: {_TOLD}; all with --json)")  # fmt: skip
+            help=f"at most N, the most important first (default: {_TOLD}; all with --json)")  # fmt: skip
     elif command == "probe":
-        add("ids", nargs="*", metavar="ID", help="only these constraints and traps (default: all in force)")
-        add("--allow-commands", action="store_true", help="run them, in the project's folder, as you, with no network")
-        add("--allow-network", action="store_true", help="let them reach the network")
+        add("ids", nargs="*", metavar="ID", help="which constraints and traps (default: all that are active)")
+        add(
+            "--allow-commands",
+            action="store_true",
+            help="run the commands in the project's folder, as you, without network",
+        )
+        add("--allow-network", action="store_true", help="also allow network access")
         add("--timeout", type=number(1, 86_400), default=_TIMEOUT_S, metavar="SECONDS",
-            help=f"of one check (default: {_TIMEOUT_S})")  # fmt: skip
+            help=f"limit for each check (default: {_TIMEOUT_S})")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -53,7 +56,7 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.memory.review_schemas import DueOut, ReviewOut
 
     with face.open() as project:
-        due = project.reviewing.due(face.progress("looking at what holds"))
+        due = project.reviewing.due(face.progress("checking memory"))
         is_cut = project.reviewing.is_past_away()
         face.warn(project.journal.damage)
     face.clear_progress()
@@ -88,35 +91,35 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
             if one.check:
                 yield f"  {paint.warn}{visible(one.check)}{paint.end}"
             for rival in one.rivals:
-                yield f"  {paint.warn}apart{paint.end}: another clone put {visible(rival)} in place of the same thing"
+                yield f"  {paint.warn}competing{paint.end}: another clone replaced the same entity by {visible(rival)}"
             if one.changed_late:
                 later = f" by {', '.join(map(visible, one.superseded_by))}" if one.superseded_by else ""
                 ended = (
                     "superseded" if one.superseded_by else one.command.rpartition(" ")[2]
                 )  # the state it is in, said once more
                 what = f"{', '.join(map(visible, one.changed_late))}, by {', '.join(map(visible, one.changed_by))}"
-                yield f"  {paint.warn}changed late{paint.end}: {what}, who did not know that it is {visible(ended)}{later}"
+                yield f"  {paint.warn}changed late{paint.end}: {what}, without knowing that it was {visible(ended)}{later}"
             if one.in_conflict:
                 yield f"  {paint.warn}in conflict{paint.end}: {visible(', '.join(one.in_conflict))}: periplus show {one.id}"
             for name in one.superseded_by:
-                yield f"  {paint.dim}what still holds of that: periplus set {visible(name)} FIELD=VALUE{paint.end}"
+                yield f"  {paint.dim}to keep this change: periplus set {visible(name)} FIELD=VALUE{paint.end}"
             if one.stuck:
                 yield f"  {paint.warn}stuck{paint.end}: {visible(one.stuck)}"
             if one.unreplaced:
-                yield f"  {paint.warn}{visible(one.unreplaced)} by nothing{paint.end}: what replaced it was deleted or redacted; to have it back:"
+                yield f"  {paint.warn}{visible(one.unreplaced)} without a replacement{paint.end}: the entity that replaced it was deleted or redacted; to restore it:"
             yield f"  {paint.dim}{one.command}{paint.end}"
             if one.otherwise:
                 yield f"  {paint.dim}or else: {one.otherwise}{paint.end}"
             if one.unreplaced:
-                yield f"  {paint.dim}to leave it so: periplus state {one.id} {visible(one.unreplaced)}{paint.end}"
+                yield f"  {paint.dim}to leave it as it is: periplus state {one.id} {visible(one.unreplaced)}{paint.end}"
             if one.rivals:
-                yield f"  {paint.dim}where both hold: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
+                yield f"  {paint.dim}if both are valid: periplus link {one.id} references {visible(one.rivals[0])}{paint.end}"
         if len(due) < count:
             yield f"… and {count - len(due):,} more: periplus review --limit {count}, or --json"
         if not result.due:
             yield "Nothing is stale, expired or fails its check."
         if is_cut:
-            yield f"{paint.bad}older records are not here{paint.end}, which may say that a check failed, or that clones said something apart or late: periplus status"
+            yield f"{paint.bad}older records are not here{paint.end}, so failed checks and conflicts may be missing from this list: periplus status"
 
     return face.emit(result, lines, 1 if result.due else 0)
 
@@ -169,8 +172,8 @@ def _probe(face: Face, arguments: argparse.Namespace) -> int:
                 for line in row.output.splitlines()[-_OUTPUT_LINES:]:
                     yield f"  {paint.dim}{visible(line)}{paint.end}"
         if not result.checks:
-            yield "No constraint or trap in force has a check. Give one: periplus remember … --type constraint --check COMMAND"
+            yield "No active constraint or trap has a check. Add one: periplus remember … --type constraint --check COMMAND"
         elif not arguments.allow_commands:
-            yield "Nothing was run: they are run as you, in the project's folder. To consent: --allow-commands"
+            yield "Nothing was run. To run these commands as you, in the project's folder: --allow-commands"
 
     return face.emit(result, lines, 0 if checks and all(row.passed or not row.run for row in result.checks) else 1)

@@ -1,4 +1,4 @@
-"""docs/reference/entities.md, written from the table of types (``memory.types``) and their schemas. See ``cli.reference``."""
+"""Generate docs/reference/entities.md from the table of types (``memory.types``) and their schemas."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FIELDS: Final[dict[str, str]] = {
     "lineage": "the lineage that its records are in",
     "ending": "why the run is partial",
     "masked": "how many secrets were masked",
-    "rewritten": "of a git history, commits that no ref reaches any more, the newest first: commit, ts, text, paths",
+    "rewritten": "of a git history, commits that no ref reaches, the newest first: commit, ts, text, paths",
     "withheld": "the places in its string table whose texts were taken out",
     "mode": "whether others may claim the same",
     "model": "the model that worked",
@@ -97,11 +97,11 @@ FIELDS: Final[dict[str, str]] = {
     "subject": "what it is about, by which it is known again",
     "tags": "words to find it by",
     "target": "the context that it stands for",
-    "tests": "what is known of the tests",
+    "tests": "the state of the tests",
     "text": "what it says, at most 8,000 characters",
     "thread": "the id of the first message of those that answer each other",
     "title": "what it is for",
-    "tool": "the program that it runs in",
+    "tool": "the program in use",
     "tool_version": "the version of Periplus that began it",
     "trail": "the id of its trail",
     "transcript": "the file that its agent writes",
@@ -121,7 +121,7 @@ _PARTS: Final = (About, Evidence, Relation, Provenance, Process, RewrittenCommit
 
 
 def entity_reference() -> str:
-    """docs/reference/entities.md"""
+    """Return the text of docs/reference/entities.md."""
     return "\n".join(_lines())
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/events.md and its JSON Schema, written from the events themselves (``periplus.agent.events``)."""
+"""Generate docs/reference/events.md and its JSON Schema from the events (``periplus.agent.events``)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COMMON: Final = (
 
 
 def event_reference() -> str:
-    """docs/reference/events.md"""
+    """Return the text of docs/reference/events.md."""
     return "\n".join(_lines())
 
 
 def event_schema_text() -> str:
-    """docs/reference/events.schema.json"""
+    """Return the text of docs/reference/events.schema.json."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An event of periplus run --json",

@@ -32,27 +32,25 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         wanted.add_argument("--connect", dest="connect", action="store_true", default=None,
                             help="connect the agents found on this machine (default: ask, on a terminal)")  # fmt: skip
         wanted.add_argument(
-            "--no-connect", dest="connect", action="store_false", default=None, help="connect none, and do not ask"
+            "--no-connect", dest="connect", action="store_false", default=None, help="connect no agent, and do not ask"
         )
         parser.add_argument("--join", action="store_true",
-                            help="two stores were made for this project: have the settings name both as one")  # fmt: skip
+                            help="treat two stores that were made for this project as one, in its settings")  # fmt: skip
     if command == "doctor":
         parser.add_argument(
             "--repair",
             action="store_true",
-            help="mend what can be mended; what gives way is parked, nothing is deleted",
+            help="repair what can be repaired; replaced files are moved to parked/, nothing is deleted",
         )
         parser.add_argument(
             "--compact",
             action="store_true",
-            help="make a checkpoint now, and move segments that it makes redundant to the archive",
+            help="make a checkpoint now, and move the segments that it covers to the archive",
         )
         parser.add_argument("--from", dest="sources", metavar="PATH", action="append", default=[],
-                            help="with --repair: a folder that may hold copies, such as a backup or another clone, or a file of "
-                            "`periplus export` (repeat for more)")  # fmt: skip
+                            help="with --repair: a backup, another clone, or a file of `periplus export` to restore from (repeatable)")  # fmt: skip
         parser.add_argument("--archive-lost", action="store_true",
-                            help="with --repair: the segments that were moved to the archive are gone for good: keep the places of their "
-                            "records without what they said")  # fmt: skip
+                            help="with --repair: accept that the archived segments are lost; their records keep their numbers and lose their content")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -74,7 +72,9 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
 
     start = os.path.join(face.cwd, folder) if folder else face.cwd
     if not os.path.isdir(start):
-        raise UsageError(f"{start} is not a folder", safe="Nothing was changed.", mend="Make it first: mkdir -p FOLDER")
+        raise UsageError(
+            f"{start} is not a folder", safe="Nothing was changed.", mend="Create it first: mkdir -p FOLDER"
+        )
     if folder and face.store_option is not None:
         raise UsageError("give either a FOLDER or --store", safe="Nothing was changed.")
     store = face.store_option if folder else face.store
@@ -85,8 +85,8 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
     sparse = sparse_checkout(created.root)
     if sparse.state == "outside":
         face.stderr.write(
-            "periplus: git's sparse-checkout leaves .periplus out: when it is next run it may delete the store, with the journal\n"
-            f"Have it keep it: {visible(sparse.add)}\n"
+            "periplus: git's sparse-checkout excludes .periplus; its next run may delete the store with the journal\n"
+            f"Include it: {visible(sparse.add)}\n"
         )
     sessions = sessions_of(created.root, face.home, face.environment)
     agents = [row.agent for row in FORMATS if any(one.format == row.name for one in sessions)]
@@ -100,17 +100,17 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
             yield from _joined(joined, os.path.relpath(os.path.join(created.root, "config.toml"), face.cwd))
             return
         if is_in_bare(created.root):
-            yield "  It is of all worktrees, and in none: git keeps nothing of it. `periplus sync` brings it to other clones."
+            yield "  It is shared by all worktrees and not in git. `periplus sync` copies it to other clones."
         else:
             yield "  config.toml and entities/ are for git; the journal stays on this machine."
         if created.known_from:
-            yield f"  It is {created.store_id}, the store that the branch {visible(created.known_from)} has. Commit .periplus before you"
-            yield "  merge that branch: git does not write over files that it has not got. `periplus sync` brings what it knows."
+            yield f"  It is {created.store_id}, the same store as on the branch {visible(created.known_from)}. Commit .periplus before you"
+            yield "  merge that branch, because git does not overwrite untracked files. `periplus sync` fetches its records."
         if agents:
             count = f"{len(sessions):,} session{'s' if len(sessions) > 1 else ''}"
             yield f"  {count} of {' and '.join(agents)} in this project: periplus trail import --all"
         if connected:
-            yield f"  {' and '.join(connected)} connected; see whether it works: periplus connect --check"
+            yield f"  {' and '.join(connected)} connected; test it with: periplus connect --check"
         next_ = ["Next:", "     "]
         if not connected:
             yield f"{next_.pop(0)} periplus connect, so that your coding agent uses it"
@@ -122,11 +122,11 @@ def _init(face: Face, folder: str | None, *, is_connecting: bool | None, is_join
 
 def _joined(joined: Joined, settings: str) -> Iterator[str]:
     if not joined.joined:
-        yield f"  Its settings and its records are of one store, {joined.store_id}: there is nothing to join."
+        yield f"  Its settings and records belong to one store, {joined.store_id}: there is nothing to join."
         return
     others = " and ".join(joined.joined)
     yield f"  {others} {'is' if len(joined.joined) == 1 else 'are'} one with {joined.store_id}{'' if joined.is_new else ' already'}."
-    yield f"Next: git add {visible(shlex.quote(settings))}, commit and push it, so that the other clones know"
+    yield f"Next: git add {visible(shlex.quote(settings))}, commit and push it, for the other clones"
     yield "      periplus sync --with REMOTE, here and there"
 
 
@@ -141,8 +141,8 @@ def _tell_of_store_above(face: Face, root: str) -> None:
         return
     if above != root:
         face.stderr.write(
-            f"periplus: there is a store above, {visible(above)}; from here on it is not the one of {visible(folder)}\n"
-            f"If that one was meant, remove the new one: rm -r {visible(shlex.quote(root))}\n"
+            f"periplus: the parent folder has a store, {visible(above)}; {visible(folder)} now uses its own\n"
+            f"To use the parent's store, remove the new one: rm -r {visible(shlex.quote(root))}\n"
         )
 
 
@@ -167,28 +167,28 @@ def _status(face: Face) -> int:
         yield f"store    {visible(found.root)}"
         if found.damage and found.others and not (found.lineage or found.copied_from):
             count = sum(count for _, count in found.others)
-            yield f"journal  {_counted(count, 'records')}; which are of this clone cannot be told: periplus log --lineage all"
+            yield f"journal  {_counted(count, 'records')}; the lineage of this clone is unknown: periplus log --lineage all"
         else:
             yield from _of_records(found)
         if found.is_checkpoint_due:
-            yield "         a checkpoint is due, by which an index is built sooner; make it with: periplus doctor --compact"
+            yield "         a checkpoint is due (it makes rebuilding the index faster): periplus doctor --compact"
         held = {"claim": f" ({found.claims:,} held)"}
         counts = ", ".join(
             f"{count:,} {name}{'s' if count != 1 else ''}{held.get(name, '')}" for name, count in found.counts.items()
         )
         yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.copied_from:
-            yield f"copy     of lineage {visible(found.copied_from)}: the next write begins a lineage of its own"
+            yield f"copy     of lineage {visible(found.copied_from)}: the next write starts a new lineage"
         elif found.previous:
             yield f"copy     lineage {visible(found.lineage)}; before this store was copied or restored {visible(found.previous)}"
         for one in found.away:
             yield f"past     {visible(one)}; a checkpoint stands for them"
         if found.damage:
             yield f"state    {paint.bad}damaged{paint.end}: {visible(found.damage)}"
-            what = "nothing is written" if not found.takes_writes else "from what the index knows"
-            yield f"         What is sound is served, {what}. {visible(found.mend) or 'Next: periplus doctor'}"
+            what = "writes are refused" if not found.takes_writes else "as far as it is indexed"
+            yield f"         The intact part is readable, {what}. {visible(found.mend) or 'Next: periplus doctor'}"
         elif found.found:
-            yield f"state    {paint.good}sound{paint.end} as far as it was read now, but {paint.bad}{visible(found.found)}{paint.end}"
+            yield f"state    {paint.good}sound{paint.end} as far as it was read, but {paint.bad}{visible(found.found)}{paint.end}"
             yield "         Next: periplus doctor"
         else:
             yield f"state    {paint.good}sound{paint.end}"
@@ -196,20 +196,20 @@ def _status(face: Face) -> int:
             count = len(found.conflicts)
             yield f"merge    {count:,} in conflict: periplus show {visible(found.conflicts[0])}{' …' if count > 1 else ''}"
         if found.apart:
-            yield f"apart    {len(found.apart):,} said anew in several ways: periplus review"
+            yield f"apart    {len(found.apart):,} replaced differently by several clones: periplus review"
         if found.stuck:
-            yield f"plans    {len(found.stuck):,} with which nobody can go on: periplus review"
+            yield f"plans    {len(found.stuck):,} stuck: periplus review"
         if found.unsealed:
             count = len(found.unsealed)
-            yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} left: periplus trail list"
+            yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} abandoned: periplus trail list"
         yield from _of_waiting(result)
         yield from _of_files(face, result)
         if found.sparse == "outside":
-            yield f"git      {paint.bad}in danger{paint.end}: sparse-checkout leaves .periplus out; when it is next run it deletes it, with the journal"
+            yield f"git      {paint.bad}in danger{paint.end}: sparse-checkout excludes .periplus; its next run deletes the store with the journal"
             yield f"         {visible(found.sparse_mend)}"
         elif found.sparse == "inside" and found.is_from_files:
-            yield "git      sparse-checkout is on: had it left .periplus out, it deleted the journal that was here. What that had is"
-            yield "         brought by: periplus sync --with REMOTE, or another clone, or a copy"
+            yield "git      sparse-checkout is on: if it excluded .periplus, it deleted the journal that was here. To restore it:"
+            yield "         periplus sync --with REMOTE, another clone or a copy"
 
     return face.emit(result, lines, 3 if found.damage else 0)
 
@@ -219,7 +219,7 @@ def _of_records(found: Status) -> Iterator[str]:
     yield f"journal  {found.records:,} record{'s' if found.records != 1 else ''}{last}"
     if found.unsure:
         newest = "record" if found.unsure == 1 else f"{found.unsure:,} records"
-        yield f"         the last {newest} may not have reached the disk, for a sync failed: the next write makes sure of that"
+        yield f"         the last {newest} may not be on disk yet, because a sync failed; the next write retries it"
     if found.others:
         clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
         yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"
@@ -253,9 +253,9 @@ def _of_files(face: Face, found: StatusOut) -> Iterator[str]:
         count = len(found.pull_blocked)
         what, them = (visible(found.pull_blocked[0]), "it") if count == 1 else (f"{count:,} files", "them")
         room = shlex.quote(os.path.relpath(os.path.join(found.root, "entities"), face.cwd))
-        yield f"files    {paint.warn}in git's way{paint.end}: {what}: changed upstream, too, and `git pull` does not write over {them}"
-        first = "Settle what is left alone, then make" if found.left else "Make"
-        yield f"         {first} room, what is missing is written again: rm -r {visible(room)} && git pull"
+        yield f"files    {paint.warn}in git's way{paint.end}: {what}: also changed upstream, and `git pull` does not overwrite {them}"
+        first = "Resolve the files above, then make" if found.left else "Make"
+        yield f"         {first} room; missing files are written again: rm -r {visible(room)} && git pull"
 
 
 def _doctor(face: Face, arguments: argparse.Namespace) -> int:
@@ -286,7 +286,7 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tup
             face.clear_progress()
             if flaws:
                 count = f"{_counted(len(flaws), 'files')} in what was exported {'is' if len(flaws) == 1 else 'are'} damaged or missing, such as {flaws[0].path}"
-                notes.append((f"{count}: what is left was used", path))
+                notes.append((f"{count}: the rest was used", path))
             path = place
         elif not os.path.isdir(path):
             raise UsageError(
@@ -307,7 +307,7 @@ def _refuse_segment(path: str) -> None:
         folder = os.path.dirname(os.path.abspath(path))
         raise UsageError(
             f"--from {path!r} is one segment", safe="Nothing was changed.",
-            mend=f"Name the folder that it lies in: periplus doctor --repair --from {shlex.quote(folder)}",
+            mend=f"Name the folder that contains it: periplus doctor --repair --from {shlex.quote(folder)}",
         )  # fmt: skip
 
 
@@ -350,7 +350,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
             moved = f", {_counted(len(checkpoint.archived), 'segments')} to the archive" if checkpoint.archived else ""
             yield f"{paint.good}checkpoint{paint.end} at seq {checkpoint.seq:,}, {checkpoint.bytes:,} bytes{moved}"
         elif arguments.compact:
-            yield "checkpoint: nothing came since the last one"
+            yield "checkpoint: no new records since the last one"
         for one, last in _runs(mended):
             place = visible(os.path.relpath(one.path, root)) if one.path else ""
             seqs = f"seq {one.seq}" if last == one.seq else f"seq {one.seq} to {last}"
@@ -375,11 +375,11 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
                 yield f"         {visible(problem.next)}"
         for (severity, what, _), count in alike.items():
             if count > _ALIKE_MAX:
-                more = f"{count - _ALIKE_MAX:,} more of these, which --json names"
+                more = f"{count - _ALIKE_MAX:,} more of these (see --json)"
                 yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
         yield f"checked by periplus {__version__} ({FORM})"
         if found.exit_code == 0:
-            yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
+            yield f"{paint.good}sound{paint.end}: all checksums, versions, objects, trails and projections were checked"
 
     return face.emit(result, lines, found.exit_code)
 
@@ -411,7 +411,7 @@ def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
 
     path = user_notes_file(face.environment)
     notes = [note for note in read_notes(path) if f"{note.folder}/".startswith(f"{folder}/")] if path else []
-    return [(f"a hook said nothing ({note.source}, {note.at[:16]}Z): {note.what}", path) for note in notes[-5:]]
+    return [(f"a hook failed silently ({note.source}, {note.at[:16]}Z): {note.what}", path) for note in notes[-5:]]
 
 
 def _add_hook_notes(face: Face, error: PeriplusError) -> None:
@@ -426,13 +426,13 @@ def _add_hook_notes(face: Face, error: PeriplusError) -> None:
     except PeriplusError:
         path = ""
     notes += [
-        (f"a hook said nothing ({one.source}, {one.at[:16]}Z): {one.what}", path)
+        (f"a hook failed silently ({one.source}, {one.at[:16]}Z): {one.what}", path)
         for one in read_notes(path)[-5:]
         if one.at
     ]
     if notes:
         what, where = notes[-1]
-        error.safe = f"{error.safe} Hooks of agents met it, too, and kept silent; the last: {what} ({where}).".strip()
+        error.safe = f"{error.safe} Hooks of agents failed on it, too; the last: {what} ({where}).".strip()
 
 
 def _rescued(face: Face, arguments: argparse.Namespace, sources: list[str]) -> list[Repair]:

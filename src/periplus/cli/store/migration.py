@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 
 _LISTED_MAX: Final = 10
 _MEANING: Final = {
-    "off": "the folder is left alone",
-    "dual": "the journal first, the folder kept the same",
-    "primary": "the journal counts, the folder is healed from it",
+    "off": "the folder is not used",
+    "dual": "the journal is primary, the folder mirrors it",
+    "primary": "only the journal is read, the folder is restored from it",
 }
 _NEXT: Final = {
-    "dual": "periplus migrate --to primary, once the older program needs the folder no more; periplus migrate --to off goes back",
+    "dual": "periplus migrate --to primary, once the older program no longer needs the folder; periplus migrate --to off goes back",
     "primary": "periplus migrate --to dual goes back",
 }
 _TITLES: Final = {
-    "unreadable": "cannot be read, left where it is",
-    "refused": "refused, left where it is",
-    "duplicate": "names an entity that another file holds",
+    "unreadable": "unreadable, left in place",
+    "refused": "refused, left in place",
+    "duplicate": "duplicate: names an entity of another file",
     "conflict": "changed on both sides: --take files or --take journal",
     "edited": "changed in the folder: --take files or --take journal",
-    "deleted": "deleted in the journal, yet there: --take files or --take journal",
-    "missing": "gone from the folder: --heal writes it again",
-    "kept_foreign": "kept whole, but not as one of our types",
-    "torn_line": "line of the log that cannot be read",
-    "orphan_event": "named by the log, held by no file",
-    "unnamed_file": "never named by the log",
-    "other": "no entity and no log, left where it is",
+    "deleted": "deleted in the journal but still a file: --take files or --take journal",
+    "missing": "missing in the folder: --heal restores it",
+    "kept_foreign": "kept unchanged: its type is unknown",
+    "torn_line": "unreadable line of the log",
+    "orphan_event": "in the log, but without a file",
+    "unnamed_file": "not in the log",
+    "other": "neither an entity nor a log, left in place",
 }
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     del command
     add = parser.add_argument
-    add("--from", dest="source", metavar="DIR", help="the v1 folder (default: the one of before)")
-    add("--to", choices=("off", "dual", "primary"), help="the mode to go to; without it, say how things stand")
-    add("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    add("--heal", action="store_true", help="write files again that are gone from the folder")
-    add("--take", choices=("files", "journal"), help="what counts where both sides changed; the other is kept aside")
+    add("--from", dest="source", metavar="DIR", help="the folder of version 1 (default: the last one used)")
+    add("--to", choices=("off", "dual", "primary"), help="the new mode (default: show the current one)")
+    add("--dry-run", action="store_true", help="show what would be done, change nothing")
+    add("--heal", action="store_true", help="restore files that are missing in the folder")
+    add("--take", choices=("files", "journal"), help="which side wins if both changed; the other version is kept aside")
     add(
         "--insist",
         "--allow-secret",
@@ -83,7 +83,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     def lines() -> Iterator[str]:
         paint = face.palette
         if acts and done.is_dry:
-            yield f"Nothing was changed. {'This is what would be done:' if arguments.dry_run else 'The folder is left alone already:'}"
+            yield f"Nothing was changed. {'This is what would be done:' if arguments.dry_run else 'The folder is not used at the moment.'}"
         yield f"mode     {paint.bold}{done.mode}{paint.end}: {_MEANING[done.mode]}"
         if not done.source:
             yield "Next: periplus migrate --from DIR --to dual --dry-run"

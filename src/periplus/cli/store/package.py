@@ -25,18 +25,18 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             "file",
             nargs="?",
             metavar="FILE",
-            help="default: NAME-periplus.zip in this folder, NAME the project's folder's; - is standard output",
+            help="the file to write, or - for standard output (default: PROJECT-periplus.zip in this folder)",
         )
         add(
             "--markdown",
             metavar="DIR",
-            help="what the project knows as a folder of Markdown instead, for people; the same call renews it",
+            help="write the memory as a folder of Markdown pages instead; repeat to update it",
         )
-        add("--force", action="store_true", help="with --markdown: over its files that somebody changed, too")
+        add("--force", action="store_true", help="with --markdown: also overwrite pages that somebody changed")
         add(
             "--damaged",
             action="store_true",
-            help="of a damaged store, write what is left; the file says what is missing (exit code 3 where anything is)",
+            help="export what is left of a damaged store; the file lists what is missing (exit code 3 if anything is)",
         )
         return
     add("file", metavar="FILE", help="a file that `periplus export` wrote; - is standard input")
@@ -44,14 +44,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         "folder",
         nargs="?",
         metavar="FOLDER",
-        help="the folder of the project that gets the store, made where there is none (default: this one)",
+        help="the project folder for the store, created if missing (default: this one)",
     )
-    add("--dry-run", action="store_true", help="verify the file, make nothing of it")
+    add("--dry-run", action="store_true", help="verify the file, create nothing")
     add(
         "--damaged",
         action="store_true",
-        help="take what was left of a damaged store, too: what is made of it misses the same until "
-        "`doctor --repair --from` brings it (exit code 3)",
+        help="also import what was left of a damaged store; `doctor --repair --from` can restore the rest later (exit code 3)",
     )
 
 
@@ -64,7 +63,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.base.errors import UsageError
 
         raise UsageError(
-            "--force is for --markdown", safe="Nothing was written.", mend="A file that is there is never replaced."
+            "--force is for --markdown", safe="Nothing was written.", mend="An existing file is never replaced."
         )
     return _export(face, arguments.file, damaged=arguments.damaged)
 
@@ -77,15 +76,15 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--damaged is for a file, not for --markdown",
             safe="Nothing was written.",
-            mend="Leave it out: pages are made of what can be read.",
+            mend="Omit it: the pages contain what can be read.",
         )
     if arguments.file is not None or not arguments.markdown:
-        wrong = "a file and --markdown exclude each other" if arguments.file is not None else "--markdown is empty"
+        wrong = "FILE and --markdown cannot be combined" if arguments.file is not None else "--markdown is empty"
         raise UsageError(wrong, safe="Nothing was written.", mend="Write: periplus export --markdown DIR")
     if arguments.markdown == "-":
         raise UsageError(
             "--markdown writes a folder of pages, which standard output cannot take", safe="Nothing was written.",
-            mend="Name a folder: periplus export --markdown DIR. To read on, see `periplus brief TASK` and `periplus recall QUESTION`.",
+            mend="Name a folder: periplus export --markdown DIR. To read memory, use `periplus brief TASK` or `periplus recall QUESTION`.",
         )  # fmt: skip
     with face.open() as project:
         folder = face.path(plain(arguments.markdown, "--markdown"))
@@ -95,7 +94,7 @@ def _markdown(face: Face, arguments: argparse.Namespace) -> int:
 
     def lines() -> Iterator[str]:
         count = "1 entity" if done.entities == 1 else f"{done.entities:,} entities"
-        yield f"{visible(done.folder)}: {count}; {done.written:,} file{'s' * (done.written != 1)} written, {done.unchanged:,} as they were, {done.removed:,} removed"
+        yield f"{visible(done.folder)}: {count}; {done.written:,} file{'s' * (done.written != 1)} written, {done.unchanged:,} unchanged, {done.removed:,} removed"
         yield f"Begin with {visible(os.path.join(done.folder, 'README.md'))}"
 
     face.emit(result, lines)
@@ -120,7 +119,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
         import shlex
 
         verified = "every record verified" if packed.doubts else "verified"
-        how = verified if packed.is_whole else "as far as they are left"
+        how = verified if packed.is_whole else "as far as they exist"
         yield f"Wrote {visible(path)} ({size:,} bytes): {_told(packed)}, {how}"
         yield from _lost(face, packed)
         yield from _doubtful(face, packed)
@@ -128,7 +127,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
         if not packed.is_whole:
             yield f"With another copy: periplus doctor --repair --from {file}, there"
         yield f"Elsewhere: periplus import{'' if packed.is_whole else ' --damaged'} {file} FOLDER"
-        yield "  Private keys stay here: whoever imports it writes a lineage of their own."
+        yield "  Private keys are not included; an import starts a lineage of its own."
 
     return face.emit(result, lines, 0 if packed.is_whole else 3)
 
@@ -144,8 +143,8 @@ def _export_out(face: Face, *, damaged: bool) -> int:
 
     if face.as_json or face.stdout.isatty():
         raise UsageError(
-            "--json says there what was written" if face.as_json else "the file is bytes, which no terminal shows",
-            safe="Nothing was written.", mend="Name a FILE, or a pipe or a file behind: periplus export - > FILE",
+            "--json also writes to standard output" if face.as_json else "the file is binary and cannot be shown on a terminal",
+            safe="Nothing was written.", mend="Name a FILE, or redirect: periplus export - > FILE",
         )  # fmt: skip
     with face.open() as project, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "store.zip")
@@ -158,8 +157,8 @@ def _export_out(face: Face, *, damaged: bool) -> int:
         except BrokenPipeError as error:  # no end like that of `| head`: half of the file is none
             give_up_output()
             raise EnvironmentFailure(
-                "whoever read standard output went away before the whole file was written",
-                safe="The store is as it was; what was read cannot be imported.", mend="See why, and repeat it, or name a FILE.",
+                "the reader of standard output closed it before the whole file was written",
+                safe="The store is unchanged; the partial file cannot be imported.", mend="Check the reader and repeat, or name a FILE.",
             ) from error  # fmt: skip
         except OSError as error:
             raise environment_failure(error, "write", "standard output") from error
@@ -193,7 +192,7 @@ def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
 def _doubtful(face: Face, packed: Packed) -> Iterator[str]:
     """What in it is not sound though every record is."""
     for one in packed.doubts[:_SHOWN_MAX]:
-        yield f"{face.palette.bad}unsound{face.palette.end}  {visible(one.path)}, which no record needs: {visible(one.what)}"
+        yield f"{face.palette.bad}unsound{face.palette.end}  {visible(one.path)}, which no record uses: {visible(one.what)}"
     if len(packed.doubts) > _SHOWN_MAX:
         yield f"         and {len(packed.doubts) - _SHOWN_MAX:,} more files: --json"
 
@@ -226,7 +225,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import DamageError, FormatError, PeriplusError, UsageError
 
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("standard input is a terminal, and the file is bytes", safe="Nothing was changed.",
+        raise UsageError("standard input is a terminal, and the file is binary", safe="Nothing was changed.",
                          mend="Name the FILE, or write: periplus import - FOLDER < FILE")  # fmt: skip
     with tempfile.TemporaryDirectory() as kept:
         path = os.path.join(kept, "store.zip")
@@ -239,7 +238,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
                 if isinstance(error, FormatError | DamageError):
                     error.path = "standard input"
                 error.wrong = error.wrong.replace(path, "standard input")
-                error.mend = "Save it to a file, and import that: what is said then names what can be done with it."
+                error.mend = "Save it to a file and import that, to get a more precise message."
             raise
 
 
@@ -267,10 +266,10 @@ def _import_file(face: Face, arguments: argparse.Namespace, path: str) -> int:
 
         count = _told(packed)
         if arguments.dry_run and not packed.is_whole:
-            yield f"what is left: {count}; nothing was made of it"
+            yield f"incomplete: {count}; nothing was created"
             yield from _lost(face, packed)
         elif arguments.dry_run:
-            yield f"{face.palette.good}sound{face.palette.end}: {count}; nothing was made of it"
+            yield f"{face.palette.good}intact{face.palette.end}: {count}; nothing was created"
             yield from _doubtful(face, packed)
         else:
             if made:
@@ -293,8 +292,8 @@ def _make_folder(folder: str) -> list[str]:
     from periplus.base.filesystem.store_location import STORE_FOLDER
 
     if STORE_FOLDER in os.path.realpath(folder).split(os.sep):
-        raise RefusedError(f"{folder} is a store, or lies in one", safe="It was not touched.",
-                           mend="Import into another folder, then in this one: periplus sync --with THAT_FOLDER")  # fmt: skip
+        raise RefusedError(f"{folder} is a store, or is inside one", safe="It was not changed.",
+                           mend="Import into another folder, then sync here: periplus sync --with THAT_FOLDER")  # fmt: skip
     missing: list[str] = []
     above = folder
     while not os.path.lexists(above):

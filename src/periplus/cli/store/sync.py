@@ -26,23 +26,21 @@ _TOLD_MAX: Final = 20  # of each kind that a sync tells; of more a person reads 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     assert command == "sync"
     add = parser.add_argument
-    add("--with", dest="where", required=True, metavar="WHERE", help="another clone's folder, an exchange folder (it is "
-        "made where a path has none yet), or a git remote: its name, a URL or a path")  # fmt: skip
-    add("--dry-run", action="store_true", help="say what would come and go, change nothing")
+    add("--with", dest="where", required=True, metavar="WHERE", help="the folder of another clone, an exchange folder (created if missing), or a git remote: name, URL or path")  # fmt: skip
+    add("--dry-run", action="store_true", help="show what would be exchanged, change nothing")
     add(
         "--candidates",
         action="store_true",
-        help="record the memory of another project, and its mail to who writes here, to accept or refuse: see inbox",
+        help="record another project's memory, and its mail to you, as candidates to accept or refuse (see inbox)",
     )
-    add("--rebase", action="store_true", help="where two stores wrote one lineage (a backup was put back): take what is there, "
-        "write what only this clone has again in a lineage of its own")  # fmt: skip
+    add("--rebase", action="store_true", help="if two stores wrote one lineage (after a backup was restored): take the other's records, and rewrite ours in a new lineage")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
 
     if not arguments.where or arguments.where.startswith("-"):
-        raise UsageError(f"{arguments.where!r} is no place to sync with", mend="See `periplus sync --help`.")
+        raise UsageError(f"{arguments.where!r} is not a folder or git remote", mend="See `periplus sync --help`.")
     with face.open() as project:
         done = project.sync(
             arguments.where, cwd=face.cwd, environment=face.environment, dry_run=arguments.dry_run,
@@ -60,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for fork in report.rebased:
             yield f"{paint.warn}forked{paint.end}    {visible(fork.lineage)} behind record {fork.at:,}: {_rebased(fork)}"
         if result.left and not report.rebased:
-            yield f"{paint.warn}This store was put back to an earlier state{paint.end}: {visible(result.left)} goes on without it"
+            yield f"{paint.warn}This store was restored to an earlier state{paint.end}: {visible(result.left)} continues without it"
         for one in moved:
             yield _told(one, report.place, would)
         if recorded is not None:
@@ -74,32 +72,32 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         for rivalry in done.rivalries[:_TOLD_MAX]:
             ids = " and ".join(visible(one.item_id) for one in rivalry.rivals)
             both = "both" if len(rivalry.rivals) == 2 else "all"
-            yield f"{paint.warn}apart{paint.end}     {ids} {both} stand in place of {visible(rivalry.old)}"
+            yield f"{paint.warn}apart{paint.end}     {ids} {both} replace {visible(rivalry.old)}"
             yield f"          {visible(rivalry.command)}"
         yield from _more(f"{paint.warn}apart{paint.end}    ", done.rivalries, "periplus review")
         for late in done.late[:_TOLD_MAX]:
             what = f"{', '.join(map(visible, late.fields))}, by {', '.join(map(visible, late.writers))}"
             ended = "superseded" if late.successors else str(late.entity.value["state"])
-            yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) and {visible(ended)} apart: periplus review"
+            yield f"{paint.warn}late{paint.end}      {visible(late.entity.item_id)} was changed ({what}) by one clone and {visible(ended)} by another: periplus review"
         yield from _more(f"{paint.warn}late{paint.end}     ", done.late, "periplus review")
         for stuck in done.stuck[:_TOLD_MAX]:
             yield f"{paint.warn}stuck{paint.end}     {visible(stuck.words())}: periplus review"
         yield from _more(f"{paint.warn}stuck{paint.end}    ", done.stuck, "periplus review")
         for clash in done.clashes[:_TOLD_MAX]:
-            yield f"{paint.warn}taken{paint.end}     {_claimed(clash.mine, clash.scope)} and {_claimed(clash.other, clash.other_scope)}, apart"
-            yield f"          One lets go, here with: periplus claim release {visible(clash.mine.item_id)}"
+            yield f"{paint.warn}taken{paint.end}     {_claimed(clash.mine, clash.scope)} and {_claimed(clash.other, clash.other_scope)}, by two clones"
+            yield f"          One of them has to be released, here with: periplus claim release {visible(clash.mine.item_id)}"
         yield from _more(f"{paint.warn}taken{paint.end}    ", done.clashes, "periplus claim list")
         for left in report.unsigned:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"
-            yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} takes what is signed, and nobody here may sign them"
-            yield "          Whoever writes that lineage brings them there. If nobody does any more, another clone's folder takes them: periplus sync --with FOLDER"
+            yield f"{paint.warn}unsigned{paint.end}  {what} stay{'s' * (left.records == 1)} here: {visible(report.place)} accepts only signed records, and this clone cannot sign them"
+            yield "          The clone that writes that lineage can push them. If there is none any more, push to a clone's folder: periplus sync --with FOLDER"
         if report.returned:
             what = "1 record" if report.returned == 1 else f"{report.returned:,} records"
             how = "would be" if report.dry_run else "is"
-            yield f"{paint.good}restored{paint.end}  what {what} of this clone said before damage {how} written again: {visible(report.place)} had it"
+            yield f"{paint.good}restored{paint.end}  the content of {what} of this clone, lost by damage, {how} restored from {visible(report.place)}"
         if report.emptied_out:
             what = "1 record" if report.emptied_out == 1 else f"{report.emptied_out:,} records"
-            yield f"{paint.good}redacted{paint.end}  {what} in {visible(report.place)}; the entity files there follow with the next command there"
+            yield f"{paint.good}redacted{paint.end}  {what} in {visible(report.place)}; the next command there updates its entity files"
         yield from _redacted_there(face, report)
         yield from _waiting(face, report)
         yield from _refused(face, refusals)
@@ -114,15 +112,15 @@ def _refused(face: Face, refusals: Sequence[RefusalOut]) -> Iterator[str]:
         rest = " ".join(part for part in (refusal.safe, refusal.next) if part)
         if rest:
             yield f"          {visible(rest)}"
-    yield from _more(f"{bad}refused{end}  ", refusals, "the same with --json names them")
+    yield from _more(f"{bad}refused{end}  ", refusals, "repeat with --json to list them")
 
 
 def _taken_as_candidates(recorded: Recorded, would: str) -> Iterator[str]:
     count = len(recorded.written)
-    yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} known already"
+    yield f"{count:,} candidate{'s' if count != 1 else ''} {would and 'would be '}recorded, {recorded.known:,} already known"
     for skipped in recorded.skipped[:_TOLD_MAX]:
         yield f"  skipped {visible(skipped.item_type)} {visible(skipped.item_id)}: {visible(skipped.reason)}"
-    yield from _more("  skipped", recorded.skipped, "the same with --json names them")
+    yield from _more("  skipped", recorded.skipped, "repeat with --json to list them")
     if count and not would:
         yield "Next: periplus inbox list"
 
@@ -144,7 +142,7 @@ def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
         if len(seqs) == 1
         else f"{len(seqs):,} records of this clone lost their content"
     )
-    yield f"{paint.warn}redacted{paint.end}  {what} in {visible(report.place)}: a copy of this store took it out. It is still here:"
+    yield f"{paint.warn}redacted{paint.end}  {what} in {visible(report.place)}: a copy of this store redacted it. It is still here:"
     named = " ".join(f"--seq {seq}" for seq in seqs[:_SEQS_TOLD_MAX])
     more = f" … ({len(seqs) - _SEQS_TOLD_MAX:,} more: --json)" if len(seqs) > _SEQS_TOLD_MAX else ""
     yield f"          periplus redact {named} --reason TEXT{more}"
@@ -203,17 +201,17 @@ def _waiting(face: Face, report: SyncReport) -> Iterator[str]:
         count = sum((one.direction, one.store) == (way, store) for one in report.waiting)
         what = f"{count:,} lineage{'s' * (count != 1)} of store {visible(store)}"
         if way == "in":
-            yield f"{paint.warn}waiting{paint.end}   {what} at {visible(report.place)}: config.toml here does not name that store, nothing of it was taken"
-            yield "          If it was made for this project, too, somebody joined the two: git pull brings the settings. Then repeat the sync."
+            yield f"{paint.warn}waiting{paint.end}   {what} at {visible(report.place)}: config.toml here does not name that store, so nothing was received"
+            yield "          If both stores belong to this project and were joined, `git pull` fetches the settings. Then repeat the sync."
         else:
-            yield f"{paint.warn}waiting{paint.end}   {what} here: config.toml at {visible(report.place)} does not name that store, nothing of it was sent"
-            yield "          There: git pull, for the settings that join the two. Then repeat the sync."
+            yield f"{paint.warn}waiting{paint.end}   {what} here: config.toml at {visible(report.place)} does not name that store, so nothing was sent"
+            yield "          Run `git pull` there to fetch the settings that join the two stores. Then repeat the sync."
 
 
 def _rebased(one: Rebased) -> str:
     if not one.into:
-        return f"of {one.cut:,} records here {one.written:,} would be written again in a lineage of our own"
-    return f"of {one.cut:,} records here {one.written:,} are written again in {visible(one.into)}; what stood here is in parked/"
+        return f"of {one.cut:,} records here {one.written:,} would be rewritten in a new lineage"
+    return f"of {one.cut:,} records here {one.written:,} were rewritten in {visible(one.into)}; the old files are in parked/"
 
 
 def _told(one: Transfer, place: str, would: str) -> str:

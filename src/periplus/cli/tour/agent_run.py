@@ -35,19 +35,19 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
 
     sandbox = find_sandbox(face.environment.get("PATH", os.defpath))
     if sandbox.layer == "none":
-        tell(f"passed over: commands cannot be confined on this machine ({sandbox.about})")
+        tell(f"skipped: commands cannot be sandboxed on this machine ({sandbox.about})")
         return {"ok": None, "sandbox": sandbox.layer}
     os.makedirs(folder)
     for name, text in _FILES.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
     if not _commit(folder):
-        tell("passed over: git is needed for a repository")
+        tell("skipped: git is not installed")
         return {"ok": None, "sandbox": sandbox.layer}
     Project.init(folder)
     flags = {"mode": "autonomous", "oracle": _CHECK, "model": "recorded"}
     settings = load_settings(os.path.join(folder, "nobody"), folder, trusted=False, environment={}, flags=flags)
-    tell(f"“{_TASK}”, commands confined by {sandbox.layer}")
+    tell(f"“{_TASK}”, commands in the sandbox {sandbox.layer}")
     with (
         Project.open(folder, face.writer(), store=folder) as project,
         as_file(files(__package__).joinpath(_TALK)) as talk,

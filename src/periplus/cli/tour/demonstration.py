@@ -28,11 +28,13 @@ _LISTING_LINES: Final = 14
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     assert command == "tour"
-    parser.add_argument("--repository", default=".", metavar="DIR", help="whose history to take (default: this one)")
+    parser.add_argument(
+        "--repository", default=".", metavar="DIR", help="the repository whose history to use (default: this one)"
+    )
     parser.add_argument(
         "--transcript", action="append", default=[], metavar="FILE", help="an agent's session (repeatable)"
     )
-    parser.add_argument("--keep", metavar="DIR", help="keep the scratch store in this new folder to look around in it")
+    parser.add_argument("--keep", metavar="DIR", help="keep the scratch store in this new folder")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -50,9 +52,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     if arguments.keep is not None:
         scratch = os.path.join(face.cwd, arguments.keep)
         if os.path.exists(scratch):
-            raise UsageError(
-                f"{scratch} exists already", safe="Nothing was changed.", mend="Name a folder that does not."
-            )
+            raise UsageError(f"{scratch} exists already", safe="Nothing was changed.", mend="Name a new folder.")
         os.makedirs(scratch)
     else:
         scratch = tempfile.mkdtemp(prefix="periplus-tour-")
@@ -62,8 +62,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         code = tour.run(repository, arguments.transcript)
         seconds = time.monotonic() - begun
         tour.say("")
-        kept = f" The store is kept: cd {scratch}" if arguments.keep else " The scratch store is gone again."
-        tour.say(f"That was all of it, in {seconds:.1f} s.{kept}")
+        kept = f" The store is kept: cd {scratch}" if arguments.keep else " The scratch store was removed."
+        tour.say(f"Done in {seconds:.1f} s.{kept}")
         tour.say("In your project: periplus init")
         if face.as_json:
             face.emit(TourOut(os.path.join(scratch, ".periplus"), round(seconds, 3), tour.facts), list)
@@ -134,7 +134,7 @@ class _Tour:
     def _import(self, project: Project, repository: str, transcripts: list[str]) -> None:
         from periplus.base.errors import PeriplusError
 
-        self.title("A store is made, and real work is read into it")
+        self.title("A store is created, and real work is imported")
         begun = time.monotonic()
         try:
             imported = project.import_git(repository, commits_max=_COMMITS_MAX)
@@ -148,7 +148,7 @@ class _Tour:
             except PeriplusError as error:
                 if transcripts:
                     raise
-                self.tell(f"passed over {os.path.basename(path)}: {error}")
+                self.tell(f"skipped {os.path.basename(path)}: {error}")
         self.facts["import"] = {
             "seconds": round(time.monotonic() - begun, 3),
             "trails": [{"id": t.item_id, "counts": t.value.get("counts")} for t in project.trails()],
@@ -177,7 +177,7 @@ class _Tour:
         )
         self.tell(f"{source} → {trail.item_id}: {said}")
         if value.get("masked"):
-            self.tell(f"{value['masked']} secrets were masked on the way in")
+            self.tell(f"{value['masked']} secrets were masked")
 
     def _list(self, project: Project, trails: list[Entity]) -> None:
         from itertools import islice
@@ -208,7 +208,7 @@ class _Tour:
 
     def _remember(self, project: Project, trails: list[Entity]) -> None:
 
-        self.title("Two things are remembered, with evidence, and found again by a question in other words")
+        self.title("Two facts are remembered with evidence, and found by questions in other words")
         history = next((trail for trail in trails if trail.value.get("format") == "git"), None)
         pairs: list[tuple[Memory, str]]
         change = _read_history(project, history) if history is not None else None
@@ -308,7 +308,7 @@ class _Tour:
     def _agent(self) -> None:
         from periplus.cli.tour.agent_run import mend
 
-        self.title("An agent mends a bug, and its trail is held against the files")
+        self.title("An agent fixes a bug, and its trail is compared with the files")
         found = mend(self._face, os.path.join(self._scratch, "slugs"), self.tell)
         self.ok &= found["ok"] is not False
         self.facts["agent"] = found

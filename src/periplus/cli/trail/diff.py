@@ -26,20 +26,20 @@ _STYLES: Final = {" ": "plain", "-": "bad", "+": "good", "~": "changed"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("first", metavar="A", help="an id, a digest (or the beginning of either), or a file")
-    add("second", metavar="B", help="the trail to compare it with")
+    add("first", metavar="A", help="an id, a digest (or a prefix of either), or a file")
+    add("second", metavar="B", help="the trail to compare with")
     add(
         "--context",
         type=number(0, 1000),
         default=3,
         metavar="N",
-        help="so many equal steps around a difference (default: 3)",
+        help="equal steps to show around a difference (default: 3)",
     )
-    add("--results", action="store_true", help="a step with another result differs too")
+    add("--results", action="store_true", help="also compare the results of steps")
     add(
         "--no-pager",
         action="store_true",
-        help="write long output to the terminal as it is (default: through PAGER, or less)",
+        help="do not page long output (default: use PAGER, or less)",
     )
     add_filters(parser, steps=False)
 
@@ -128,7 +128,7 @@ def _lines(
         places = [
             f"step {_place(at, has_parts=has_parts)} of {name}" for name, at in (("A", parted.a), ("B", parted.b)) if at
         ]
-        yield f"They part at {' and '.join(places)}."
+        yield f"The first difference is at {' and '.join(places)}."
     yield _summary(found, changes)
 
 
@@ -147,7 +147,7 @@ def _summary(found: Difference, changes: list[HeaderChange]) -> str:
     if changes:
         parts.append(f"{counted(len(changes), 'fields')} of the header {'differ' if len(changes) > 1 else 'differs'}")
     if found.unknown:
-        parts.append(f"{found.unknown:,} cannot be compared, for strings of them are withheld in both")
+        parts.append(f"{found.unknown:,} cannot be compared, because both withhold strings")
     return ", ".join(parts) + "."
 
 

@@ -21,12 +21,12 @@ _SHOWN_MAX: Final = 20
 
 def configure_effects(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--effects", action="store_true", help="also apply the file steps to the commit that the run began from, in memory,"
+    add("--effects", action="store_true", help="also apply the file steps in memory to the commit that the run started from,"
         " and compare with the recorded checkpoints")  # fmt: skip
     add(
         "--repository",
         metavar="DIR",
-        help="where that commit is, for --effects (default: the repository of this folder)",
+        help="with --effects: the repository with that commit (default: this one)",
     )
 
 
@@ -37,7 +37,7 @@ def check_effects(face: Face, arguments: argparse.Namespace) -> str:
     if arguments.repository is None:
         return face.cwd
     if not arguments.effects:
-        raise UsageError("--repository is for --effects", mend="Give both, or neither.")
+        raise UsageError("--repository needs --effects", mend="Give both or neither.")
     path = os.path.join(face.cwd, arguments.repository)
     if not os.path.isdir(path):
         raise NotFoundError(f"there is no folder {path}", safe="Nothing was changed.", mend="Check the name.")

@@ -53,13 +53,11 @@ def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
     except FormatError as error:
         safe = "The file was only read."
         if kind_of(found.data) not in (KIND_TRAIL, KIND_TRAILS):
-            mend = "Make a trail of a session with `periplus trail import`."
+            mend = "Import a session with `periplus trail import`."
             if found.data[:1] == b"\xa0":
-                mend = (
-                    "If it is of version 1 (Trail-FLUX), make version 2 of it: periplus trail encode FILE --out TRAIL"
-                )
+                mend = "If it is version 1 (Trail-FLUX), convert it: periplus trail encode FILE --out TRAIL"
             raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
-        mend = "`periplus trail verify` says more; `periplus trail show --salvage` shows what is still good."
+        mend = "See `periplus trail verify`; `periplus trail show --salvage` shows the intact part."
         raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe, mend=mend) from error
 
 
@@ -70,8 +68,8 @@ def trail_reader(found: TrailFile) -> TrailReader:
     readers = trail_readers(found)
     if len(readers) > 1:
         raise UsageError(
-            f"{found.name} is a concatenation of {len(readers):,} trails, and this works on one",
-            safe="The file was only read.", mend="Name one of the trails that it was made of.",
+            f"{found.name} is a concatenation of {len(readers):,} trails, and this command takes one",
+            safe="The file was only read.", mend="Name one of its trails.",
         )  # fmt: skip
     return readers[0]
 
@@ -84,11 +82,11 @@ def part_of(found: TrailFile, part: int | None) -> TrailReader:
     if part is None and len(readers) > 1:
         raise UsageError(
             f"{found.name} is a concatenation of {len(readers):,} trails", safe="The file was only read.",
-            mend="Say which with --part.",
+            mend="Choose one with --part.",
         )  # fmt: skip
     if part is not None and part > len(readers):
         raise NotFoundError(
-            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
+            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Choose another --part."
         )
     return readers[(part or 1) - 1]
 
@@ -102,7 +100,7 @@ def signed(face: Face, data: bytes, name: str) -> bytes:
             return project.sign_trail(data)
         except FormatError as error:
             raise DamageError(error.wrong, path=name, offset=error.offset, safe="Nothing was signed.",
-                              mend="`periplus trail verify` says more.") from error  # fmt: skip
+                              mend="See `periplus trail verify`.") from error  # fmt: skip
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:
@@ -112,5 +110,5 @@ def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:
     try:
         yield from lines
     except FormatError as error:
-        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe="What was listed before it is sound.",
-                          mend="`periplus trail verify` says more.") from error  # fmt: skip
+        raise DamageError(error.wrong, path=found.name, offset=error.offset, safe="Everything listed before it is intact.",
+                          mend="See `periplus trail verify`.") from error  # fmt: skip

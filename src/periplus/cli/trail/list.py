@@ -29,7 +29,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         runs = [run_out(run) for run in project.unsealed_runs()]
         face.warn(project.journal.damage)
     for one in troubles:
-        face.stderr.write(f"periplus: run {one.run.id} was left and cannot be sealed: {visible(str(one.trouble))}\n")
+        face.stderr.write(
+            f"periplus: run {one.run.id} was abandoned and cannot be sealed: {visible(str(one.trouble))}\n"
+        )
     result = TrailListOut([entity_out(trail) for trail in trails], runs)
 
     def lines() -> Iterator[str]:

@@ -17,16 +17,14 @@ _HEADER_SHOWN: Final = "agent,trail_id,tool,tool_version,base,model"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
-    add(
-        "--step", type=number(0), metavar="N", required=True, help="the step to prove, counted from 0 as in the listing"
-    )
-    add("--part", type=number(1), metavar="N", help="of a concatenation, the part that the step is in")
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
+    add("--step", type=number(0), metavar="N", required=True, help="the step to prove, counted from 0")
+    add("--part", type=number(1), metavar="N", help="in a concatenation: the part of the step")
     add("--withhold", metavar="NAME[,NAME]", help="strings of the step that the file does not tell, by the names of its "
         "operands as `trail show --form verbose` has them; or error, result, note")  # fmt: skip
     add("--header", metavar="NAME[,NAME]", default=_HEADER_SHOWN, help="what the file tells of the trail's header, or none; there "
         f"are also host, source, title, parents (default: {_HEADER_SHOWN})")  # fmt: skip
-    add("--out", metavar="FILE", help="default: step-N.proof in this folder; it must not be there yet")
+    add("--out", metavar="FILE", help="the file to write; it must not exist yet (default: step-N.proof in this folder)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -46,8 +44,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.base.errors import DamageError
 
         raise DamageError(
-            f"the trail cannot be proved of: {verdict.reason}", path=found.name, safe="Nothing was written.",
-            mend="`periplus trail verify` says more.",
+            f"no proof can be made from this trail: {verdict.reason}", path=found.name, safe="Nothing was written.",
+            mend="See `periplus trail verify`.",
         )  # fmt: skip
     write_new(Files(), path, data)
     step, statement = verdict.step, verdict.statement
@@ -80,8 +78,8 @@ def _header(text: str) -> set[str]:
     wrong = sorted(names - set(HEADER_NAMES))
     if wrong:
         raise UsageError(
-            f"--header: no trail's header has {wrong[0][:40]!r}", safe="Nothing was written.",
-            mend=f"It has {', '.join(HEADER_NAMES)}.",
+            f"--header: unknown field {wrong[0][:40]!r}", safe="Nothing was written.",
+            mend=f"Fields: {', '.join(HEADER_NAMES)}.",
         )  # fmt: skip
     return names
 
@@ -91,5 +89,5 @@ def _words(text: str | None, option: str) -> set[str]:
 
     words = {word.strip() for word in text.split(",")} if text is not None else set[str]()
     if "" in words:
-        raise UsageError(f"{option}: a name is empty", mend="Write names with a comma between them.")
+        raise UsageError(f"{option}: a name is empty", mend="Separate names by commas.")
     return words

@@ -23,20 +23,22 @@ _STATUSES: Final = ("success", "error", "partial", "cancelled")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--agent", metavar="NAME", help="who runs (default: the name that you write under)")
+    add("--agent", metavar="NAME", help="the agent that runs (default: the name you write under)")
     add("--title", metavar="TEXT", default="", help="what the run is about")
-    add("--model", metavar="NAME", default="", help="the model that the agent uses")
-    add("--run", metavar="RUN", help="go on with a run that is open, in place of beginning one")
-    add("--keep-open", action="store_true", help="leave the run open at the end of the input; --run goes on with it")
+    add("--model", metavar="NAME", default="", help="the model of the agent")
+    add("--run", metavar="RUN", help="continue an open run instead of beginning one")
+    add("--keep-open", action="store_true", help="leave the run open at the end of the input; --run continues it")
     add("--status", choices=_STATUSES, default="success", help="how the run ended (default: success)")
     add(
-        "--no-checkpoints", action="store_true", help="do not record how git's files stand at the beginning and the end"
+        "--no-checkpoints",
+        action="store_true",
+        help="do not record the state of git's files at the beginning and the end",
     )
     add(
         "--pid",
         type=number(1),
         metavar="PID",
-        help="the process that carries the run: when it is gone, the run was left",
+        help="the process of the run; when it ends, the run counts as abandoned",
     )
 
 
@@ -44,8 +46,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
 
     if arguments.run is not None and (arguments.agent or arguments.title or arguments.model or arguments.pid):
-        raise UsageError("--run goes on with a run that has its agent, title, model and process already",
-                         safe="Nothing was written.", mend="Leave those out, or --run.")  # fmt: skip
+        raise UsageError("--run continues a run, which already has its agent, title, model and process",
+                         safe="Nothing was written.", mend="Omit those options, or --run.")  # fmt: skip
     with face.open() as project:
         run = _run(face, project, arguments)
         _say(face, {"run": run.id})
@@ -99,19 +101,19 @@ def _recorded(run: Recording, line: bytes, line_number: int) -> Acknowledged:
     try:
         values = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise _refused(run, line_number, f"no JSON: {error}", "") from error
+        raise _refused(run, line_number, f"not JSON: {error}", "") from error
     if not isinstance(values, dict):
-        raise _refused(run, line_number, "a step is a JSON object", "")
+        raise _refused(run, line_number, "a step must be a JSON object", "")
     op, key = values.pop("op", None), values.pop("key", "")
     try:
         if not isinstance(op, str):
-            raise UsageError("op: required, a text")  # noqa: TRY301 - told as what the recorder refuses
+            raise UsageError("op: a string is required")  # noqa: TRY301 - told as what the recorder refuses
         if not isinstance(key, str):
-            raise UsageError("key: a text was expected")  # noqa: TRY301 - likewise
+            raise UsageError("key: a string is expected")  # noqa: TRY301 - likewise
         if op.upper() == "CHECKPOINT" and not values:
             found = run.checkpoint(key=key)
             if found is None:
-                raise UsageError("state: required, for there is no worktree of git here")  # noqa: TRY301 - likewise
+                raise UsageError("state: required, because this is not a git worktree")  # noqa: TRY301 - likewise
             return found
         return run.add(op, values, key=key)
     except (ConflictError, UsageError) as error:
@@ -123,8 +125,8 @@ def _refused(run: Recording, line_number: int, wrong: str, mend: str) -> Excepti
     from periplus.base.errors import FormatError
 
     run.detach()
-    more = f"Go on with `periplus trail record --run {run.id}`, or end it with `periplus trail seal {run.id}`."
-    return FormatError(wrong, line=line_number, safe=f"Run {run.id} is sound and open; every acknowledged step is durable.",
+    more = f"Continue with `periplus trail record --run {run.id}`, or end it with `periplus trail seal {run.id}`."
+    return FormatError(wrong, line=line_number, safe=f"Run {run.id} is intact and still open; every acknowledged step is durable.",
                        mend=f"{mend} {more}".strip())  # fmt: skip
 
 

@@ -17,39 +17,53 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
-    add("--out", metavar="FILE", required=True, help="where the redacted trail is written; it must not be there yet")
-    add = parser.add_argument_group("what to withhold; each may be repeated").add_argument
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
+    add("--out", metavar="FILE", required=True, help="the file to write; it must not exist yet")
+    add = parser.add_argument_group("what to redact (each is repeatable)").add_argument
     add(
         "--text",
         metavar="TEXT",
         action="append",
         default=[],
-        help="every string that holds it (others can read what you type)",
+        help="redact every string that contains TEXT (other users may see what you type)",
     )
     add(
         "--text-file",
         metavar="FILE|-",
         action="append",
         default=[],
-        help="the same of a text in a file, or standard input",
+        help="the same with a text from a file, or from standard input",
     )
-    add("--pattern", metavar="REGEX", action="append", default=[], help="every string that holds what this expression of "
-        "Python's re finds")  # fmt: skip
-    add("--path", metavar="GLOB", action="append", default=[], help="the steps with such a path, as for `trail show`")
+    add("--pattern", metavar="REGEX", action="append", default=[], help="redact every string in which this regular expression (Python) matches")  # fmt: skip
     add(
-        "--step", metavar="N", type=number(0), action="append", default=[], help="the strings of step N, counted from 0"
+        "--path",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="redact the steps with a matching path, as for `trail show`",
     )
-    add("--part", metavar="N", type=number(1), help="of a concatenation, the part that --step counts in")
-    add("--header", metavar="NAME", action="append", default=[], help="of the header: agent, trail_id, tool, tool_version, "
+    add(
+        "--step",
+        metavar="N",
+        type=number(0),
+        action="append",
+        default=[],
+        help="redact the strings of step N, counted from 0",
+    )
+    add("--part", metavar="N", type=number(1), help="in a concatenation: the part in which --step counts")
+    add("--header", metavar="NAME", action="append", default=[], help="redact fields of the header: agent, trail_id, tool, tool_version, "
         "base, model, host, source, title, parents")  # fmt: skip
-    add("--secrets", action="store_true", help="every string with a key, token or password in it")
-    add = parser.add_argument_group("how far it goes").add_argument
-    add("--exactly", action="store_true", help="only these strings, not others that hold the same text, or tell of it")
+    add("--secrets", action="store_true", help="redact every string that contains a key, token or password")
+    add = parser.add_argument_group("how much to redact").add_argument
+    add(
+        "--exactly",
+        action="store_true",
+        help="redact only these strings, not others that contain the same text or refer to it",
+    )
     add(
         "--digests",
         action="store_true",
-        help="also the digests of files and results that are not at hand to be looked at",
+        help="also redact digests of files and results whose content is not available",
     )
 
 
@@ -84,8 +98,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     )
     report = verify(done.data)
     if not report.ok:
-        raise FormatError(f"the trail does not verify: {report.summary}", path=found.name, safe="Nothing was written.",
-                          mend="`periplus trail verify` says more.")  # fmt: skip
+        raise FormatError(f"the trail is not valid: {report.summary}", path=found.name, safe="Nothing was written.",
+                          mend="See `periplus trail verify`.")  # fmt: skip
     if done.chosen:
         write_new(Files(), path, done.data)
     result = TrailRedactOut(path if done.chosen else "", report.digest.hex(), len(done.data), *done[1:])
@@ -99,21 +113,21 @@ def _lines(face: Face, result: object, done: Redacted) -> Iterator[str]:
     assert isinstance(result, TrailRedactOut)
     paint = face.palette
     if not done.chosen:
-        yield "Nothing was found that is to be withheld, and nothing was written."
+        yield "Nothing matched, so nothing was written."
         return
-    yield f"Wrote {visible(result.path)} ({result.bytes:,} bytes), digest {result.digest} as before"
+    yield f"Wrote {visible(result.path)} ({result.bytes:,} bytes), digest {result.digest} (unchanged)"
     total = done.chosen + done.traces + done.digests
-    yield f"  {total:,} of {counted(done.strings, 'strings')} withheld: {done.chosen:,} chosen, {done.traces:,} that hold or tell the same"
+    yield f"  {total:,} of {counted(done.strings, 'strings')} withheld: {done.chosen:,} selected, {done.traces:,} with the same content"
     if done.digests:
-        yield f"  {counted(done.digests, 'digests')} among them, by which a guess could be checked"
+        yield f"  {counted(done.digests, 'digests')} among them, which would confirm a guess"
     if done.unread:
-        yield f"  {counted(done.unread, 'long texts')} withheld unread, for they are not at hand"
+        yield f"  {counted(done.unread, 'long texts')} withheld unread, because their content is not available"
     if done.before:
-        yield f"  {counted(done.before, 'strings')} had been withheld before"
+        yield f"  {counted(done.before, 'strings')} were withheld before"
     if done.left:
-        yield f"{paint.warn}left{paint.end}  {counted(done.left, 'strings')} that hold or tell the same: without --exactly they go too"
+        yield f"{paint.warn}left{paint.end}  {counted(done.left, 'strings')} with the same content: omit --exactly to withhold them, too"
     if done.unchecked:
-        yield f"{paint.warn}left{paint.end}  {counted(done.unchecked, 'digests')} of what is not at hand: with --digests they go too"
+        yield f"{paint.warn}left{paint.end}  {counted(done.unchecked, 'digests')} of unavailable content: use --digests to withhold them, too"
 
 
 def _wanted(face: Face, arguments: argparse.Namespace) -> Wanted:
@@ -129,8 +143,8 @@ def _wanted(face: Face, arguments: argparse.Namespace) -> Wanted:
         raise UsageError("--text is empty", safe="Nothing was written.", mend="Give the text to withhold.")
     wrong = sorted(set(arguments.header) - set(HEADER_NAMES))
     if wrong:
-        raise UsageError(f"--header: no trail's header has {wrong[0][:40]!r}", safe="Nothing was written.",
-                         mend=f"It has {', '.join(HEADER_NAMES)}.")  # fmt: skip
+        raise UsageError(f"--header: unknown field {wrong[0][:40]!r}", safe="Nothing was written.",
+                         mend=f"Fields: {', '.join(HEADER_NAMES)}.")  # fmt: skip
     wanted = Wanted(
         tuple(texts),
         tuple(plain(pattern, "--pattern") for pattern in arguments.pattern),
@@ -141,6 +155,6 @@ def _wanted(face: Face, arguments: argparse.Namespace) -> Wanted:
         arguments.secrets,
     )
     if wanted == Wanted(part=arguments.part):
-        raise UsageError("nothing is said to be withheld", safe="Nothing was written.",
+        raise UsageError("nothing is selected", safe="Nothing was written.",
                          mend="Give --text, --text-file, --pattern, --path, --step, --header or --secrets.")  # fmt: skip
     return wanted._replace(is_exact=arguments.exactly, digests=arguments.digests)

@@ -28,53 +28,50 @@ _ABSOLUTE: Final = "is refused: an absolute path"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
-    add("--world", choices=("dry", "memory", "folder"), default="dry", help="dry says what would happen; memory has "
-        "files that are nowhere; folder has a folder of its own that no step leads out of (default: dry)")  # fmt: skip
-    add("--in", dest="folder", metavar="FOLDER", help="the folder of the replay, new or empty; without it a folder world is "
-        "removed at the end")  # fmt: skip
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
+    add("--world", choices=("dry", "memory", "folder"), default="dry", help="dry: report what would happen; memory: use files in memory; folder: use a separate folder that no step can leave (default: dry)")  # fmt: skip
+    add("--in", dest="folder", metavar="FOLDER", help="the folder to replay in, new or empty (default: a temporary one)")  # fmt: skip
     add(
         "--base",
         metavar="COMMIT",
-        help="begin with the files of this commit of the repository; recorded for the one that the trail names",
+        help="start from the files of this commit; `recorded` is the commit that the trail names",
     )
     add(
         "--repository",
         metavar="FOLDER",
         default=".",
-        help="the repository of --base and of recorded commits (default: this one)",
+        help="the repository with the commits (default: this one)",
     )
-    add("--from", dest="copied", metavar="FOLDER", help="begin with a copy of the files in this folder")
+    add("--from", dest="copied", metavar="FOLDER", help="start from a copy of this folder")
     add(
         "--recorded-in",
         metavar="FOLDER",
-        help="the folder that absolute paths of the record lie in (default: where the session ran)",
+        help="the folder that absolute paths in the trail refer to (default: where the session ran)",
     )
     add("--steps", metavar="A:B", help="only steps A to B, B not included, counted from 0")
-    limits = parser.add_argument_group("what it may do").add_argument
+    limits = parser.add_argument_group("permissions").add_argument
     limits(
         "--allow-commands",
         action="store_true",
-        help="run the commands and tests of the record, as you, with no network",
+        help="run the recorded commands and tests, as you, without network",
     )
-    limits("--allow-network", action="store_true", help="let these commands reach the network")
-    limits("--allow", metavar="ACTION[:SCOPE]", action="append", help="only this (repeat for more): write:src/**, read, "
+    limits("--allow-network", action="store_true", help="also allow network access")
+    limits("--allow", metavar="ACTION[:SCOPE]", action="append", help="allow only these actions (repeatable): write:src/**, read, "
            "command:pytest, …")  # fmt: skip
-    limits("--test-command", metavar="WORDS", help="how tests are run, with {target} and {report} (a JUnit file) in it: "
-           "'pytest -q {target} --junitxml {report}'")  # fmt: skip
+    limits("--test-command", metavar="WORDS", help="the command that runs tests, with {target} and {report} (a JUnit file): 'pytest -q {target} --junitxml {report}'")  # fmt: skip
     limits(
         "--timeout",
         metavar="SECONDS",
         type=number(1, 86_400),
         default=_TIMEOUT_S,
-        help=f"of one command (default: {_TIMEOUT_S})",
+        help=f"limit for each command (default: {_TIMEOUT_S})",
     )
-    course = parser.add_argument_group("its course").add_argument
-    course("--stop", action="store_true", help="stop behind the first difference")
-    course("--strict", action="store_true", help="compare results too, not only outcomes and exit codes")
-    course("--pause-after", metavar="N", type=number(0), help="pause after N steps; --resume goes on")
-    course("--resume", action="store_true", help="go on with the replay in the folder of --in")
-    course("--rerun", action="store_true", help="do again what was interrupted and may have been done")
+    course = parser.add_argument_group("control").add_argument
+    course("--stop", action="store_true", help="stop after the first difference")
+    course("--strict", action="store_true", help="also compare results, not only outcomes and exit codes")
+    course("--pause-after", metavar="N", type=number(0), help="pause after N steps; --resume continues")
+    course("--resume", action="store_true", help="continue the replay in the folder of --in")
+    course("--rerun", action="store_true", help="repeat a step that was interrupted and may have run already")
     course("--out", metavar="FILE", help="write the trail of the replay to this file")
     course("--keep", action="store_true", help="keep the trail of the replay in this store")
 
@@ -83,23 +80,23 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import NotFoundError, UsageError
 
     for given, needs, what in (
-        (arguments.resume, arguments.folder, "--resume needs the folder of the replay"),
-        (arguments.pause_after is not None, arguments.folder, "--pause-after needs a folder to go on in"),
-        (arguments.folder, arguments.world == "folder", "--in is for --world folder"),
-        (arguments.allow_commands, arguments.world == "folder", "--allow-commands is for --world folder"),
+        (arguments.resume, arguments.folder, "--resume needs --in, the folder of the replay"),
+        (arguments.pause_after is not None, arguments.folder, "--pause-after needs --in, a folder to continue in"),
+        (arguments.folder, arguments.world == "folder", "--in needs --world folder"),
+        (arguments.allow_commands, arguments.world == "folder", "--allow-commands needs --world folder"),
         (
             arguments.copied or arguments.base,
             arguments.world != "dry",
-            "--base and --from are for other worlds than dry",
+            "--base and --from cannot be used with --world dry",
         ),
-        (arguments.copied, not arguments.base, "--from and --base do not go together"),
+        (arguments.copied, not arguments.base, "--from and --base cannot be combined"),
     ):
         if given and not needs:
             raise UsageError(what, safe="Nothing was replayed.", mend="See `periplus trail replay --help`.")
     folder = face.path(arguments.folder) if arguments.folder else ""
     if arguments.resume and not os.path.isfile(os.path.join(folder, _LOG)):
-        raise NotFoundError(f"there is no replay to go on with in {folder}", safe="Nothing was changed.",
-                            mend="Leave --resume out to begin one.")  # fmt: skip
+        raise NotFoundError(f"there is no replay to continue in {folder}", safe="Nothing was changed.",
+                            mend="Omit --resume to start one.")  # fmt: skip
     if arguments.out:
         from periplus.cli.common.inputs import check_target
 
@@ -191,7 +188,7 @@ def _recorded_base(original: _Original) -> str:
     if isinstance(base, Digest) and base.algorithm != "sha256":
         return base.value.hex()
     raise NotFoundError(
-        "the trail names no commit that it began from", safe="Nothing was replayed.", mend="Name a --base."
+        "the trail does not name the commit it started from", safe="Nothing was replayed.", mend="Name a --base."
     )
 
 
@@ -358,7 +355,7 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
         "same": "no difference",
         "diverged": "diverged",
         "paused": "paused",
-        "limit": "stopped: branches led to too many steps",
+        "limit": "stopped: branches caused too many steps",
     }
     is_dry = result.world == "dry" and result.verdict == "same"
     yield f"{colour}{'nothing was done' if is_dry else word[result.verdict]}{paint.end}: {result.done:,} of {result.steps:,} steps ({counts})"
@@ -367,21 +364,21 @@ def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterato
     if result.difference_count > _SHOWN_DIFFERENCES:
         yield f"  and {result.difference_count - _SHOWN_DIFFERENCES:,} more differences"
     if any(one.found.endswith(_ABSOLUTE) for one in result.differences):
-        yield "  --recorded-in FOLDER says which folder absolute paths of the record lie in; what lies elsewhere stays refused"
+        yield "  --recorded-in FOLDER names the folder that absolute paths refer to; paths outside of it stay refused"
     if result.left_out:
-        yield f"  {len(result.left_out):,} links, submodules, files of stores and odd names were not made"
+        yield f"  {len(result.left_out):,} links, submodules, store files and unusual names were not created"
     if result.world == "folder":
         yield (
-            "The folder is removed: --in FOLDER keeps it"
+            "The folder was removed; use --in FOLDER to keep it"
             if is_temporary
             else f"Files: {visible(os.path.join(result.folder, 'files'))}"
         )
     if result.verdict == "paused" or (result.next < result.steps and result.folder):
-        yield f"Next is step {result.next:,}; go on with --resume"
+        yield f"The next step is {result.next:,}; continue with --resume"
     if result.out:
         yield f"Wrote the replay's trail: {visible(result.out)}"
     if result.kept:
         if result.withheld:
             is_one = result.withheld == 1
-            yield f"{counted(result.withheld, 'texts')} that {'was' if is_one else 'were'} redacted stay{'s' if is_one else ''} out"
+            yield f"{counted(result.withheld, 'texts')} {'was' if is_one else 'were'} left out because of a redaction"
         yield f"Kept the replay's trail: {result.kept}"

@@ -27,9 +27,9 @@ def salvaged(found: TrailFile) -> Salvage:
     except FormatError as error:
         safe = "The file was only read."
         if found.data[:4] != MAGIC:
-            mend = "Make a trail of a session with `periplus trail import`."
+            mend = "Import a session with `periplus trail import`."
             raise FormatError("not a trail of Periplus", path=found.name, safe=safe, mend=mend) from error
-        mend = "Import the session anew, or get another copy of the file."
+        mend = "Import the session again, or get another copy of the file."
         raise DamageError(error.wrong, path=found.name, offset=error.offset, safe=safe, mend=mend) from error
 
 
@@ -47,7 +47,7 @@ def check_salvage(face: Face, names: list[str], target: str | None) -> None:
     check_target(path)
     source = os.path.join(face.cwd, names[0])
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
-        raise UsageError("the damaged file itself would be overwritten", safe=safe, mend="Name another FILE.")
+        raise UsageError("this would overwrite the damaged file", safe=safe, mend="Name another FILE.")
 
 
 def salvaged_to(found: TrailFile, path: str) -> SalvageOut:
@@ -62,8 +62,8 @@ def salvaged_to(found: TrailFile, path: str) -> SalvageOut:
 
 
 def salvage_lines(salvage: SalvageOut) -> Iterator[str]:
-    yield f"Wrote what is still good to {visible(salvage.path)}: {salvage.steps:,} steps, the comment that tells included"
+    yield f"Wrote the intact part to {visible(salvage.path)}: {salvage.steps:,} steps, including a comment about the loss"
     for what in salvage.lost:
         yield f"  lost  {visible(what)}"
     if not salvage.exact:
-        yield "  what was kept may be wrong in places, for the digest does not say where the file was changed"
+        yield "  the kept part may contain errors, because the digest does not show where the file was changed"

@@ -14,8 +14,13 @@ _STATUSES = ("success", "error", "partial", "cancelled")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", nargs="?", help="a run that is open (default: every run that its process left)")
-    add("--status", choices=_STATUSES, default="partial", help="how RUN ended, if it has not ended (default: partial)")
+    add("run", metavar="RUN", nargs="?", help="an open run (default: every run whose process is gone)")
+    add(
+        "--status",
+        choices=_STATUSES,
+        default="partial",
+        help="how RUN ended, if that is not recorded (default: partial)",
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -35,7 +40,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     for run_id, trouble in troubles:
         face.stderr.write(f"periplus: run {run_id} was not sealed: {visible(str(trouble))}\n{visible(trouble.mend)}\n")
     result = TrailSealOut([sealed_out(one) for one in sealed], [run_id for run_id, _ in troubles])
-    nothing = "No run was left." if not troubles else "No run could be sealed."
+    nothing = "There are no abandoned runs." if not troubles else "No run could be sealed."
 
     def lines() -> Iterator[str]:
         for one in result.sealed:
@@ -44,6 +49,6 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if not result.sealed:
             yield nothing
         for run_id in still_open:  # its process lives, or it had a step within a day
-            yield f"Open, and may go on: {run_id}. To end it: periplus trail seal {run_id} --status success"
+            yield f"Still open: {run_id}. To end it: periplus trail seal {run_id} --status success"
 
     return face.emit(result, lines, troubles[0][1].exit_code if troubles else 0)

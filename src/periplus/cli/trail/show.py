@@ -22,16 +22,14 @@ _AROUND: Final = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
     forms = "how much of each step: hex has every byte at its offset, json is one document a line (default: text)"
     add("--form", choices=("text", "hex", "verbose", "compact", "json"), default="text", help=forms)
-    add("--at", type=number(0), metavar="N", help=f"only step N and the {_AROUND} before and behind it")
-    add("--part", type=number(1), metavar="N", help="of a concatenation, only part N, counted from 1")
-    add(
-        "--salvage", action="store_true", help="of a damaged trail, what is still good; what is lost is said at its end"
-    )
-    add("--limit", type=number(1), metavar="N", help="at most N lines")
-    pager = "write a long listing to the terminal as it is (default: through PAGER, or less)"
+    add("--at", type=number(0), metavar="N", help=f"only step N, with {_AROUND} steps before and after it")
+    add("--part", type=number(1), metavar="N", help="in a concatenation: only part N, counted from 1")
+    add("--salvage", action="store_true", help="of a damaged trail, show the intact part, and at the end what is lost")
+    add("--limit", type=number(1), metavar="N", help="show at most N lines")
+    pager = "do not page a long listing (default: use PAGER, or less)"
     add("--no-pager", action="store_true", help=pager)
     add_filters(parser)
 
@@ -80,9 +78,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     page(face, shown, is_wanted=not arguments.no_pager and not face.as_json)
     if lost:
         told = "; ".join(lost)
-        mend = " Next: periplus doctor --repair, or import the session anew." if found.name.startswith("trl_") else ""
+        mend = " Next: periplus doctor --repair, or import the session again." if found.name.startswith("trl_") else ""
         face.stderr.write(
-            f"periplus: {found.name} is damaged; this is what is still good. Lost: {visible(told)}.{mend}\n"
+            f"periplus: {found.name} is damaged; only the intact part is shown. Lost: {visible(told)}.{mend}\n"
         )
         return 3
     has_found = not selection.is_choosy or any(part.sieve.shown for part in parts)
@@ -100,7 +98,9 @@ def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selec
     from periplus.trail.v1.hex_listing import flux_hex_lines
 
     if selection.is_choosy or arguments.part is not None or arguments.at is not None:
-        raise UsageError("the hex form of version 1 has every step", mend="Leave the choice of steps out, or the form.")
+        raise UsageError(
+            "the hex form of version 1 always lists every step", mend="Omit the selection of steps, or the form."
+        )
     view = View(face.width, bool(face.palette.bold))
     lines = flux_hex_lines(flux_reader(found), found.data, view)
     page(face, islice(lines, arguments.limit), is_wanted=not arguments.no_pager)
@@ -116,7 +116,7 @@ def _selection(arguments: argparse.Namespace) -> Selection:
     if at is None:
         return selection
     if selection.is_choosy:
-        raise UsageError("--at goes with no other choice of steps", mend="Write --steps A:B instead of it.")
+        raise UsageError("--at cannot be combined with another selection of steps", mend="Use --steps A:B instead.")
     return Selection(max(0, at - _AROUND), at + _AROUND + 1)
 
 
@@ -127,18 +127,18 @@ def _chosen(found: TrailFile, readers: tuple[TrailReader, ...], arguments: argpa
     part, at = arguments.part, arguments.at
     if part is not None and part > len(readers):
         raise NotFoundError(
-            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Give another --part."
+            f"there is no part {part:,} in {found.name}: it has {len(readers):,}", mend="Choose another --part."
         )
     numbers = [part] if part is not None else list(range(1, len(readers) + 1))
     named = "--at" if at is not None else "--steps"
     if len(numbers) > 1 and (at is not None or arguments.steps is not None):
         raise UsageError(
-            f"{found.name} has {len(readers)} parts", mend=f"Say which with --part; {named} counts within it."
+            f"{found.name} has {len(readers)} parts", mend=f"Choose one with --part; {named} counts within it."
         )
     if at is not None and at >= readers[numbers[0] - 1].step_count:
         count = readers[numbers[0] - 1].step_count
         steps = f"steps 0 to {count - 1:,}" if count else "no steps"
-        raise NotFoundError(f"there is no step {at:,} in {found.name}: it has {steps}", mend="Give another --at.")
+        raise NotFoundError(f"there is no step {at:,} in {found.name}: it has {steps}", mend="Choose another --at.")
     return numbers
 
 

@@ -14,8 +14,8 @@ from periplus.cli.trail.inputs import named_trail, signed, trail_readers
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
-    add("--out", metavar="FILE", required=True, help="where the signed trail is written")
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
+    add("--out", metavar="FILE", required=True, help="the file to write")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
         name = visible(shlex.quote(os.path.basename(path)))
         yield f"Wrote {visible(path)} ({len(data):,} bytes), digest {result.digest}"
-        yield f"Whoever has it checks it: periplus trail verify {name} --key {result.key}"
+        yield f"To check it: periplus trail verify {name} --key {result.key}"
 
     face.emit(result, lines)
     return 0

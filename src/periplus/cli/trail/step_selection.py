@@ -14,14 +14,14 @@ _DIGITS_MAX: Final = 12
 
 
 def add_filters(parser: argparse.ArgumentParser, *, steps: bool = True) -> None:
-    add = parser.add_argument_group("which steps").add_argument
+    add = parser.add_argument_group("selection of steps").add_argument
     if steps:
         add("--steps", metavar="A:B", help="steps A to B, B not included, counted from 0; A or B may be left out, or negative "
             "to count from the end (--steps=-20: is the last twenty); N alone is that one")  # fmt: skip
     add("--op", metavar="NAME[,NAME]", action="append", help="only these opcodes, by name or code: TEST_RUN, 0x95")
     add("--outcome", metavar="WORD[,WORD]", action="append",
-        help="only steps that ended so: ok, failed, denied, cancelled, unknown")  # fmt: skip
-    add("--path", metavar="GLOB", action="append", help="only steps with a path like this one (repeat for more): src/*.py, "
+        help="only steps with this outcome: ok, failed, denied, cancelled, unknown")  # fmt: skip
+    add("--path", metavar="GLOB", action="append", help="only steps with a matching path (repeatable): src/*.py, "
         "auth.py, src/**, docs/")  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def range_of(text: str | None) -> tuple[int | None, int | None]:
     ]
     if not (is_number[0] or (not first and colon)) or not (is_number[1] or not end):
         raise UsageError(
-            f"--steps {text[:60]!r} is no range of steps",
+            f"--steps {text[:60]!r} is not a range of steps",
             mend="Write 100:200, 100:, :200, 7, or --steps=-20: for the last.",
         )
     low, high = (int(part) if part else None for part in (first, end))
@@ -78,8 +78,8 @@ def _opcodes(words: list[str] | None) -> frozenset[int] | None:
             near = difflib.get_close_matches(name.upper()[:40], BY_NAME, 1)
             guess = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(
-                f"there is no opcode {name[:40]!r}",
-                mend=f"{guess}docs/formats/trail.md has the table; a code is like 0xC7.",
+                f"unknown opcode {name[:40]!r}",
+                mend=f"{guess}See the table in docs/formats/trail.md; codes look like 0xC7.",
             )
     return frozenset(found)
 
@@ -93,7 +93,7 @@ def _outcomes(words: list[str] | None) -> frozenset[str] | None:
     found = frozenset(word.lower() for word in _words(words))
     wrong = sorted(found - set(OUTCOMES))
     if wrong:
-        raise UsageError(f"no step ends {wrong[0][:40]!r}", mend=f"Write one or more of {', '.join(OUTCOMES)}.")
+        raise UsageError(f"unknown outcome {wrong[0][:40]!r}", mend=f"Write one or more of {', '.join(OUTCOMES)}.")
     return found
 
 
@@ -102,5 +102,5 @@ def _words(values: list[str]) -> list[str]:
 
     words = [word.strip() for value in values for word in value.split(",")]
     if not all(words):
-        raise UsageError("a name in the list is empty", mend="Write names with a comma between them.")
+        raise UsageError("the list contains an empty name", mend="Separate names by commas.")
     return words

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trails", nargs="*", metavar="TRAIL", help="ids, digests or files (default: every trail of the store)")
-    add("--salvage", metavar="FILE", help="write what is still good of the one TRAIL to FILE, where it is damaged")
+    add("--salvage", metavar="FILE", help="write the intact part of one damaged TRAIL to FILE")
     add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
     from periplus.cli.trail.effects import configure_effects
 
@@ -155,11 +155,13 @@ def _verified_flux(found: TrailFile) -> FileOut:
         reader = FluxReader(found.data)
     except FormatError as error:
         check = TrailCheckOut("framing", "error", error.wrong)
-        return FileOut(found.name, digest, False, f"not sound: {error.wrong}", error.offset, [check])
+        return FileOut(found.name, digest, False, f"damaged: {error.wrong}", error.offset, [check])
     checks = [TrailCheckOut(fault.kind, "error", f"byte {fault.offset}: {fault.text}") for fault in reader.faults]
     if reader.is_sound:
-        checks = [TrailCheckOut("framing", "ok", "steps, totals, keys and strings are those of version 1")]
-    checks.append(TrailCheckOut("digest", "skipped", "version 1 has no digest and no signature: its SHA-256 is given"))
+        checks = [TrailCheckOut("framing", "ok", "steps, totals, keys and strings are valid version 1")]
+    checks.append(
+        TrailCheckOut("digest", "skipped", "version 1 has no digest and no signature; the SHA-256 of the file is shown")
+    )
     steps = f"{counted(reader.step_count, 'steps')}, version 1"
     first = reader.faults[0] if reader.faults else None
     summary = f"sound: {steps}" if first is None else f"not sound: {counted(reader.fault_count, 'faults')} in {steps}"

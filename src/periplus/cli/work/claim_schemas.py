@@ -1,4 +1,4 @@
-"""What ``--json`` prints of claims, and of what is to be known of paths: loaded at every edit of an agent. See ``cli.schemas``."""
+"""JSON documents of claims and of ``check``. Agents load this module at every edit, so it imports nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class ClaimOut(msgspec.Struct):
-    """``mode`` is exclusive or shared. ``own``: who asks holds it. ``session`` and ``step`` are ids, empty where there is none."""
+    """``mode`` is exclusive or shared. ``own``: the claim belongs to the caller. ``session`` and ``step`` are ids, or empty."""
 
     id: str
     mode: str
@@ -23,7 +23,7 @@ class ClaimOut(msgspec.Struct):
 
 
 class ClaimTakenOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.take/1"):
-    """``new`` is false where a claim of one's own covered it already: it was renewed."""
+    """``new`` is false if an own claim covered the paths already and was renewed."""
 
     claim: ClaimOut
     new: bool
@@ -31,7 +31,7 @@ class ClaimTakenOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.take
 
 
 class ClaimListOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.list/1"):
-    """``waiting`` are those who stand in line, the first first."""
+    """``waiting`` are writers that wait in line, the first one first."""
 
     claims: list[ClaimOut]
     waiting: list[ClaimOut] = msgspec.field(default_factory=list)
@@ -43,8 +43,8 @@ class CheckedClaimOut(msgspec.Struct):
 
 
 class RuleOut(msgspec.Struct):
-    """A constraint or trap about ``path``; ``severity`` and ``remedy`` are a trap's, ``check`` is a command. ``moved_from`` is what it was
-    written of, where that moved to ``path`` since.
+    """A constraint or trap about ``path``. ``severity`` and ``remedy`` belong to traps; ``check`` is a command. ``moved_from`` is
+    the path that it was written for, if that was moved to ``path``.
     """
 
     path: str
@@ -58,8 +58,8 @@ class RuleOut(msgspec.Struct):
 
 
 class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):
-    """``blocked``: an exclusive claim of somebody else covers one of ``paths``. ``left_out`` rules are not shown. Those of ``outside`` lie
-    outside of the project.
+    """``blocked``: somebody else has an exclusive claim on one of ``paths``. ``left_out`` counts rules that are not shown.
+    ``outside`` are paths outside of the project.
     """
 
     paths: list[str]

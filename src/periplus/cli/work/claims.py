@@ -1,4 +1,4 @@
-"""``claim`` and ``check``: who works on which paths now."""
+"""``claim`` and ``check``: claims on paths, and what applies to a path."""
 
 from __future__ import annotations
 
@@ -26,34 +26,39 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder of the project (repeatable)")
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    what = "say that you work on paths now; refused where somebody else does"
+    what = "claim paths; refused if somebody else holds them"
     take = actions.add_parser("take", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
     take.add_argument(
         "scopes",
         nargs="+",
         metavar="SCOPE",
-        help="a path, a glob (`src/**/x_*.py`), or PATH:SYMBOL; a folder takes in what lies in it",
+        help="a path, a glob (`src/**/x_*.py`), or PATH:SYMBOL; a folder includes everything in it",
     )
-    take.add_argument("--shared", action="store_true", help="let others who say so too work there (default: exclusive)")
-    take.add_argument("--text", default="", metavar="TEXT", help="what you do there")
+    take.add_argument(
+        "--shared", action="store_true", help="share the claim with others who pass --shared, too (default: exclusive)"
+    )
+    take.add_argument("--text", default="", metavar="TEXT", help="what you are doing")
     take.add_argument(
         "--ttl", type=number(10, 604_800), default=7200, metavar="SECONDS",
-        help="how long it holds without a sign of you (default: 7200)",
+        help="how long the claim lasts without activity of yours (default: 7200)",
     )  # fmt: skip
     take.add_argument(
         "--wait", type=number(0, _WAIT_MAX), default=0, metavar="SECONDS",
-        help="wait in line that long for who holds them (default: 0, do not wait)",
+        help="wait in line for a held path, at most this long (default: 0, do not wait)",
     )  # fmt: skip
     take.add_argument(
-        "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
+        "--key",
+        default="",
+        metavar="KEY",
+        help="repeat a write with an unknown outcome under its key; it is written at most once",
     )
     add_insist(take)
-    what = "the claims that hold now"
+    what = "list current claims"
     actions.add_parser("list", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
-    what = "let go of claims"
+    what = "release claims"
     drop = actions.add_parser("release", help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
-    drop.add_argument("ids", nargs="*", metavar="ID", help="which (default: all of your own)")
-    drop.add_argument("--force", action="store_true", help="also a claim of somebody else; the record says who did")
+    drop.add_argument("ids", nargs="*", metavar="ID", help="which claims (default: all of yours)")
+    drop.add_argument("--force", action="store_true", help="also claims of others; the record says that you did")
     drop.add_argument("--reason", default="", metavar="TEXT", help="why")
     add_insist(drop)
 
@@ -74,7 +79,7 @@ def _take(face: Face, arguments: argparse.Namespace) -> int:
     def wait(seconds: float) -> bool:
         if not told:
             told.append(
-                f"somebody else holds that: waiting {arguments.wait:,} s at most; who it is: periplus claim list"
+                f"somebody else holds these paths; waiting up to {arguments.wait:,} s (see periplus claim list)"
             )
             face.tell_terminal(told[0])
         return face.wait(seconds)
@@ -107,7 +112,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
             who = "you wait" if claim.own else f"{face.palette.name}{visible(claim.holder)}{face.palette.end} waits"
             yield f"{claim.id}  {who} for {visible(', '.join(claim.scopes))} since {claim.created[:16]}Z"
         if not claims and not waiting:
-            yield "Nobody claims anything."
+            yield "There are no claims."
 
     return face.emit(ClaimListOut(claims, waiting), lines, 0 if claims else 1)
 
@@ -140,21 +145,19 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
             if rule.remedy:
                 yield f"  {visible(' '.join(rule.remedy.split()))}"
             if rule.moved_from:
-                yield f"  written of {visible(rule.moved_from)}, which moved here; if it still holds: periplus confirm {rule.id}"
+                yield f"  written for {visible(rule.moved_from)}, which moved here; if it still holds: periplus confirm {rule.id}"
         if found.left_out:
-            yield f"{found.left_out} more rules: ask for fewer paths."
+            yield f"{found.left_out} more constraints and traps: check fewer paths."
         if not claims and not rules:
-            yield "Nobody claims this, and no rule is about it."
+            yield "No claims, constraints or traps for these paths."
         for path in outside:
-            yield f"{visible(path)} lies outside of the project: nothing is known of it."
+            yield f"{visible(path)} is outside the project, so nothing is known about it."
 
     return face.emit(result, lines, 1 if found.blocked else 0)
 
 
 def _sorted_out(face: Face, project: Project, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """``paths`` as the project names them, and those outside of it, as they were typed: these keep no rule about the others back.
-    Raises UsageError where none lies within.
-    """
+    """Split ``paths`` into those of the project, relative to it, and those outside, as typed. Raises UsageError if all are outside."""
     inside: list[str] = []
     outside: list[str] = []
     for path in paths:

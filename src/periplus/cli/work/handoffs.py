@@ -1,4 +1,4 @@
-"""``handoff``: the state of work that one agent passes on to the next."""
+"""``handoff``: hand unfinished work over to another agent or person."""
 
 from __future__ import annotations
 
@@ -24,30 +24,33 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    write = action("write", "pass on the state of your work")
-    write.add_argument("text", metavar="TEXT", help="where it stands")
-    write.add_argument("--to", default="", metavar="NAME", help="for whom (default: whoever comes next)")
+    write = action("write", "hand over the state of your work")
+    write.add_argument("text", metavar="TEXT", help="the state of the work")
+    write.add_argument("--to", default="", metavar="NAME", help="who takes it over (default: anybody)")
     write.add_argument(
         "--file", action="append", default=[], metavar="PATH", help="a file that was worked on (repeatable)"
     )
-    write.add_argument("--tests", default="", metavar="TEXT", help="what is known of the tests")
+    write.add_argument("--tests", default="", metavar="TEXT", help="the state of the tests")
     write.add_argument(
         "--unfinished", action="append", default=[], metavar="TEXT", help="what is left to do (repeatable)"
     )
-    write.add_argument("--plan", default="", metavar="PLAN", help="the plan that it belongs to")
-    write.add_argument("--trail", default="", metavar="TRAIL", help="the trail of the run that it comes from")
+    write.add_argument("--plan", default="", metavar="PLAN", help="the plan it belongs to")
+    write.add_argument("--trail", default="", metavar="TRAIL", help="the trail of the run it comes from")
     write.add_argument("--corrects", default="", metavar="ID", help="the handoff that this one replaces")
     write.add_argument(
-        "--key", default="", metavar="KEY", help="repeat a write whose outcome is unknown: it is never written twice"
+        "--key",
+        default="",
+        metavar="KEY",
+        help="repeat a write with an unknown outcome under its key; it is written at most once",
     )
     add_insist(write)
-    listing = action("list", "the handoffs that are not closed, the newest first")
-    listing.add_argument("--all", action="store_true", help="also those that are closed")
-    take = action("accept", "take over what a handoff passes on")
-    take.add_argument("id", metavar="ID", help="its id, or its unique beginning")
-    take.add_argument("--force", action="store_true", help="also one that is for somebody else")
-    close = action("close", "say that nothing of a handoff is left to do")
-    close.add_argument("id", metavar="ID", help="its id, or its unique beginning")
+    listing = action("list", "list open handoffs, the newest first")
+    listing.add_argument("--all", action="store_true", help="include closed ones")
+    take = action("accept", "take over the work of a handoff")
+    take.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
+    take.add_argument("--force", action="store_true", help="also a handoff that is for somebody else")
+    close = action("close", "close a handoff whose work is done")
+    close.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -77,7 +80,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
         for one in result.handoffs:
             yield from _lines(face, one)
         if not result.handoffs:
-            yield "Nothing was passed on."
+            yield "No handoff was written."
 
     face.emit(result, lines)
     return 0 if result.handoffs else 1
@@ -94,7 +97,7 @@ def _close(face: Face, arguments: argparse.Namespace) -> int:
     with face.open() as project:
         found = project.show(arguments.id)
         if found.item_type != "handoff":
-            raise NotFoundError(f"{found.item_id} is a {found.item_type}, no handoff")
+            raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a handoff")
         done = project.work.change_state([found.item_id], "closed")
     return changed(face, done)
 

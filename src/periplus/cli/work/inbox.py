@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
 
 _LISTED: Final = 50
-_KEY: Final = "repeat a write whose outcome is unknown: it is never written twice"
+_KEY: Final = "repeat a write with an unknown outcome under its key; it is written at most once"
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -23,32 +23,36 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
     assert command == "inbox"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    listing = actions.add_parser("list", help="what waits for an answer", description="What waits for an answer.")
+    listing = actions.add_parser(
+        "list", help="list candidates that are not decided yet", description="List candidates that are not decided yet."
+    )
     listing.add_argument(
         "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
     )
-    listing.add_argument("--all", action="store_true", help="also what was accepted or refused")
-    for name, what in (("accept", "make what a candidate says ours"), ("refuse", "put a candidate away")):
+    listing.add_argument("--all", action="store_true", help="include accepted and refused ones")
+    for name, what in (("accept", "accept a candidate into this memory"), ("refuse", "refuse a candidate")):
         sub = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
-        sub.add_argument("id", metavar="ID", help="the candidate's id, or the beginning of it")
+        sub.add_argument("id", metavar="ID", help="the id of the candidate, or a unique prefix of it")
 
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    mail = action("mail", "your mail that is not read, or waits for your answer")
-    mail.add_argument("--all", action="store_true", help="also what was read and answered")
-    send = action("send", "leave a message for an agent or a person")
-    send.add_argument("recipient", metavar="NAME", help="who gets it, as he calls himself with --as or PERIPLUS_AGENT")
-    send.add_argument("text", metavar="TEXT", help="what you say (at most 8,000 characters)")
+    mail = action("mail", "list your mail that is unread or needs your answer")
+    mail.add_argument("--all", action="store_true", help="include read and answered mail")
+    send = action("send", "send a message to an agent or a person")
+    send.add_argument("recipient", metavar="NAME", help="the recipient, by the name used with --as or PERIPLUS_AGENT")
+    send.add_argument("text", metavar="TEXT", help="the message (at most 8,000 characters)")
     send.add_argument("--ref", default="", metavar="ID", help="what it is about")
-    send.add_argument("--needs-answer", action="store_true", help="it stays in his mail until he answers")
+    send.add_argument(
+        "--needs-answer", action="store_true", help="keep it in the recipient's mail until it is answered"
+    )
     send.add_argument("--key", default="", metavar="KEY", help=_KEY)
     add_insist(send)
-    read = action("read", "read a message with its thread; it is unread no more")
-    read.add_argument("id", metavar="ID", help="its id, or its unique beginning")
-    answer = action("answer", "answer a message, in its thread")
-    answer.add_argument("id", metavar="ID", help="its id, or its unique beginning")
-    answer.add_argument("text", metavar="TEXT", help="what you say (at most 8,000 characters)")
+    read = action("read", "show a message with its thread, and mark it as read")
+    read.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
+    answer = action("answer", "answer a message")
+    answer.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
+    answer.add_argument("text", metavar="TEXT", help="the message (at most 8,000 characters)")
     answer.add_argument("--key", default="", metavar="KEY", help=_KEY)
     add_insist(answer)
 
@@ -84,7 +88,7 @@ def _told(face: Face, messages: list[Entity], nothing: str) -> int:
 
     def lines() -> Iterator[str]:
         for one in result.messages:
-            wants = ", wants an answer" if one.needs_answer and one.state != "answered" else ""
+            wants = ", needs an answer" if one.needs_answer and one.state != "answered" else ""
             paint = face.palette
             yield f"{paint.name}{one.id}{paint.end} {visible(one.sender)} → {visible(one.recipient)}, {visible(one.state)}{wants}"
             yield f"  {visible(' '.join(one.text.split()))}"
@@ -127,7 +131,7 @@ def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
             every = " --all" if with_decided else ""
             yield f"… and {count - len(found):,} more: periplus inbox list{every} --limit {count}, or --json"
         if not result.candidates:
-            yield "Nothing waits."
+            yield "There are no open candidates."
         elif not with_decided:
             yield "Next: periplus inbox accept ID, or refuse ID"
 
@@ -149,9 +153,9 @@ def _decide(face: Face, action: str, reference: str) -> int:
         if action == "refuse":
             yield f"Refused {result.id}"
         elif result.new:
-            yield f"Accepted: it is {visible(result.type)} {result.id} now"
+            yield f"Accepted as {visible(result.type)} {result.id}"
         else:
-            yield f"Accepted: {visible(result.type)} {result.id} says the same already"
+            yield f"Accepted: {visible(result.type)} {result.id} already says the same"
 
     face.emit(result, lines)
     return 0

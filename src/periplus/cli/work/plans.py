@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from periplus.memory.coordination.stuck_work import Idle
     from periplus.project import Project
 
-_KEY = "repeat a write whose outcome is unknown: it is never written twice"
+_KEY = "repeat a write with an unknown outcome under its key; it is written at most once"
 _STATES = {"done": "done", "block": "blocked", "drop": "dropped"}
 _STEP = re.compile(r"\A(?:(\d{1,4}(?:,\d{1,4})*)\s*<\s*)?(.*)\Z", re.DOTALL)
 
@@ -33,51 +33,67 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    steps = "a step; `1,2< TEXT` waits for steps 1 and 2 of this command (repeatable)"
-    make = action("make", "write a plan with its steps")
+    steps = "a step (repeatable); `1,2< TEXT` waits for steps 1 and 2"
+    make = action("make", "make a plan with steps")
     make.add_argument("text", metavar="TEXT", help="what is to be done")
     make.add_argument("--step", action="append", default=[], metavar="TEXT", help=steps)
     make.add_argument("--rationale", default="", metavar="TEXT", help="why")
     make.add_argument(
-        "--after", action="append", default=[], metavar="ID", help="a plan or step to wait for (repeatable)"
+        "--after",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a plan or step that has to be done first (repeatable)",
     )
-    make.add_argument("--priority", type=number(0, 100), default=50, metavar="0-100", help="100 is first (default: 50)")
-    make.add_argument("--tag", action="append", default=[], metavar="TAG", help="a word to find it by (repeatable)")
+    make.add_argument(
+        "--priority", type=number(0, 100), default=50, metavar="0-100", help="higher comes first (default: 50)"
+    )
+    make.add_argument("--tag", action="append", default=[], metavar="TAG", help="a tag (repeatable)")
     make.add_argument("--key", default="", metavar="KEY", help=_KEY)
     add_insist(make)
-    add = action("add", "write another step of a plan")
-    add.add_argument("plan", metavar="PLAN", help="the plan's id, or its unique beginning")
+    add = action("add", "add a step to a plan")
+    add.add_argument("plan", metavar="PLAN", help="the id of the plan, or a unique prefix of it")
     add.add_argument("text", metavar="TEXT", help="what is to be done")
     add.add_argument(
-        "--after", action="append", default=[], metavar="ID", help="a step or plan to wait for (repeatable)"
+        "--after",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a step or plan that has to be done first (repeatable)",
     )
     add.add_argument(
-        "--scope", action="append", default=[], metavar="SCOPE", help="what it works on, claimed with it (repeatable)"
+        "--scope",
+        action="append",
+        default=[],
+        metavar="SCOPE",
+        help="paths that are claimed together with the step (repeatable)",
     )
-    add.add_argument("--priority", type=number(0, 100), default=50, metavar="0-100", help="100 is first (default: 50)")
+    add.add_argument(
+        "--priority", type=number(0, 100), default=50, metavar="0-100", help="higher comes first (default: 50)"
+    )
     add.add_argument("--key", default="", metavar="KEY", help=_KEY)
     add_insist(add)
-    action("list", "the plans that are open, with how far they are")
-    show = action("show", "a plan with its steps, and what each waits for")
-    show.add_argument("plan", metavar="PLAN", help="the plan's id, or its unique beginning")
-    ready = action("ready", "the steps that can be started now, the most urgent first")
+    action("list", "list open plans and their progress")
+    show = action("show", "show a plan, its steps, and what each waits for")
+    show.add_argument("plan", metavar="PLAN", help="the id of the plan, or a unique prefix of it")
+    ready = action("ready", "list steps that can be started now, by priority")
     ready.add_argument("plan", nargs="?", default="", metavar="PLAN", help="only of this plan (default: of all)")
-    take = action("next", "take the next step that is ready, with a claim of what it is about")
+    take = action("next", "take the next ready step, and claim its paths")
     take.add_argument("--plan", default="", metavar="PLAN", help="only of this plan (default: of all)")
-    take.add_argument("--step", default="", metavar="STEP", help="this step and no other")
+    take.add_argument("--step", default="", metavar="STEP", help="take this step")
     take.add_argument("--ttl", type=number(10, 604_800), default=7200, metavar="SECONDS",
-                      help="how long the claim holds without a sign of you (default: 7200)")  # fmt: skip
+                      help="how long the claim lasts without activity of yours (default: 7200)")  # fmt: skip
     take.add_argument("--key", default="", metavar="KEY", help=_KEY)
     for name, what in (
-        ("done", "say that steps or plans are done; claims for them are let go"),
-        ("block", "say that steps or plans cannot go on"),
-        ("drop", "give up steps or plans; with a plan its open steps"),
+        ("done", "mark steps or plans as done, and release their claims"),
+        ("block", "mark steps or plans as blocked"),
+        ("drop", "give up steps or plans; a plan includes its open steps"),
     ):
         sub = action(name, what)
-        sub.add_argument("ids", nargs="+", metavar="ID", help="of steps or plans")
+        sub.add_argument("ids", nargs="+", metavar="ID", help="the ids of steps or plans")
         sub.add_argument("--reason", default="", metavar="TEXT", help="why")
         sub.add_argument(
-            "--force", action="store_true", help="also what somebody else does now; the record says who did"
+            "--force", action="store_true", help="also if somebody else works on it; the record says that you did"
         )
         add_insist(sub)
 
@@ -145,7 +161,7 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
             done, whole = plan.counts.get("done", 0), sum(plan.counts.values())
             yield f"{face.palette.name}{plan.id}{face.palette.end} {visible(plan.state)}, {done} of {whole} done: {visible(plan.text)}"
         if not result.plans:
-            yield "No plan is open."
+            yield "There are no open plans."
 
     face.emit(result, lines)
     return 0 if result.plans else 1
@@ -217,7 +233,7 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
         for one in arguments.ids:
             found = project.journal.find(one)
             if found.item_type not in ("plan", "step"):
-                raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan and no step",
+                raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a plan or step",
                                     mend=f"Try `periplus state {found.item_id} STATE`.")  # fmt: skip
         done = project.work.change_state(
             arguments.ids, _STATES[arguments.action], reason=arguments.reason, force=arguments.force
@@ -245,7 +261,7 @@ def _idle_out(idle: Idle | None) -> tuple[dict[str, int], list[StuckOut]]:
 
 def _idle_lines(face: Face, idle: Idle) -> Iterator[str]:
     said = idle.words()
-    yield f"Nothing can be started now{': ' if said else ''}{said}."
+    yield f"No step can be started now{': ' if said else ''}{said}."
     for stuck in idle.stuck:
         yield f"  {face.palette.warn}stuck{face.palette.end}: {visible(stuck.words())}: periplus review"
 

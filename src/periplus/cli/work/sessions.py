@@ -25,14 +25,14 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    begin = action("begin", "begin a session, or go on with one")
-    begin.add_argument("name", metavar="NAME", help="what the agent calls it; set PERIPLUS_SESSION to the same")
-    begin.add_argument("--model", default="", metavar="NAME", help="the model that works in it")
-    begin.add_argument("--tool", default="", metavar="NAME", help="the program that it runs in")
+    begin = action("begin", "begin a session, or continue one")
+    begin.add_argument("name", metavar="NAME", help="the name of the session; set PERIPLUS_SESSION to the same")
+    begin.add_argument("--model", default="", metavar="NAME", help="the model in use")
+    begin.add_argument("--tool", default="", metavar="NAME", help="the program in use")
     begin.add_argument("--title", default="", metavar="TEXT", help="what it is for")
     add_insist(begin)
-    end = action("end", "end a session; what it claimed is let go")
-    end.add_argument("name", nargs="?", default="", metavar="NAME", help="which (default: that of PERIPLUS_SESSION)")
+    end = action("end", "end a session and release its claims")
+    end.add_argument("name", nargs="?", default="", metavar="NAME", help="its name (default: PERIPLUS_SESSION)")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if arguments.action == "begin" and face.environment.get("PERIPLUS_SESSION", "") != out.name:
             import shlex
 
-            yield f"Next: export PERIPLUS_SESSION={visible(shlex.quote(out.name))}, so that what you write belongs to it"
+            yield f"Next: export PERIPLUS_SESSION={visible(shlex.quote(out.name))}, so that your writes belong to it"
 
     face.emit(SessionOneOut(out), lines)
     return 0

@@ -20,8 +20,8 @@ def tell_who_is_meant(face: Face, project: Project, name: str, again: str) -> No
     meant = project.work.meant_by(name) if name else ""
     if meant:
         face.stderr.write(
-            f"periplus: nobody has written here as {visible(name)}, and somebody has as {visible(meant)}, who is not shown it\n"
-            f"If he is meant: periplus {again.format(visible(shlex.quote(meant)))}\n"
+            f"periplus: nobody here is called {visible(name)}, but somebody is called {visible(meant)}, who does not get this\n"
+            f"If you mean {visible(meant)}: periplus {again.format(visible(shlex.quote(meant)))}\n"
         )
 
 

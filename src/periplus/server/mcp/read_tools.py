@@ -179,7 +179,7 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
         if not given.ended:
             over = project.recall(given.question, limit=1, filters=filters._replace(with_ended=True)).matched
         return Answer(foot=f"Nothing that still holds is known about that; of what does not, {over:,} with ended=true." if over
-                      else "Nothing is known about that.")  # fmt: skip
+                      else "No results.")  # fmt: skip
 
     def more(shown: int) -> str:
         return call_of(

@@ -246,7 +246,7 @@ class MessageArguments(_Arguments, frozen=True):
     files: Annotated[Paths, Meta(max_length=200, description="For handoff: files that were changed.")] = ()
     tests: Annotated[str, Meta(max_length=2_000, description="For handoff: what passes and what fails.")] = ""
     unfinished: Annotated[tuple[Words, ...], Meta(max_length=100, description="For handoff: what is left to do.")] = ()
-    plan: Annotated[str, Meta(max_length=200, description="For handoff: the plan that it belongs to.")] = ""
+    plan: Annotated[str, Meta(max_length=200, description="For handoff: the plan it belongs to.")] = ""
     corrects: Annotated[str, Meta(max_length=200, description="For handoff: the handoff that it replaces.")] = ""
     budget: Budget = 2_000
     key: Key = ""
@@ -353,12 +353,12 @@ def _check(value: object, place: str, depth: int) -> None:
         raise _wrong(f"{_short(place)} is nested too deeply")
     if isinstance(value, str):
         if "\0" in value:
-            raise _wrong(f"{_short(place)} holds a NUL character", "Leave it out.")
+            raise _wrong(f"{_short(place)} holds a NUL character", "Remove it.")
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise _wrong(f"{_short(place)} holds half a character (a lone surrogate)", "Leave it out.") from None
+                raise _wrong(f"{_short(place)} holds half a character (a lone surrogate)", "Remove it.") from None
     elif isinstance(value, dict):
         for name, inner in value.items():
             _check(str(name), "a name", depth - 1)

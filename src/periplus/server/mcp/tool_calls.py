@@ -168,7 +168,7 @@ class Desk:
         if isinstance(error, RecursionError):
             return UsageError("the input is nested too deeply", safe="Nothing was changed.")
         if isinstance(error, MemoryError):
-            return EnvironmentFailure("the system has no memory left", safe="Nothing that was acknowledged is lost.")
+            return EnvironmentFailure("the system has no memory left", safe="No acknowledged write is lost.")
         sqlite3 = sys.modules.get("sqlite3")
         if sqlite3 is not None and isinstance(error, sqlite3.Error):
             from periplus.journal.index.connection import index_failure
@@ -177,10 +177,10 @@ class Desk:
         if isinstance(error, OSError):
             place = f" ({error.filename})" if error.filename else ""
             wrong = f"the system refused: {error.strerror or error}{place}"
-            return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.")
+            return EnvironmentFailure(wrong, safe="No acknowledged write is lost.")
         if self._on_error is not None:
             self._on_error(error)
-        return PeriplusError(f"a defect of Periplus: {type(error).__name__}", safe="What was acknowledged is kept.",
+        return PeriplusError(f"a defect of Periplus: {type(error).__name__}", safe="Acknowledged writes are kept.",
                              mend="Its details are in the server's error output.")  # fmt: skip
 
     def _opened(self, caller: Caller) -> Project:

@@ -56,7 +56,7 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
     notes = [*missing, *done.notes] if done.is_new else list(done.notes)
     data = {"id": entity.item_id, "type": entity.item_type, "new": done.is_new, "near": list(near), "notes": notes}
     if not done.is_new:
-        known = f"Known already as {entity.item_id} ({entity.ts[:10]}); nothing was written."
+        known = f"Already known as {entity.item_id} ({entity.ts[:10]}); nothing was written."
         return Answer("\n".join([known, *(f"{note}: revise it for that." for note in done.notes)]), (), data)
     lines = [f"Remembered the {entity.item_type} {entity.item_id}."]
     lines += [f"{note}." for note in notes]
@@ -100,7 +100,7 @@ def _evidence(word: str) -> tuple[str, str]:
     kind, found, ref = word.partition(":")
     if not found or kind not in _EVIDENCE or not ref:
         raise UsageError(f"{word[:80]!r} is no evidence", safe="Nothing was written.",
-                         mend="It is record:SEQ, step:TRAIL#N or commit:ID.")  # fmt: skip
+                         mend="Write record:SEQ, step:TRAIL#N or commit:ID.")  # fmt: skip
     return kind, ref
 
 
@@ -159,7 +159,7 @@ def _changed(done: Changed, told: Sequence[str] = ()) -> Answer:
     entries = tuple(map(_entity_entry, done.entities))
     notes = [*told, *done.notes] if done.receipt else []
     near = [f"{one} says almost the same" for one in done.near]
-    lines = ["" if done.receipt else "Nothing had to change.", *(f"{note}." for note in [*notes, *near])]
+    lines = ["" if done.receipt else "Nothing changed.", *(f"{note}." for note in [*notes, *near])]
     data = {"changed": done.receipt is not None, "notes": notes, "near": list(done.near)}
     return Answer("\n".join(line for line in lines if line), entries, data,
                   more=lambda shown: call_of("show", id=done.entities[min(shown, len(done.entities) - 1)].item_id))  # fmt: skip
@@ -264,7 +264,7 @@ def run_plan(project: Project, given: PlanArguments) -> Answer:
     for one in given.ids:
         found = project.show(one)
         if found.item_type not in ("plan", "step"):
-            raise NotFoundError(f"{found.item_id} is a {found.item_type}, no plan and no step", safe="Nothing was written.",
+            raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a plan or step", safe="Nothing was written.",
                                 mend="See `periplus plan list`.")  # fmt: skip
     return _changed(work.change_state(given.ids, _STATES[given.action], reason=given.reason, key=given.key))
 
@@ -373,7 +373,7 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
         return Answer("Yours now:", (_handoff_entry(work.accept_handoff(given.id, key=given.key), is_whole=True),))
     found = project.show(given.id)
     if found.item_type != "handoff":
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no handoff", safe="Nothing was written.",
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a handoff", safe="Nothing was written.",
                             mend="See `periplus handoff list`.")  # fmt: skip
     return _changed(work.change_state([found.item_id], "closed", key=given.key))
 
@@ -401,7 +401,7 @@ def _inbox(project: Project, given: MessageArguments) -> Answer:
 
 def _mail_entry(message: Entity) -> Entry:
     value = message.value
-    wants = ", wants an answer" if value.get("needs_answer") is True and value.get("state") != "answered" else ""
+    wants = ", needs an answer" if value.get("needs_answer") is True and value.get("state") != "answered" else ""
     text = str(value.get("text", ""))
     shown = f"message {message.item_id} from {value.get('sender')} to {value.get('recipient')} ({str(value.get('created', ''))[:16]}Z{wants}): {text}"
     return Entry(shown, {"id": message.item_id, "type": "message", "from": str(value.get("sender", "")), "to": str(value.get("recipient", "")),

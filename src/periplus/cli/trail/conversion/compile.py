@@ -23,17 +23,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a JSON array of entries, JSON lines, or an object with entries; - reads standard input",
     )
     add("--v1", action="store_true", help="write version 1 (Trail-FLUX)")
-    add("--lenient", action="store_true", help="guess what is missing, leave out what is not understood, and say so")
-    add("--agent", metavar="NAME", help="who ran (default: what the worklog says)")
-    add("--trail-id", metavar="ID", help="what the run is called (default: what the worklog says)")
+    add("--lenient", action="store_true", help="guess what is missing, skip what is not understood, and report both")
+    add("--agent", metavar="NAME", help="the agent that ran (default: from the worklog)")
+    add("--trail-id", metavar="ID", help="the id of the run (default: from the worklog)")
     add(
         "--status",
         choices=("success", "error", "partial", "cancelled"),
-        help="how it ended (default: what the worklog says)",
+        help="how the run ended (default: from the worklog)",
     )
-    add("--no-mask", action="store_true", help="leave secrets in it as they are")
-    add("--secret", metavar="FILE", help="64 hexadecimal digits, the trail secret (default: of this store, else drawn)")
-    add("--out", metavar="FILE", help="default: the worklog's name with .trail, or .flux with --v1, in this folder")
+    add("--no-mask", action="store_true", help="do not mask secrets")
+    add(
+        "--secret",
+        metavar="FILE",
+        help="the trail secret, 64 hexadecimal digits (default: that of this store, else a random one)",
+    )
+    add(
+        "--out",
+        metavar="FILE",
+        help="the file to write (default: the worklog's name with .trail, or .flux with --v1, in this folder)",
+    )
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -75,7 +83,9 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         path, target, digest.hex(), len(trail), steps, list(compiled.told), list(left_out), compiled.masked
     )
     if not face.as_json:
-        tell(face, name, (*compiled.told, *(f"left out, for version 1 has no place for it: {one}" for one in left_out)))
+        tell(
+            face, name, (*compiled.told, *(f"skipped, because version 1 cannot express it: {one}" for one in left_out))
+        )
 
     def lines() -> Iterator[str]:
         yield f"Wrote {visible(path)} ({len(trail):,} bytes): {counted(steps, 'steps')}, version {result.version}"
@@ -104,6 +114,8 @@ def _default_name(arguments: argparse.Namespace) -> str:
     from periplus.base.errors import UsageError
 
     if arguments.worklog == "-":
-        raise UsageError("a worklog from standard input has no name", mend="Say where the trail goes with --out FILE.")
+        raise UsageError(
+            "a worklog from standard input has no file name", mend="Name the file to write with --out FILE."
+        )
     stem = os.path.splitext(os.path.basename(arguments.worklog))[0]
     return f"{stem}.{'flux' if arguments.v1 else 'trail'}"

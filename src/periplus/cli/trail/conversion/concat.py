@@ -13,11 +13,13 @@ from periplus.cli.trail.inputs import named_trail, signed, trail_readers
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trails", nargs="+", metavar="TRAIL", help="ids, digests (or the beginning of either), or files, in order")
-    add("--out", metavar="FILE", required=True, help="where the file is written")
-    add("--sign", action="store_true", help="sign the whole by the key of this store")
+    add("trails", nargs="+", metavar="TRAIL", help="ids, digests (or prefixes), or files, in order")
+    add("--out", metavar="FILE", required=True, help="the file to write")
+    add("--sign", action="store_true", help="sign the result with the key of this store")
     add(
-        "--v1", action="store_true", help="trails of version 1, as version 1 does it: the first END and second BEGIN go"
+        "--v1",
+        action="store_true",
+        help="join trails of version 1 as version 1 does, without the END and BEGIN between them",
     )
 
 
@@ -67,7 +69,7 @@ def _concat_flux(face: Face, arguments: argparse.Namespace, path: str) -> int:
     from periplus.trail.v1.writer import concatenate_flux
 
     if arguments.sign:
-        raise UsageError("version 1 has no signature", safe="Nothing was written.", mend="Leave --sign or --v1 out.")
+        raise UsageError("version 1 has no signature", safe="Nothing was written.", mend="Omit --sign or --v1.")
     files: list[bytes] = []
     parts: list[TrailPartOut] = []
     for name in arguments.trails:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file of version 1 or 2")
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file of version 1 or 2")
     add("--v1", action="store_true", help="read version 1 (Trail-FLUX), and refuse any other")
     add("--out", metavar="FILE", help="write the entries to FILE (default: standard output)")
 
@@ -42,8 +42,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         flux = flux_reader(found)
         entries = entries_of_program(program_of_flux(flux))
     elif arguments.v1:
-        raise UsageError(f"{found.name} is no trail of version 1", safe="The file was only read.",
-                         mend="Leave --v1 out to read version 2.")  # fmt: skip
+        raise UsageError(f"{found.name} is not a trail of version 1", safe="The file was only read.",
+                         mend="Omit --v1 to read version 2.")  # fmt: skip
     else:
         reader = trail_reader(found)
         entries = entries_of_program(program_of_trail(reader), reader.secret)
@@ -82,7 +82,7 @@ def _told(flux: FluxReader | None) -> list[str]:
         return []
     told = []
     if flux.agent is None:
-        told.append("which of the strings names the agent cannot be told")
+        told.append("the agent's name cannot be determined")
     for fault in flux.faults:
         step = "" if fault.step is None else f", step {fault.step}"
         told.append(f"damage at byte {fault.offset}{step}: {fault.text}")

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="what `decode` wrote, or a trail of version 1 or 2: an id, a digest, or a file")
+    add("trail", metavar="TRAIL", help="output of `decode`, or a trail of version 1 or 2: an id, a digest, or a file")
     add("--v1", action="store_true", help="write version 1 (Trail-FLUX)")
-    add("--lenient", action="store_true", help="with --v1: leave out what version 1 cannot carry, and say so")
+    add("--lenient", action="store_true", help="with --v1: skip what version 1 cannot express, and report it")
     add(
         "--secret",
         metavar="FILE",
-        help="64 hexadecimal digits, the trail secret (default: what is read has one, or of this store)",
+        help="the trail secret, 64 hexadecimal digits (default: that of the input, else that of this store)",
     )
-    add("--out", metavar="FILE", required=True, help="where the trail is written")
+    add("--out", metavar="FILE", required=True, help="the file to write")
 
 
 class _Source(NamedTuple):
@@ -73,7 +73,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         tell(
             face,
             found.name,
-            (*source.told, *(f"left out, for version 1 has no place for it: {one}" for one in left_out)),
+            (*source.told, *(f"skipped, because version 1 cannot express it: {one}" for one in left_out)),
         )
 
     def lines() -> Iterator[str]:

@@ -22,7 +22,7 @@ _FORMATS = ("markdown", "jsonl", "otel", "agent-trace", "in-toto")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or the beginning of either), or a file")
+    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
     add(
         "--format",
         choices=_FORMATS,
@@ -30,12 +30,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a report for reviewers, JSON lines, OpenTelemetry spans (OTLP JSON), an Agent Trace record, or an in-toto "
         "statement in a DSSE envelope (default: markdown)",
     )
-    add("--out", metavar="FILE", help="default: standard output")
-    add("--content", action="store_true", help="of otel: prompts, answers and arguments too")
+    add("--out", metavar="FILE", help="the file to write (default: standard output)")
+    add("--content", action="store_true", help="with otel: include prompts, answers and arguments")
     add(
-        "--revision", metavar="REV", help="of agent-trace: the commit whose lines are meant (default: the trail's last)"
+        "--revision",
+        metavar="REV",
+        help="with agent-trace: the commit that line numbers refer to (default: the trail's last)",
     )
-    add("--unsigned", action="store_true", help="of in-toto: without a signature of this store's key")
+    add("--unsigned", action="store_true", help="with in-toto: do not sign with the key of this store")
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -50,8 +52,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     found, store = named_trail(face, arguments.trail)
     source = _source(found, store)
     if arguments.json and arguments.out is None and arguments.format == "markdown":
-        raise UsageError("a report in Markdown is no JSON", safe="Nothing was written.",
-                         mend="Name its file with --out, or say --format jsonl.")  # fmt: skip
+        raise UsageError("a Markdown report cannot be printed as JSON", safe="Nothing was written.",
+                         mend="Name a file with --out, or use --format jsonl.")  # fmt: skip
     lines = guarded(_exported(face, arguments, found, source, store), found)
     if arguments.out is None:
         is_json = arguments.format != "markdown"
@@ -67,7 +69,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     def told() -> Iterator[str]:
         yield f"Wrote {visible(path)} ({len(data):,} bytes): {arguments.format} of trail {source.digest.hex()[:16]}"
         if is_signed:
-            yield "  signed; whoever has this store's public key can check it: periplus verify"
+            yield "  signed with the key of this store; to check it: periplus verify"
 
     face.emit(result, told)
     return 0
@@ -78,7 +80,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
     for option, wanted in (("content", "otel"), ("revision", "agent-trace"), ("unsigned", "in-toto")):
         if getattr(arguments, option) and arguments.format != wanted:
-            raise UsageError(f"--{option} is for --format {wanted}", mend="Leave it out, or change the format.")
+            raise UsageError(f"--{option} is for --format {wanted}", mend="Omit it, or change the format.")
 
 
 def _source(found: TrailFile, store: ObjectReader | None) -> ExportSource:
@@ -156,6 +158,6 @@ def _signer(face: Face) -> tuple[bytes, Callable[[bytes], bytes]]:
             return project.public_key(), lambda message: sign(layout, lineage, message)
     except NotAStoreError as error:
         raise UsageError(
-            "there is no store here whose key could sign", safe="Nothing was written.",
-            mend="Make one with `periplus init`, or give --unsigned.",
+            "there is no store here, so there is no key to sign with", safe="Nothing was written.",
+            mend="Create one with `periplus init`, or use --unsigned.",
         ) from error  # fmt: skip

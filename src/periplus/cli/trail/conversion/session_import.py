@@ -21,18 +21,28 @@ _FOUND_MAX: Final = 1000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="a session file of an agent")
-    add("--git", nargs="?", const=".", metavar="REPOSITORY", help="the history of a repository (default: this one)")
-    add("--all", action="store_true", help="every session of this project that the agents left on this machine")
-    add("--found", dest="all", action="store_true", help="the older name of --all")
-    add("--follow", action="store_true", help="go on with what is added to the files, until Ctrl-C; --json: one a line")
-    add("--format", metavar="FORMAT", help="what the files are, such as claude-code (default: told from their content)")
+    add("files", nargs="*", metavar="FILE", help="a session file of a coding agent")
+    add(
+        "--git",
+        nargs="?",
+        const=".",
+        metavar="REPOSITORY",
+        help="import the history of a repository (default: this one)",
+    )
+    add("--all", action="store_true", help="import every session of this project found on this machine")
+    add("--found", dest="all", action="store_true", help="an older name of --all")
+    add(
+        "--follow",
+        action="store_true",
+        help="keep importing what is added to the files, until Ctrl-C; with --json, one document a line",
+    )
+    add("--format", metavar="FORMAT", help="the format of the files, such as claude-code (default: detected)")
     add(
         "--max-commits",
         type=number(1),
         default=10_000,
         metavar="N",
-        help="of a history, the newest N (default: 10000); the others are counted",
+        help="with --git: at most the newest N commits (default: 10000); the others are only counted",
     )
 
 
@@ -96,7 +106,9 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
         _tell(face, trouble)
     left_out = max(0, len(found) - _FOUND_MAX)
     if left_out:
-        face.stderr.write(f"periplus: {left_out} older sessions were found and not imported; name their files.\n")
+        face.stderr.write(
+            f"periplus: {left_out} older sessions were found but not imported; to import them, name their files.\n"
+        )
     result = TrailImportOut(
         [trail_out(trail) for _, trails in done for trail in trails], _failures(failed), left_out, _files(done)
     )
@@ -173,9 +185,9 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     state = (
         "imported"
         if trail.changed
-        else "known already, nothing changed"
+        else "already imported, nothing changed"
         if not is_other
-        else "not taken: what is held of this session goes further"
+        else "skipped: the store already has a longer copy of this session"
     )
     yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
     yield f"{indent}  {value['format']}: " + (
@@ -187,23 +199,22 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
     steps = int(trail.before.get("counts", {}).get("steps", 0))
     if steps > int(counts.get("steps", 0)):
         yield (
-            f"{indent}  {paint.warn}takes the place of {counted(steps, 'steps')}{paint.end} that went to {visible(str(trail.before.get('ended', '')), 40)}; "
-            f"to have these back: periplus undo --seq {trail.before_seq}"
+            f"{indent}  {paint.warn}replaces {counted(steps, 'steps')}{paint.end} up to {visible(str(trail.before.get('ended', '')), 40)}; to restore them: periplus undo --seq {trail.before_seq}"
         )
     if value.get("rewritten"):
-        yield f"{indent}  rewritten: {counted(len(value['rewritten']), 'commits')} that no ref reaches any more"
+        yield f"{indent}  rewritten: {counted(len(value['rewritten']), 'commits')} that no ref reaches"
     for label in ("skipped", "unknown"):
         if value.get(label):
             kinds = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in list(value[label].items())[:8])
             yield f"{indent}  {label}: {kinds}"
     if value.get("unreadable_lines"):
         lines = ", ".join(f"{line:,}" for line in value["unreadable_lines"])
-        yield f"{indent}  {paint.warn}no records, and left out{paint.end}: line {lines}"
+        yield f"{indent}  {paint.warn}skipped, not records{paint.end}: line {lines}"
     if value.get("ending"):
         yield f"{indent}  {paint.warn}{value['status']}{paint.end}: {visible(value['ending'], 80)}"
     if value.get("masked"):
         yield f"{indent}  {paint.warn}{value['masked']} secrets masked{paint.end}"
     if trail.withheld:
-        yield f"{indent}  {counted(trail.withheld, 'texts')} that {'was' if trail.withheld == 1 else 'were'} redacted stay{'s' if trail.withheld == 1 else ''} out"
+        yield f"{indent}  {counted(trail.withheld, 'texts')} {'was' if trail.withheld == 1 else 'were'} left out because of a redaction"
     for child in trail.children:
         yield from _import_lines(face, child, indent + "  ")

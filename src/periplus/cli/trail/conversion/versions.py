@@ -86,7 +86,7 @@ def read_secret(face: Face, name: str | None) -> bytes | None:
     except ValueError:
         secret = b""
     if len(secret) != 32:
-        raise UsageError(f"{name} holds no trail secret", mend="A secret is 64 hexadecimal digits.")
+        raise UsageError(f"{name} does not contain a trail secret", mend="A secret is 64 hexadecimal digits.")
     return secret
 
 
@@ -97,7 +97,7 @@ def check_output(source: str, path: str) -> None:
 
     check_target(path)
     if os.path.exists(path) and os.path.exists(source) and os.path.samefile(source, path):
-        raise UsageError(f"{path} is the file that is read", safe="Nothing was written.", mend="Give another --out.")
+        raise UsageError(f"{path} is the input file", safe="Nothing was written.", mend="Give another --out.")
 
 
 def flux_reader(found: TrailFile) -> FluxReader:
@@ -134,4 +134,4 @@ def tell(face: Face, name: str, sentences: Iterable[str]) -> None:
     for sentence in told[:_TOLD_MAX]:
         face.stderr.write(f"periplus: {visible(name)}: {visible(sentence)}\n")
     if len(told) > _TOLD_MAX:
-        face.stderr.write(f"periplus: {visible(name)}: and {len(told) - _TOLD_MAX:,} more; --json has them all\n")
+        face.stderr.write(f"periplus: {visible(name)}: and {len(told) - _TOLD_MAX:,} more (see --json)\n")
