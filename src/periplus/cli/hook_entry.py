@@ -1,13 +1,14 @@
-"""``periplus hook EVENT``: called by agents at every turn and tool call. It must not be felt, and it must not break anything.
+"""``periplus hook EVENT``: called by coding agents at every turn and tool call, so it must be fast and must never disturb the
+agent.
 
-What it does, in the order of what must not be lost: read the event (bounded, and not for ever), leave it in the spool of the
-store (durable, no lock), say the facts that bear on it. The spool is taken in by the next command that has time, or by a
-process that is left behind at the end of a turn, when many events wait, or when they wait for long.
+The order of work follows what must not be lost: read the event (bounded in size and time), write it to the spool of the store
+(durable, without a lock), print the facts that concern it. The next command with time takes the spool in; at the end of a turn,
+or if many or old events wait, a background process does.
 
-Whatever goes wrong (no store, a damaged one, a full disk, input that is none, a reader that went away, no more time), it says
-nothing, exits 0, and leaves a note for ``periplus doctor``: in the store, or where that cannot be written with the person's own state.
+Whatever fails (no store, a damaged one, a full disk, bad input, a closed pipe, no time), the hook prints nothing, exits with 0,
+and leaves a note for ``periplus doctor``: in the store, or else in the user's state folder.
 
-Nothing is imported here that is not needed at every call.
+Only what every call needs is imported here.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 INPUT_BYTES_MAX: Final = 16 << 20
 INPUT_S_MAX: Final = 2.0
-HURRY_S_MAX: Final = 2.0  # for finding an answer: an agent waits meanwhile
-ALL_S_MAX: Final = 10.0  # for taking the event, which takes milliseconds where the disk is well
+HURRY_S_MAX: Final = 2.0  # for computing an answer, while the agent waits
+ALL_S_MAX: Final = 10.0  # for storing the event, which takes milliseconds on a healthy disk
 SETTLE_PATIENCE_S: Final = 60.0
 WAITING_MAX: Final = 100
 WAITING_S_MAX: Final = 300
@@ -54,15 +55,17 @@ _CHUNK: Final = 1 << 16
 _PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
 _NEVER_SPOOLED: Final = "before-tool"
 _ENDS: Final = frozenset({"session-start", "subagent-end", "compact", "turn-end", "session-end"})
-_ANSWERED: Final = frozenset({"session-start", "prompt", "before-tool"})  # and what else an agent takes facts at
+_ANSWERED: Final = frozenset(
+    {"session-start", "prompt", "before-tool"}
+)  # and other events whose answers an agent reads
 _OF_TOOLS: Final = frozenset({"before-tool", "after-tool"})
 _BEGUN_ANEW: Final = frozenset(
     {"session-start", "compact", "session-end"}
-)  # what was told before is in the agent's context no more
+)  # after these, earlier answers are no longer in the agent's context
 
 
 class _LateError(BaseException):
-    """There is no more time. No Exception, so that nothing on the way takes it for one of its own."""
+    """Time is up. Not an Exception, so that no handler on the way catches it."""
 
 
 class _Call(NamedTuple):
@@ -70,19 +73,19 @@ class _Call(NamedTuple):
     agent: str
     store: str
     is_patient: bool
-    unknown: str = ""  # options that nobody knows
+    unknown: str = ""  # unknown options
 
 
 def run_hook(words: Sequence[str]) -> NoReturn:
-    """The whole process of a hook; ``words`` stand behind ``hook`` on the command line."""
+    """Run the hook and exit. ``words`` follow ``hook`` on the command line."""
     global _is_own_process  # noqa: PLW0603 - a signal's handler is given nothing else
     _is_own_process = True
     tell_hook(words)
-    os._exit(0)  # nothing is buffered or open any more; taking the interpreter down costs as much as the work
+    os._exit(0)  # nothing is buffered or open; shutting the interpreter down would double the time
 
 
 def tell_hook(words: Sequence[str]) -> None:
-    """Take the event on standard input and answer on standard output. Raises nothing."""
+    """Read the event from standard input and answer on standard output. Raises nothing."""
     call = _Call("", "", "", is_patient=False)
     folder = ""
     before: Any = signal.SIG_DFL
@@ -112,9 +115,7 @@ def _what(error: BaseException) -> str:
 
 
 def _late(_number: int, _frame: object) -> None:
-    if (
-        _is_own_process
-    ):  # leave at once: what an exception would have to come through may be SQLite, which survives none
+    if _is_own_process:  # exit at once: an exception cannot pass through SQLite
         try:
             _note(
                 _Call("late", "hook", os.environ.get("PERIPLUS_STORE", ""), is_patient=False),
@@ -129,11 +130,13 @@ def _late(_number: int, _frame: object) -> None:
 
 
 _is_own_process = False
-_place = ["/"]  # the store, once it is found
+_place = ["/"]  # the store, once found
 
 
 def _parse(words: Sequence[str]) -> _Call:
-    """By hand: argparse costs more than all the rest. What is not understood is no reason to fail a later agent's hook."""
+    """Parse the arguments by hand, because argparse costs more than the rest of a hook. Unknown options are noted and skipped: a
+    newer agent may pass them.
+    """
     from periplus.base.errors import UsageError
 
     event, agent, store, is_patient = "", "claude-code", os.environ.get("PERIPLUS_STORE", ""), False
@@ -181,7 +184,7 @@ def _tell(call: _Call) -> None:
         _forget_told(call, root, event)
     if (
         kind in _ANSWERED or kind in AGENTS[event.agent].tells
-    ) and not is_double:  # what is told twice is answered once
+    ) and not is_double:  # answer an event once if the agent sends it twice
         try:
             _answer(root, event, event.cwd if os.path.isdir(event.cwd) else _start(document))
         except (Exception, _LateError) as error:  # noqa: BLE001 - what is to be done later is not given up for it
@@ -200,7 +203,7 @@ def _encoded(event: HookEvent) -> bytes:
 
 
 def _start(document: dict[str, Any]) -> str:
-    """The folder whose project it is: that which the agent was started for, wherever its shell is by now."""
+    """Return the folder of the project: the one that the agent was started for, even if its shell has moved."""
     told = [os.environ.get(name, "") for name in _PROJECT_VARIABLES]
     return next((folder for folder in [*told, folder_of(document)] if folder and os.path.isdir(folder)), os.getcwd())
 
@@ -209,7 +212,7 @@ def _start(document: dict[str, Any]) -> str:
 
 
 def _read_input() -> bytes:
-    """Standard input to its end, or as far as it is one JSON document where nobody closes it. Raises FormatError."""
+    """Read standard input to its end, or to the end of one JSON document if the writer keeps it open. Raises FormatError."""
     from periplus.base.errors import FormatError
 
     deadline = time.monotonic() + INPUT_S_MAX
@@ -228,7 +231,7 @@ def _read_input() -> bytes:
         if not piece:
             break
         if is_too_large or len(data) + len(piece) > INPUT_BYTES_MAX:
-            is_too_large = True  # read on all the same: whoever writes must not find nobody there
+            is_too_large = True  # keep reading: the writer must not get a broken pipe
             data.clear()
             if time.monotonic() > deadline:
                 break
@@ -267,12 +270,12 @@ def _write(text: str) -> None:
         view = view[os.write(1, view) :]
 
 
-# What is told
+# Answers
 
 
 def _answer(root: str, event: HookEvent, folder: str) -> None:
     if not os.path.exists(os.path.join(root, "index.sqlite")):
-        return  # to build it takes longer than an agent is to wait; it comes with what is done later
+        return  # building it takes longer than an agent should wait; the background process does it
     from periplus.project.agent_hooks.told_facts import Told
 
     told = Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub)
@@ -288,9 +291,9 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
     from periplus.project.project import Project
 
     if not MemoryIndexer.is_ready(root):
-        return  # an older version's, or one that somebody is filling
+        return  # of an older version, or still being filled
     with Project(root, _writer(event)) as project:
-        project.beside = (os.path.abspath(folder),)  # the worktree that the agent works in
+        project.beside = (os.path.abspath(folder),)  # the worktree of the agent
         project.journal.is_hurried = True
         answer = project.hooks.answer(event, home=os.environ.get("HOME", ""), told=told)
     reply = reply_to(event, answer)
@@ -301,8 +304,8 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
 
 
 def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool, list[str]]:
-    """Whether it is seen without opening the project that there is nothing to say of a tool's call; else marks of what is looked at, and need not be
-    looked at again before something is written.
+    """Return whether it is clear, without opening the project, that a tool call needs no answer; otherwise return marks of what
+    was checked, which stay valid until the next write.
     """
     from periplus.base.clock import format_ms
     from periplus.base.filesystem.store_location import worktree_root
@@ -318,7 +321,7 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
     project = os.path.dirname(root)
     names = _names_in(project, paths, start)
     if not names and not command:
-        return True, []  # outside of the project: none of its affairs
+        return True, []  # outside of the project
     name = event.writer or event.agent
     holder = derived_id("who", name, os.uname().nodename)
     session = event.session if event.session.startswith("ses_") else derived_id("ses", event.session)
@@ -341,7 +344,7 @@ def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool,
 
 
 def _names_in(project: str, paths: Sequence[str], start: str) -> list[str]:
-    """``paths``, and what those that are links lead to, as the project names them; without those that lie outside of it."""
+    """Return ``paths`` and the targets of links among them, relative to the project; those outside are left out."""
     from periplus.base.filesystem.store_location import name_in
 
     wholes = [os.path.normpath(os.path.join(start, path)) for path in paths if "\0" not in path]
@@ -359,7 +362,7 @@ def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
 
 
 def _client() -> str:
-    """The agent's own process, whose end is the end of a session of which no event tells it."""
+    """Return the agent's process. Its end also ends a session that sent no event for it."""
     from periplus.base.files import Files
     from periplus.base.process.process_marks import client_mark, text_of_mark
 
@@ -379,7 +382,7 @@ def _writer(event: HookEvent) -> Writer:
 
 
 def _export(event: HookEvent) -> None:
-    """Let the commands that the agent runs in this session know whose they are, where it offers a file for that."""
+    """Pass session and agent name to the commands of this session, through the file that the agent offers for variables."""
     path = os.environ.get("CLAUDE_ENV_FILE", "")
     if not path or not event.session.replace("-", "").replace("_", "").isalnum():
         return
@@ -393,7 +396,7 @@ def _export(event: HookEvent) -> None:
         os.close(fd)
 
 
-# What can wait
+# Deferred work
 
 
 def _is_due(spool: Spool, now_ns: int) -> bool:
@@ -409,7 +412,7 @@ def _is_due(spool: Spool, now_ns: int) -> bool:
 
 
 def _settle_later(root: str, *, is_patient: bool) -> None:
-    """A process of its own that outlives us and our agent, and takes in what waits."""
+    """Start a background process that outlives the hook and the agent, and takes in waiting events."""
     pid = os.fork()
     if pid:
         if is_patient:
@@ -431,21 +434,21 @@ def _settle_later(root: str, *, is_patient: bool) -> None:
 
 
 def settle(root: str, *, has_time: bool = False) -> None:
-    """Take in what waits in the store ``root``, and make trails of what was left without an end; who ``has_time`` also makes the checkpoint that
-    is due, whatever it takes, and looks at the whole store from time to time. Raises nothing.
+    """Take in events that wait in the store ``root``, and seal abandoned runs. With ``has_time``, also make a due checkpoint and
+    check the whole store from time to time. Raises nothing.
     """
     try:
         os.nice(5)
         try:
             _settle(root, has_time=has_time)
-        except Exception as error:  # of a module that is not imported here before it is raised
+        except Exception as error:  # its module is not imported here before it is raised
             from periplus.journal import Layout, discard_indexes
             from periplus.journal.index.connection import IndexDamageError
 
             if not isinstance(error, IndexDamageError):
                 raise
 
-            discard_indexes(Layout(root).index)  # damaged; everything in it is derived
+            discard_indexes(Layout(root).index)  # damaged, and derived
             _settle(root, has_time=has_time)
     except Exception as error:  # noqa: BLE001 - nobody listens; doctor shows the note
         _note(_Call("settle", "periplus", "", is_patient=False), root, _what(error))
@@ -472,21 +475,21 @@ def _settle(root: str, *, has_time: bool) -> None:
 
 
 def _make_checkpoint(journal: Journal, writer: Writer) -> None:
-    """That which a mutation leaves for being too much work: nobody waits for this process."""
+    """Make the checkpoint that a command left undone because it takes long."""
     from periplus.base.errors import LockTimeoutError
     from periplus.journal.checkpoints.creation import make_due
 
     try:
         make_due(journal, writer, work_bytes_max=sys.maxsize)
     except LockTimeoutError:
-        pass  # somebody makes it
+        pass  # another process is making it
 
 
 # Notes
 
 
 def user_notes_file(environment: Mapping[str, str]) -> str:
-    """Where hooks note what they cannot note in a store; empty where there is no home."""
+    """Return the file for notes that cannot go into a store; empty without a home folder."""
     state = environment.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):
         home = environment.get("HOME", "")
@@ -495,7 +498,7 @@ def user_notes_file(environment: Mapping[str, str]) -> str:
 
 
 def _note_once(call: _Call, folder: str, what: str) -> None:
-    """For what is so at each event, and no trouble: hooks of a person run in folders that have no store as well."""
+    """Leave a note once for a lasting condition that is no fault: user-wide hooks also run in folders without a store."""
     from periplus.base.filesystem.failure_notes import read_notes
 
     paths = [user_notes_file(os.environ)]

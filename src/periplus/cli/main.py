@@ -1,7 +1,7 @@
-"""``periplus``: one table of commands; a command's module is imported when it is the one that was typed.
+"""``periplus``: the table of commands and the parser. Only the module of the command that was typed is imported.
 
-Exit codes: 0 done, 1 found a problem (or nothing found), 2 wrong usage or input, 3 damaged store or file, or
-the machine refused, 4 lock not had in time, 5 refused, 6 outcome unknown, 7 a run reached a limit, 70 a defect of Periplus itself, 130 interrupted.
+Exit codes: 0 done, 1 found a problem (or nothing found), 2 wrong usage or input, 3 damaged store or file, or the machine refused,
+4 lock not had in time, 5 refused, 6 outcome unknown, 7 a run reached a limit, 70 a defect of Periplus itself, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 EXIT_DEFECT: Final = 70
-_TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn behind theirs
-# Commands that are called for what they say: with a closed standard output they would do nothing and look done.
+_TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn after theirs
+# Commands that only print: with a closed standard output they would do nothing and yet succeed.
 _ONLY_SAYS: Final = frozenset({
     "blame", "brief", "candidates list", "changed", "claim list", "completion", "context diff", "context expand", "context log",
     "context refs", "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
@@ -105,7 +105,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("mcp", "serve this project's memory to MCP clients, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
     Command("hook", "handle an event of a coding agent (agents call this, people do not)", "periplus.cli.integration.hook"),
 )  # fmt: skip
-# What the help says above the first command of each part.
+# Headings of the help, by the first command below each.
 PARTS: Final[dict[str, str]] = {
     "init": "getting started",
     "remember": "memory",
@@ -116,26 +116,26 @@ PARTS: Final[dict[str, str]] = {
     "run": "the agent of Periplus",
     "mcp": "called by agents",
 }
-# What a command that has actions does where none is named: it shows what there is.
+# The default actions of commands that have actions.
 ALONE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("candidates", "claim", "handoff", "models", "plan", "plugins", "servers", "skills", "trail", "trust"), "list"
     ),
     "inbox": "mail",
 }
-# What is imported late may be what no descriptor is left for, behind a write that was durable by then.
+# A late import may fail for want of file descriptors, after a write that is durable already.
 _MEND_FILES: Final = "Raise the limit (ulimit -n). If the command writes, check `periplus log` before you repeat it."
 _OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse makes one for each argument, and asks shutil for the width; that import costs more than the rest."""
+    """A formatter that knows its width: argparse creates one per argument, and would ask shutil, a slow import."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_help_width())
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Argparse forgets that the names of commands stand further in: the longest would have a line of its own."""
+        """Reserve width for the indentation of subcommands, which argparse forgets; the longest name would get a line of its own."""
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse offers no other way to its subparsers
             self._action_max_length += self._indent_increment
@@ -150,7 +150,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class _RawFormatter(_Formatter, argparse.RawDescriptionHelpFormatter):
-    """The same for a text whose lines stand as they were written."""
+    """The same for texts whose line breaks are kept."""
 
 
 def _help_width() -> int:
@@ -165,7 +165,7 @@ def _help_width() -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    typed = ""  # the command, where this is the parser of the whole line
+    typed = ""  # the command that was typed, in the top-level parser
     argv: Sequence[str] = ()
 
     def _get_formatter(self) -> argparse.HelpFormatter:
@@ -173,7 +173,7 @@ class _Parser(argparse.ArgumentParser):
         return (_RawFormatter if kind is argparse.RawDescriptionHelpFormatter else _Formatter)(self.prog)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> object:
-        """Argparse takes the value of ``--option=--`` for the mark behind which all are words, and gives a list of none."""
+        """Accept ``--option=--``: argparse takes its value for the end-of-options mark, and returns an empty list."""
         if action.option_strings and action.nargs is None and arg_strings == ["--"]:
             value = self._get_value(action, "--")
             self._check_value(action, value)
@@ -186,7 +186,7 @@ class _Parser(argparse.ArgumentParser):
         raise _usage_error(*advice(message, f"{self.prog} {self.typed}".strip(), _Parser.argv))
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        """Argparse takes no notice of what cannot be written, and leaves with 0. Raises BrokenPipeError, EnvironmentFailure."""
+        """Report a failed write, which argparse ignores. Raises BrokenPipeError, EnvironmentFailure."""
         if message:
             _say(message) if file is sys.stdout else super()._print_message(message, file)
 
@@ -199,7 +199,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _say(text: str) -> None:
-    """Write what is all that was asked for. Raises BrokenPipeError, EnvironmentFailure."""
+    """Write the whole output of a call such as --help. Raises BrokenPipeError, EnvironmentFailure."""
     if getattr(sys.stdout, "name", "") == os.devnull:  # see ``_prepare_streams``
         raise _unheard()
     try:
@@ -216,20 +216,20 @@ def _say(text: str) -> None:
 
 
 def _usage_error(wrong: str, mend: str) -> UsageError:
-    from periplus.base.errors import UsageError  # here, for `--help` needs no more than this module
+    from periplus.base.errors import UsageError  # imported here, because `--help` loads only this module
 
     return UsageError(wrong, mend=mend)
 
 
 def run() -> NoReturn:
-    """The entry point of the ``periplus`` command, but for hooks; see ``entry``."""
+    """Run the entry point of the ``periplus`` command, except for hooks; see ``entry``."""
     _prepare_streams()
     _leave(main(sys.argv[1:]))
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process. All that was opened is closed by now: to take apart what was loaded, object by object, would cost as much as
-    a seventh of a short command. What asked to be called at the end is called; threads, and who watches the process, have it as ever.
+    """Exit without taking the loaded objects apart, which would cost up to a seventh of a short command. Handlers of ``atexit``
+    and threads run as usual.
     """
     threading = sys.modules.get("threading")
     if (threading is not None and threading.active_count() > 1) or sys.getprofile() or sys.gettrace():
@@ -241,12 +241,12 @@ def _leave(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        pass  # ``main`` has flushed what counts, and told what could not be written
+        pass  # ``main`` has flushed the output and reported failures
     os._exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command line; gives its exit code."""
+    """Run one command line; return its exit code."""
     as_json = "--json" in argv
     if not argv and _is_for_talk():
         argv = ["run"]
@@ -255,7 +255,7 @@ def main(argv: Sequence[str]) -> int:
         code = _execute(_parse(argv))
         _flush_output()
     except BrokenPipeError:
-        # The reader of our output went away, as `| head` does: no error by itself. Nothing more can be written there.
+        # The reader of our output closed it, as `| head` does. That is no error.
         from periplus.cli.common.face import give_up_output
 
         give_up_output()
@@ -287,7 +287,7 @@ def _interrupted(*, as_json: bool) -> int:
 
 
 def _flush_output() -> None:
-    """Raises BrokenPipeError, EnvironmentFailure."""
+    """Flush standard output. Raises BrokenPipeError, EnvironmentFailure."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -297,7 +297,7 @@ def _flush_output() -> None:
 
 
 def _is_for_talk() -> bool:
-    """Whether a person who types nothing but the program's name is at a terminal, and has set up the agent."""
+    """Return whether plain `periplus` starts a session: at a terminal, with the agent set up."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -305,7 +305,7 @@ def _is_for_talk() -> bool:
 
 
 def _told(error: Exception) -> PeriplusError:
-    """``error`` as a person is told of it. With PERIPLUS_TRACEBACK a defect is raised as it is."""
+    """Convert ``error`` to the error that is shown. With PERIPLUS_TRACEBACK a defect is raised unchanged."""
     from periplus.base.errors import EnvironmentFailure, PeriplusError, UsageError, room_advice
 
     if isinstance(error, PeriplusError):
@@ -335,10 +335,11 @@ def _told(error: Exception) -> PeriplusError:
 
 
 def _prepare_streams() -> None:
-    """Streams that take every text; one that the caller closed goes nowhere, so that no file gets its descriptor.
+    """Make the standard streams accept any text. A stream that the caller closed is opened on the null device, so that no file
+    gets its descriptor.
 
-    Under PYTHONUNBUFFERED standard output is a stream that takes it for a whole write where the system took a part, as of a disk that is
-    nearly full, and says nothing of the rest: it is written through a buffer all the same, which goes on until all is there or the system refuses.
+    Under PYTHONUNBUFFERED, standard output reports success for a partial write, as to a nearly full disk. It is therefore wrapped
+    in a buffer, which continues until everything is written or the system refuses.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         stream = getattr(sys, name)
@@ -381,19 +382,19 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if not arguments.command:
         parser.print_help(sys.stdout)
         parser.exit(2 if argv else 0)
-    if arguments.store == "":  # as of a variable that is not set: no other store is to be taken for it
+    if arguments.store == "":  # as from an unset variable: do not fall back to another store
         raise _usage_error("--store is empty", "Name a folder, or omit the option.")
     return arguments
 
 
 def _names_no_action(words: Sequence[str]) -> bool:
-    """Whether what stands behind a command that has actions begins with options, or is nothing; help is of the command itself."""
+    """Return whether the words after a command that has actions name none: they are empty, or start with an option other than --help."""
     return not words or (words[0].startswith("-") and not {"-h", "--help"} & {*words})
 
 
 def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParser:
-    """The parser of the whole command line, of whose commands only ``typed`` knows its arguments; with ``is_alone`` it knows no other
-    command either: to make a parser for each takes longer than many commands do.
+    """Return the parser of the command line. Only ``typed`` gets its arguments; with ``is_alone`` the other commands are left
+    out, because a parser for each takes longer than many commands do.
     """
     parser = _Parser(
         prog="periplus",
@@ -420,12 +421,12 @@ def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParse
 
 
 def _check_first(argv: Sequence[str], typed: str) -> None:
-    """What argparse would answer with a list of all commands."""
+    """Raise UsageError for mistakes that argparse would answer with a list of all commands."""
     if argv and argv[0].startswith("--") and argv[0].partition("=")[0] in COMMON_OPTIONS:
         raise _usage_error(
             f"{argv[0]} comes before the command", f"Put it after the command: periplus COMMAND {argv[0]}"
         )
-    if any("\0" in word for word in argv):  # the system hands none on; who calls ``main`` may
+    if any("\0" in word for word in argv):  # the system passes none, but a caller of ``main`` may
         raise _usage_error("an argument contains a NUL character", "Remove it.")
     names = [command.name for command in COMMANDS]
     if argv and argv[0] == typed and typed not in names:
@@ -437,7 +438,7 @@ def _check_first(argv: Sequence[str], typed: str) -> None:
 
 
 def _leaf_of(parser: argparse.ArgumentParser, typed: argparse.Namespace) -> argparse.ArgumentParser:
-    """The parser of the command, and of its action where it has some, that ``typed`` is of."""
+    """Return the parser of the command, or of its action, in ``typed``."""
     for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to its subparsers
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - likewise
             name = getattr(typed, action.dest)
@@ -446,7 +447,7 @@ def _leaf_of(parser: argparse.ArgumentParser, typed: argparse.Namespace) -> argp
 
 
 def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """The parser itself, or where it has subcommands, theirs."""
+    """Return the parser itself, or the leaves of its subcommands."""
     for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to its subparsers
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - likewise
             return [leaf for sub in action.choices.values() for leaf in leaves(sub)]
@@ -504,22 +505,22 @@ def _execute(arguments: argparse.Namespace) -> int:
             face.warn(face.damage)
         face.warn_of_folder()
         return code  # noqa: TRY300 - the except below is for the command alone, and a warning raises nothing
-    except BrokenPipeError:  # what the command found is found, whoever reads of it
+    except BrokenPipeError:  # the command has finished; only its reader is gone
         give_up_output()
         return face.code
-    except Exception as error:  # whatever it is, the bar goes; only a damaged index is dealt with here
+    except Exception as error:  # any error clears the progress bar; only a damaged index is handled here
         face.clear_progress()
         if not face.discard_index(error):
             _perhaps_damaged(error, face)
             _without_key(error, arguments)
             raise
-    # The index is derived: the second run builds it anew. Writing twice is no danger, a duplicate is found.
+    # The index is derived, and the second run rebuilds it. A write that is repeated is recognized as a duplicate.
     sys.stderr.write("periplus: the index was damaged; rebuilding it from the journal\n")
     return execute(face, arguments)
 
 
 def _refuse_unheard(face: Face, arguments: argparse.Namespace) -> None:
-    """Raises EnvironmentFailure where a command that does nothing but say something has nowhere to say it."""
+    """Raise EnvironmentFailure if a command that only prints has no standard output."""
     action = getattr(arguments, "action", "")
     words = f"{arguments.command} {action}" if isinstance(action, str) and action else arguments.command
     is_said = (words == "export" and arguments.file == "-") or (words == "head" and not arguments.out)
@@ -537,7 +538,7 @@ def _unheard() -> PeriplusError:
 
 
 def _perhaps_damaged(error: Exception, face: Face) -> None:
-    """Who did not find something in a damaged store is told that it may have been there."""
+    """Mention damage of the store in an error that something was not found."""
     from periplus.base.errors import NotFoundError
 
     if isinstance(error, NotFoundError) and face.damage is not None:
@@ -545,7 +546,7 @@ def _perhaps_damaged(error: Exception, face: Face) -> None:
 
 
 def _without_key(error: Exception, arguments: argparse.Namespace) -> None:
-    """Who does not know what became of a command that takes no key finds out otherwise."""
+    """Explain how to find out the outcome of a command that has no --key."""
     from periplus.base.errors import OutcomeUnknownError
 
     if isinstance(error, OutcomeUnknownError) and not hasattr(arguments, "key"):
@@ -566,7 +567,7 @@ def _report(error: PeriplusError, *, as_json: bool) -> int:
             sys.stdout.write(json.dumps(document) + "\n")
         sys.stdout.flush()
     except OSError:
-        give_up_output()  # what could not be written must not fail once more when the process ends
+        give_up_output()  # do not fail again at the end of the process
     sys.stderr.write(f"periplus: {visible(cut_short(str(error)))}\n")
     rest = " ".join(part for part in (error.safe, error.mend) if part)
     if rest:

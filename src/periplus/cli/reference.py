@@ -1,7 +1,6 @@
-"""docs/reference, written from the tables that the command line runs on: ``python -m periplus.cli.reference FOLDER``.
+"""Generate docs/reference from the tables of the command line: ``python -m periplus.cli.reference FOLDER``.
 
-A test compares the files with what is written here, so that the reference never speaks of an option or a field that
-there is not.
+A test compares the files, so that the reference is always up to date.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _NAMES: Final = {str: "text", int: "number", float: "number with a fraction", bo
 
 
 def cli_reference() -> str:
-    """docs/reference/cli.md"""
+    """Return the text of docs/reference/cli.md."""
     return "\n".join(_cli_lines())
 
 
@@ -84,7 +83,7 @@ def _cli_lines() -> Iterator[str]:
             yield from ([] if command is COMMANDS[0] else [""])
             yield f"{PARTS[command.name][0].upper()}{PARTS[command.name][1:]}:"
             yield ""
-        first = leaves(_subparser(command.name))[0].prog.replace(" ", "-")  # of subcommands, the first one's heading
+        first = leaves(_subparser(command.name))[0].prog.replace(" ", "-")  # with subcommands, link to the first
         yield f"- [`{command.name}`](#{first}): {command.help}"
     yield ""
     yield "Every command takes"
@@ -156,7 +155,7 @@ def _option_line(action: argparse.Action) -> str:
 
 
 def json_reference() -> str:
-    """docs/reference/json.md"""
+    """Return the text of docs/reference/json.md."""
     return "\n".join(_json_lines())
 
 
@@ -226,7 +225,7 @@ def _type_text(hint: Any, parts: dict[str, type[msgspec.Struct]]) -> str:
 
 
 def write_reference(folder: str) -> None:
-    """Write the files into ``folder``."""
+    """Write the pages into ``folder``."""
     os.makedirs(folder, exist_ok=True)
     files = {
         "cli.md": cli_reference(), "json.md": json_reference(), "entities.md": entity_reference(), "python.md": python_reference(),

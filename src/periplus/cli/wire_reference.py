@@ -1,7 +1,7 @@
-"""What docs/formats/context-wire.md has from the tables of the protocol: ``python -m periplus.cli.wire_reference PAGE``.
+"""Generate the tables of docs/formats/context-wire.md: ``python -m periplus.cli.wire_reference PAGE``.
 
-Between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` the page is written by this module; a test compares, and reads the bytes of the
-examples with the machine's own codec.
+The page has marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; this module writes what is between them. A test compares,
+and decodes the bytes of the examples.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ EXAMPLES: Final[dict[FrameType, tuple[int, msgspec.Struct]]] = {
 
 
 def blocks() -> dict[str, str]:
-    """What stands between the marks of the page, by their names."""
+    """Return the text between the marks of the page, by name."""
     return {
         "frames": "\n".join(_frames()),
         "payloads": "\n".join(_payloads()),
@@ -74,7 +74,7 @@ def blocks() -> dict[str, str]:
 
 
 def rewritten(page: str) -> str:
-    """``page`` with what is written here brought up to date. Raises ValueError where a mark is missing."""
+    """Return ``page`` with its generated parts updated. Raises ValueError if a mark is missing."""
     for name, text in blocks().items():
         pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
         page, count = pattern.subn(lambda match, text=text: match[1] + text + match[2], page)  # type: ignore[misc]
@@ -234,7 +234,7 @@ def _examples() -> Iterator[str]:
 
 
 def main(path: str) -> None:
-    """Bring the page at ``path`` up to date."""
+    """Update the page at ``path``."""
     with open(path, encoding="utf-8") as file:
         page = file.read()
     with open(path + ".new", "w", encoding="utf-8") as file:

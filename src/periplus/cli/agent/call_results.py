@@ -1,6 +1,6 @@
-"""What a call came to, as lines of a terminal: the diff of what it edited, and the end of what a command printed.
+"""Results of tool calls as lines of a terminal: the diff of an edit, and the end of a command's output.
 
-Contents of files and outputs are a stranger's text: secrets are masked, and each line is made safe before it gets its colour.
+Contents of files and outputs are untrusted: secrets are masked, and each line is made safe before it is coloured.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from periplus.cli.common.face import Palette, visible
 
 DIFF_LINES: Final = 8
 OUTPUT_LINES: Final = 4
-_COLUMNS: Final = 200  # of a line that is cut where nobody knows the width of the terminal
+_COLUMNS: Final = 200  # for cutting lines if the width of the terminal is unknown
 _TAB: Final = 4
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class RowOfDiff(NamedTuple):
-    """``mark``: ``-``, ``+``, `` `` or ``@`` as in a unified diff; empty for the line that names a file, or says why there is no diff."""
+    """``mark`` is ``-``, ``+``, a space or ``@``, as in a unified diff; empty for a line that names a file or says why there is no diff."""
 
     mark: str
     text: str
 
 
 def diff_rows(effects: Sequence[Mapping[str, Any]], content: Callable[[str], bytes | None]) -> list[RowOfDiff]:
-    """The diffs of all files, each behind its name. ``content`` gives the bytes of a digest, None where they are not kept."""
+    """Yield the diffs of all files, each after its name. ``content`` returns the bytes of a digest, or None if they are not kept."""
     before = {str(one.get("path")): str(one.get("before") or "") for one in effects}
     after = {str(one.get("path")): str(one.get("after") or "") for one in effects}
     moved = _moved(before, after)
@@ -54,7 +54,7 @@ def diff_rows(effects: Sequence[Mapping[str, Any]], content: Callable[[str], byt
 
 
 def _moved(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Where files went that are the same at another path."""
+    """Map old to new paths of files that were moved unchanged."""
     made = {after[path]: path for path in before if after[path] and not before[path]}
     return {path: made.pop(old) for path, old in before.items() if old and not after[path] and old in made}
 
@@ -79,7 +79,7 @@ def _masked(data: bytes | None) -> bytes | None:
 
 
 def shortened(rows: Sequence[RowOfDiff]) -> tuple[list[RowOfDiff], int]:
-    """The first lines that changed, with the names of their files where there are several; and how many are left out."""
+    """Return the first changed lines, with names of files if there are several, and the number of lines left out."""
     names = [row for row in rows if not row.mark]
     has_names = len(names) != 1 or " → " in names[0].text
     shown: list[RowOfDiff] = []
@@ -90,7 +90,7 @@ def shortened(rows: Sequence[RowOfDiff]) -> tuple[list[RowOfDiff], int]:
 
 
 def painted(row: RowOfDiff, palette: Palette, width: int | None) -> str:
-    """A line for a terminal, cut at ``width`` columns; None does not cut."""
+    """Format a row for a terminal, cut at ``width`` columns unless it is None."""
     colour = {"-": palette.bad, "+": palette.good, "@": palette.name, "": palette.bold}.get(row.mark, "")
     mark = "" if row.mark == "@" else row.mark
     text = f"{mark}{readable(row.text, None if width is None else width - len(mark))}"
@@ -98,7 +98,7 @@ def painted(row: RowOfDiff, palette: Palette, width: int | None) -> str:
 
 
 def readable(line: str, width: int | None) -> str:
-    """A line of a file or an output made safe: tabs are spaces, colours go, and of what was written over in place the last stays."""
+    """Make a line of a file or an output safe: expand tabs, drop colours, and apply carriage returns."""
     if width is not None:
         width = max(1, width)
         line = line[: 1 << 16]
@@ -109,13 +109,13 @@ def readable(line: str, width: int | None) -> str:
 
 
 def width_of(columns: int | None, before: int) -> int:
-    """What is left of a line in a terminal of so many columns behind an indent of ``before``."""
+    """Return the columns left behind an indent of ``before``."""
     return max(20, (columns or _COLUMNS) - before)
 
 
 def printed(output: str, handle: str, page: Callable[[str], str | None]) -> tuple[list[str], list[str]]:
-    """The lines that a command printed, and the notes behind them. ``output`` is what the model is told: a title, what was printed
-    with its middle left out, notes. ``page`` gives the text behind a handle; it counts where it is what the model was told of.
+    """Return the lines that a command printed, and the notes after them. ``output`` is the model's version: a title, the output
+    without its middle, notes. ``page`` returns the full text of a handle; it is used if it matches the model's version.
     """
     from periplus.agent.tools.text_pages.command_output import shorten
 

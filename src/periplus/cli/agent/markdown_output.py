@@ -1,10 +1,10 @@
-"""An answer in Markdown at a terminal: rendered block by block while it comes.
+"""Rendering of Markdown answers at a terminal, block by block as they arrive.
 
-A block is held until it is whole: a paragraph and a table until the blank line behind them, a list until something else follows, fenced code
-until its fence closes. ``rich`` renders; where it is not installed the text is shown as it is.
+A block is held back until it is complete: a paragraph or table until the blank line after it, a list until something else
+follows, fenced code until its fence closes. ``rich`` renders; without it the text is shown as it is.
 
-What models send is a stranger's text. It is made safe before it is rendered, and again behind that, for an entity such as ``&#x202e;`` becomes a
-character only there. HTML is no markup here: ``Vec<T>`` is text and stays.
+A model's text is untrusted. It is made safe before it is rendered, and again afterwards, because an entity such as ``&#x202e;``
+becomes a character only there. HTML is not markup here: ``Vec<T>`` stays text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from periplus.cli.common.face import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BLOCK_CHARS_MAX: Final = 20_000  # of one that is rendered
+BLOCK_CHARS_MAX: Final = 20_000  # of a block that is rendered
 _FENCE: Final = re.compile(r"( *)(`{3,}|~{3,})([^`]*)$")
 _ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
@@ -28,7 +28,7 @@ _PADDING: Final = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A piece of an answer. ``is_raw``: it is too long to be rendered, and is shown as it came, in parts: each but the first ``goes_on``."""
+    """A part of an answer. ``is_raw``: too long to render, so it is shown as it arrived, in parts; ``goes_on`` marks all but the first."""
 
     text: str
     is_raw: bool = False
@@ -36,18 +36,18 @@ class Block(NamedTuple):
 
 
 class Blocks:
-    """Parts a text that grows into blocks."""
+    """Splits a growing text into blocks."""
 
     def __init__(self) -> None:
-        self._open = ""  # the line that is not whole
+        self._open = ""  # the incomplete line
         self._lines: list[str] = []
         self._size = 0  # characters in ``_lines``
-        self._fence = ""  # that closes the code
+        self._fence = ""  # the fence that closes the code
         self._is_list = self._is_behind_blank = False
         self._is_raw = self._goes_on = self._is_within_line = False
 
     def feed(self, text: str) -> Iterator[Block]:
-        """The blocks that are whole with ``text``."""
+        """Add ``text`` and return the blocks that are complete."""
         *lines, self._open = (self._open + text).split("\n")
         for line in lines:
             yield from self._take(line)
@@ -58,7 +58,7 @@ class Blocks:
             self._goes_on, self._is_within_line = True, bool(rest)
 
     def end(self) -> Iterator[Block]:
-        """What is left at the end of the answer."""
+        """Return the rest at the end of the answer."""
         rest, self._open = self._open, ""
         if rest:
             yield from self._take(rest)
@@ -66,7 +66,7 @@ class Blocks:
         yield from self._flush()
 
     def _take(self, line: str) -> Iterator[Block]:
-        if self._is_within_line:  # its beginning was shown
+        if self._is_within_line:  # its beginning is on the screen already
             self._is_within_line = False
             self._keep(line)
             return
@@ -114,17 +114,17 @@ class Blocks:
 
 
 def can_render() -> bool:
-    """Whether ``rich`` is installed."""
+    """Return whether ``rich`` is installed."""
     from importlib.util import find_spec
 
     try:
         return find_spec("rich") is not None and find_spec("markdown_it") is not None
-    except ValueError:  # somebody took it out of ``sys.modules``
+    except ValueError:  # somebody removed it from ``sys.modules``
         return False
 
 
 def render(text: str, width: int, *, is_coloured: bool) -> str:
-    """Markdown as lines of a terminal, each at most ``width`` columns; the only escape sequences in it set colours and weights."""
+    """Render Markdown to lines of at most ``width`` columns. The only escape sequences in them set colours and weights."""
     import io
 
     from markdown_it import MarkdownIt
@@ -155,7 +155,7 @@ def render(text: str, width: int, *, is_coloured: bool) -> str:
 
 
 def _keep_breaks(tokens: Any) -> None:
-    """A line's end in a paragraph stays one: what models lay out in lines is meant so."""
+    """Keep line breaks within paragraphs: models use them on purpose."""
     for token in tokens:
         for child in token.children or ():
             if child.type == "softbreak":

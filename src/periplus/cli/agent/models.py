@@ -1,4 +1,4 @@
-"""``models``: the models that can answer, and the keys of their providers."""
+"""``models``: list models, and store the API keys of their providers."""
 
 from __future__ import annotations
 

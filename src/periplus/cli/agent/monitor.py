@@ -1,4 +1,4 @@
-"""Who looks on at a run: the page of ``--monitor``, and nobody else unless asked for."""
+"""Observers of a run: the page of ``--monitor`` and the telemetry of ``--otel``, both only on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def observing(
     face: Face, arguments: argparse.Namespace, settings: Settings, emit: Sink, session: str, title: str, model: str
 ) -> Iterator[Sink]:
-    """What the run tells its events: ``emit``, and whoever looks on. Raises EnvironmentFailure where the page's port cannot be had."""
+    """Return the sink for the events of the run: ``emit``, and the observers. Raises EnvironmentFailure if the page's port is not available."""
     with ExitStack() as opened:
         sinks = [emit]
         if arguments.monitor:
@@ -52,7 +52,7 @@ def observing(
 
 
 def look_at(face: Face, name: str, port: int) -> int:
-    """Show a session from the store, the last one without a name, until Ctrl-C; what others add to it meanwhile is shown too."""
+    """Show a stored session until Ctrl-C, by default the last one. Additions by other processes are shown, too."""
     from periplus.cli.agent.schemas import RunMonitorOut
     from periplus.cli.agent.stats import stored_session
     from periplus.server.monitor import Monitor
@@ -69,7 +69,7 @@ def look_at(face: Face, name: str, port: int) -> int:
         with Monitor(_desk(face, session.name, title=session.title, model=session.model), port=port) as monitor:
             if face.as_json:
                 face.emit(RunMonitorOut(session.name, monitor.url), lambda: ())
-                face.stdout.flush()  # whoever reads it is not kept until the end
+                face.stdout.flush()  # do not keep readers waiting until the end
             else:
                 _tell(face, monitor.url)
             over.wait()
@@ -80,7 +80,7 @@ def look_at(face: Face, name: str, port: int) -> int:
 
 
 def _desk(face: Face, session: str, *, title: str, model: str, is_live: bool = False) -> Desk:
-    """With a store of its own, opened by the thread that uses it."""
+    """Answer requests of the page from a store of its own, opened by the thread that uses it."""
     from periplus.server.monitor import Desk
 
     def opening() -> Project:

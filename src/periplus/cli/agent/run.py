@@ -1,4 +1,4 @@
-"""``run``: the agent, with lines of text in place of a screen of its own."""
+"""``run``: the agent, with its output as lines of text."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _client(face: Face, arguments: argparse.Namespace, settings: Settings) -> tu
 
 
 def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> Callable[[str], LLMClient] | None:
-    """What opens one more client, for a subagent; None where all answers stand in one recording, or go into one."""
+    """Return a function that opens another client, for a subagent; None while answers are recorded or played."""
     if arguments.play or arguments.record:
         return None
     from periplus.agent.models.api_keys import Keys
@@ -217,14 +217,14 @@ def _another(face: Face, arguments: argparse.Namespace, settings: Settings) -> C
 
 
 def _warm(client: LLMClient) -> None:
-    """Let the SDK load while the session is opened. Whoever calls this closes the client."""
+    """Start loading the SDK while the session is opened. The caller closes the client."""
     warm = getattr(client, "warm", None)
     if warm is not None:
         warm()
 
 
 def _can_ask(face: Face) -> bool:
-    """Whether there is a person to ask."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and face.stderr.isatty() and not face.as_json
 
 
@@ -273,7 +273,7 @@ def _run_session(
 
 
 def _look_up(session: AgentSession, told: EventLines) -> None:
-    """Have diffs and outputs shown from what the session keeps."""
+    """Show diffs and outputs from what the session keeps."""
     from periplus.base.errors import PeriplusError
 
     host = session.host
@@ -289,7 +289,7 @@ def _look_up(session: AgentSession, told: EventLines) -> None:
 
 @contextmanager
 def _telling_what_goes_on(session: AgentSession, told: EventLines, name: str) -> Iterator[None]:
-    """What an error says of the command that met it (repeat it) would begin another session; this one has a turn to go on with."""
+    """Replace the advice of an error: to repeat the command would begin another session, but this one has a turn to continue."""
     import shlex
 
     from periplus.base.errors import PeriplusError
@@ -303,7 +303,7 @@ def _telling_what_goes_on(session: AgentSession, told: EventLines, name: str) ->
 
 
 def _talk(face: Face, arguments: argparse.Namespace) -> int:
-    """A session at the terminal. The store is opened by the thread that the session lives in."""
+    """Run a session at the terminal. The store is opened by the thread of the session."""
     from collections.abc import Iterator as Yields
 
     from periplus.agent.assembly import SessionOptions, begin
@@ -338,7 +338,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
                 agent=project.writer.name, approver=conversation, asker=conversation.ask, emit=emit,
                 another=_another(face, arguments, settings),
             )  # fmt: skip
-            _warm(client)  # while the person thinks of what to type
+            _warm(client)  # meanwhile, the person types
             conversation.rests = project.journal.rest
             with begin(project, client, begun) as session:
                 _look_up(session, lines)
@@ -370,7 +370,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def visible_lines(text: str) -> str:
-    """A text of several lines as it may go to a terminal."""
+    """Make a text of several lines safe for a terminal."""
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
@@ -403,7 +403,7 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
 
 
 def _picked(face: Face, found: list[StoredSession]) -> str:
-    """The session that the person points to in a list; without a word, the last that was cut off, or the last."""
+    """Let the person choose a session from a list; empty input picks the last interrupted one, or the last."""
     from periplus.base.errors import NotFoundError, UsageError
     from periplus.tui.conversation import session_row
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: events as lines, questions at a terminal, and Ctrl-C that stops the turn and not the program."""
+"""Output of a run at a terminal: events as lines, questions, and Ctrl-C, which stops the turn and not the program."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ if TYPE_CHECKING:
     from periplus.agent.execution.cancellation import CancelToken
 
 _ARGUMENT_COLUMNS: Final = 100
-_WIDTH: Final = 80  # where the terminal does not say
+_WIDTH: Final = 80  # if the terminal does not tell
 _COMMANDS: Final = frozenset({"shell", "process", "code"})
 _BESIDE: Final = frozenset({"text_grown", "reasoning_grown", "agent_started", "agent_ended", "noticed", "learned"})
 """Events that may come while an answer is being given, and do not end it."""
 _LOOK_S: Final = 0.1
 _PIECE_BYTES: Final = 1 << 16
-_BY_MODE: Final = " is asked for in mode "  # what a rule of the person would allow
+_BY_MODE: Final = " is asked for in mode "  # what a rule of the user could allow
 _RULES_SHOWN: Final = 3
 _TELLING: Final = ("command", "path", "query", "pattern", "task", "url", "question", "title", "action")
 
 
 class EventLines:
-    """A sink of events: lines of JSON with --json, otherwise what the model says, and a line for each call."""
+    """A sink of events: lines of JSON with --json, otherwise the model's text and a line for each call."""
 
     def __init__(self, face: Face, *, by_line: bool = False, is_full: bool = False) -> None:
-        """``by_line`` is above a line that is being written: only whole lines go there. ``is_full`` shows diffs and outputs whole."""
+        """``by_line``: the output stands above an input line, so only whole lines are written. ``is_full`` shows complete diffs and outputs."""
         self._face = face
         self._by_line = by_line
         self._is_full = is_full
         self._content: Callable[[str], bytes | None] = lambda _: None
         self._page: Callable[[str], str | None] = lambda _: None
-        self._last_shown: Callable[[], list[str]] | None = None  # the whole of the last diff or output
+        self._last_shown: Callable[[], list[str]] | None = None  # the complete last diff or output
         self._answer = Blocks() if _renders(face) else None
-        self._is_within_answer = False  # whether a block of it was shown
+        self._is_within_answer = False  # whether a block of the answer was shown
         self._held = ""
         self._at_start = True
-        self._waits_for = ""  # what is wrong with the provider
-        self._has_grown = False  # whether something of the answer was shown that is being given
-        self._names: dict[str, str] = {}  # of subagents, by their session
-        self._begun: dict[tuple[str, str], str] = {}  # the line of each call that runs, by whose it is and its id
-        self._last_begun: dict[str, str] = {}  # the id of the call that has the last of these lines, by whose it is
-        self.gone: Callable[[], None] = lambda: None  # called once nobody reads any more what is written
-        self._unasked: list[str] = []  # rules that would have allowed what nobody could be asked for
-        self._unruled: list[str] = []  # why it was asked for what no rule allows
+        self._waits_for = ""  # the last error of the provider
+        self._has_grown = False  # whether part of the current answer was shown
+        self._names: dict[str, str] = {}  # texts and names of subagents, by session
+        self._begun: dict[tuple[str, str], str] = {}  # the line of each running call, by session and call id
+        self._last_begun: dict[str, str] = {}  # the id of the call whose line is the last, by session
+        self.gone: Callable[[], None] = lambda: None  # called once the reader of the output is gone
+        self._unasked: list[str] = []  # rules that would have allowed the denied calls
+        self._unruled: list[str] = []  # reasons of denied calls that no rule allows
 
     @property
     def _stdout(self) -> TextIO:
-        """Looked up at each use: while a line is being written, what stands at its place makes room for it."""
+        """Standard output, looked up at each use: an input line replaces it while it is active."""
         return sys.stdout if self._by_line else self._face.stdout
 
     def __call__(self, event: Event) -> None:
@@ -80,18 +80,18 @@ class EventLines:
             self._lost()
 
     def look_up(self, content: Callable[[str], bytes | None], page: Callable[[str], str | None]) -> None:
-        """From now on ``content`` gives the bytes of a file by their digest, ``page`` the text behind a handle; both None where there is none."""
+        """Set the sources: ``content`` returns the bytes of a file by digest, ``page`` the text of a handle; None if not available."""
         self._content, self._page = content, page
 
     def show_last(self) -> None:
-        """The whole of the last diff, or of what the last command printed; from any thread."""
+        """Print the complete last diff, or the complete output of the last command. Called from any thread."""
         lines = self._last_shown() if self._last_shown is not None else []
         text = "".join(f"{line}\n" for line in lines) or "(nothing was edited, and no command printed anything)\n"
         self._stdout.write(text)
         self._stdout.flush()
 
     def _lost(self) -> None:
-        """The reader went away, as `| head` does. What is written from here on goes nowhere."""
+        """Stop writing: the reader closed the output, as `| head` does."""
         give_up_output()
         self.gone()
 
@@ -115,7 +115,7 @@ class EventLines:
             self._stdout.flush()
 
     def say(self, text: str) -> None:
-        """A line that is no event."""
+        """Print a line that is not an event."""
         try:
             if not self._face.as_json:
                 self._end_answer()
@@ -158,7 +158,7 @@ class EventLines:
     # -- subagents ----------------------------------------------------------------------------------------------------
 
     def _of_agent(self, kind: str, event: Any) -> None:
-        """Lines of a subagent stand to the right, behind its name; what it says stands there once it is whole."""
+        """Print events of a subagent, indented after its name; its text appears when it is complete."""
         label = self._names.get(event.agent, event.agent.partition("/")[2])
         if kind == "answer_completed" and event.text.strip():
             first, *more = event.text.strip().splitlines()
@@ -210,7 +210,7 @@ class EventLines:
         if not block.is_raw:
             try:
                 text = render(text, self._face.width or _WIDTH, is_coloured=bool(self._face.palette.bold))
-            except Exception:  # noqa: BLE001 - a stranger's text, in libraries of others: what they cannot render is shown as it came
+            except Exception:  # noqa: BLE001 - untrusted text in other libraries: show the text itself if rendering fails
                 text = block.text
             text += "\n"
         if not block.goes_on:
@@ -234,7 +234,7 @@ class EventLines:
         from periplus.agent.execution.retry import ATTEMPTS_MAX
 
         wait_s = max(1, round(event.wait_ms / 1000))
-        why = "" if event.error == self._waits_for else f": {event.error}"  # said once
+        why = "" if event.error == self._waits_for else f": {event.error}"  # print it once
         self._waits_for = event.error
         self._line(f"(attempt {event.attempt} of {ATTEMPTS_MAX} failed; next one in {wait_s} s{why})")
 
@@ -256,7 +256,7 @@ class EventLines:
             self._show_diff(event, whose)
 
     def _show_output(self, event: Any, whose: str) -> None:
-        page = self._page  # of this session: another may follow
+        page = self._page  # of this session; another may follow
         lines, notes = printed(event.output, event.handle, page)
         if not lines and not notes:
             return
@@ -296,7 +296,7 @@ class EventLines:
         self._line(f"{before}{line}")
 
     def _call_ends(self, event: Any, before: str) -> str:
-        """Whose outcome comes next: nothing where the call's own line is the last one, and one that never started gets its line now."""
+        """Name the call whose outcome follows: not if its line is the last one; a call that never started gets its line now."""
         line = self._begun.pop((event.agent, event.call_id), None)
         if line is None and event.outcome != "ok":
             self._call_begins(event, before)
@@ -304,7 +304,7 @@ class EventLines:
         return f"{line} " if line is not None and self._last_begun[event.agent] != event.call_id else ""
 
     def _outcome_lines(self, event: Any) -> list[str]:
-        """The first lines of what a call gave; what was denied because nobody sits here is remembered, for the end."""
+        """Return the first lines of a call's result. Denied calls without a person to ask are remembered for the end."""
         from periplus.agent.execution.loop_messages import DENIED, NOBODY
 
         if event.outcome == "denied" and event.output.endswith(NOBODY):
@@ -358,13 +358,13 @@ class EventLines:
 
 
 def _renders(face: Face) -> bool:
-    """Whether answers are rendered: a program, a pipe and a terminal that obeys nothing get the text as it is."""
+    """Return whether answers are rendered: not for programs, pipes and terminals without colour."""
     is_terminal = face.stdout.isatty() and not face.as_json and face.environment.get("TERM") != "dumb"
     return is_terminal and can_render()
 
 
 def _call_line(event: Any) -> str:
-    """A call in a line: its tool, and of its arguments the one that says most."""
+    """Format a call as one line: its tool and its most telling argument."""
     said = next((event.args[name] for name in _TELLING if event.args.get(name)), "")
     edits = event.args.get("edits")
     if isinstance(edits, list):
@@ -374,7 +374,7 @@ def _call_line(event: Any) -> str:
 
 
 def going_on(name: str) -> str:
-    """The command that goes on with a session whose last turn is over."""
+    """Return the command that continues a session."""
     import shlex
 
     return f'periplus run --session {shlex.quote(name)} "…"'
@@ -385,7 +385,7 @@ def _calls(denied: Sequence[str]) -> str:
 
 
 def _rule_for(event: Any) -> str:
-    """The rule that allows calls like this one: of a command as many words as say what runs."""
+    """Return the rule that would allow calls like this one; for a command, with the words that say what runs."""
     from periplus.shell.command_words import names_what_runs
 
     words = str(event.args.get("command", "")).split()
@@ -395,17 +395,17 @@ def _rule_for(event: Any) -> str:
 
 
 def in_words(value: str) -> str:
-    """A setting's value as a person reads it."""
+    """Format a setting's value for people."""
     return {"": "none", "()": "none", "False": "no", "True": "yes"}.get(value, value)
 
 
 class ConsolePerson:
-    """Who sits at the terminal: asked on standard error, answers on standard input. Where ``token`` is set nobody is waited for."""
+    """The person at the terminal: questions go to standard error, answers come from standard input. A set ``token`` ends the waiting."""
 
     def __init__(self, face: Face, token: CancelToken | None = None) -> None:
         self._face = face
         self._token = token
-        self._typed = b""  # and not read yet
+        self._typed = b""  # read but not used yet
 
     def approve(self, call: ToolCall, decision: ToolDecision) -> Answer:
         from periplus.agent.policies.permission import asked_lines
@@ -436,7 +436,7 @@ class ConsolePerson:
         return line.strip() if line else None
 
     def _line(self, token: CancelToken) -> str:
-        """A line; empty at the end, or once the turn is stopped: Ctrl-C, which a handler takes, ends no read."""
+        """Read a line; empty at the end of input, or once the turn is stopped. A handled Ctrl-C alone does not end a read."""
         import os
         import select
 
@@ -448,7 +448,7 @@ class ConsolePerson:
                 return ""
             try:
                 piece = os.read(fd, _PIECE_BYTES) if ready else None
-            except OSError:  # nobody is at the other side of the terminal any more
+            except OSError:  # the terminal was closed
                 piece = b""
             if piece == b"":
                 break
@@ -459,10 +459,11 @@ class ConsolePerson:
 
 @contextmanager
 def interrupting(token: CancelToken) -> Iterator[None]:
-    """Ctrl-C, and a request to end, stop the turn: the model's call, what runs, and its children. The second one ends the program.
+    """Let Ctrl-C and SIGTERM stop the turn: the model's call, running commands and their children. The second one ends the
+    program.
 
-    A thread of its own sets the token: a handler runs in the middle of whatever the main thread does, which may hold the token's lock.
-    A ``SimpleQueue`` may be put to from there.
+    A separate thread sets the token, because a signal handler may interrupt the main thread while it holds the token's lock. A
+    ``SimpleQueue`` is safe to use in a handler.
     """
     asked: list[str] = []
     reasons: SimpleQueue[str] = SimpleQueue()

@@ -1,4 +1,6 @@
-"""What ``run``, ``models`` and ``trust`` print with --json. A run itself prints its events, one a line (``periplus.agent.events``)."""
+"""JSON documents of ``run``, ``models``, ``servers``, ``trust`` and ``setup``. A run itself prints its events, one a line
+(``periplus.agent.events``).
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ from periplus.agent.observation.metrics import CallMetrics, Totals, TurnMetrics
 
 
 class RunSessionOut(msgspec.Struct):
-    """A session of the agent; with ``interrupted`` its last turn was cut off. ``last`` is the time of its last step, ``subagents`` are
-    those that worked for it, each by its own name.
+    """A session of the agent. ``interrupted``: its last turn did not finish. ``last`` is the time of its last step, ``subagents``
+    lists the sessions of its subagents.
     """
 
     name: str
@@ -41,16 +43,16 @@ class RunSessionOut(msgspec.Struct):
 
 
 class RunListOut(msgspec.Struct, tag_field="schema", tag="periplus.run.list/1"):
-    """The sessions of the agent, the newest first. ``cut`` says that older records are not here: sessions that lie there are left out."""
+    """The sessions of the agent, the newest first. ``cut`` says that older records are missing, so that older sessions may be missing, too."""
 
     sessions: list[RunSessionOut]
     cut: bool = False
 
 
 class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
-    """What a run would do; nothing was sent, nothing was run. ``kinds`` of project and ``checks`` are what its own files say;
-    ``instructions`` are the files of its first folder that the model would be told. ``refused`` says why such a run would be refused before
-    anything is sent, by a process that has a person to ask as this one has; empty where it would not.
+    """The settings of a run; nothing was sent and nothing was run. ``kinds`` of project and ``checks`` come from its own files;
+    ``instructions`` are the instruction files for the model. ``refused`` says why the run would be refused, empty if it would
+    not.
     """
 
     model: str
@@ -72,8 +74,9 @@ class RunPlanOut(msgspec.Struct, tag_field="schema", tag="periplus.run.plan/1"):
 
 
 class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"):
-    """What the calls of a session's model cost. ``survival`` in millionths: the mean over the boundaries between turns, those at which a
-    fold lay apart; null where there is none. A cost in millionths of a dollar, of the calls whose price is known.
+    """The cost of a session's model calls. ``survival`` in millionths is the mean share of the prompt prefix that is reused from
+    turn to turn, ``survival_at_folds`` that at folds; null if there was none. Costs are in millionths of a dollar, for the calls
+    whose price is known.
     """
 
     session: str
@@ -88,14 +91,14 @@ class RunStatsOut(msgspec.Struct, tag_field="schema", tag="periplus.run.stats/1"
 
 
 class RunMonitorOut(msgspec.Struct, tag_field="schema", tag="periplus.run.monitor/1"):
-    """Where a session is shown; whoever has the address may look at it until the program is ended."""
+    """The address of the page; anybody who has it can look until the program ends."""
 
     session: str
     url: str
 
 
 class ModelOut(msgspec.Struct):
-    """A model; sizes in tokens (0 where not known), prices in thousandths of a dollar for a million tokens."""
+    """A model. Sizes are in tokens (0 if unknown), prices in thousandths of a dollar for a million tokens."""
 
     name: str
     window: int
@@ -105,7 +108,7 @@ class ModelOut(msgspec.Struct):
 
 
 class ModelsOut(msgspec.Struct, tag_field="schema", tag="periplus.models/1"):
-    """Providers with where their key comes from, and models."""
+    """Providers with the source of their key, and models."""
 
     as_of: str
     providers: dict[str, str]
@@ -113,7 +116,7 @@ class ModelsOut(msgspec.Struct, tag_field="schema", tag="periplus.models/1"):
 
 
 class ModelKeyOut(msgspec.Struct, tag_field="schema", tag="periplus.models.key/1"):
-    """A key that was kept, or taken away; never the key itself."""
+    """A key that was saved or removed; never the key itself."""
 
     provider: str
     file: str
@@ -121,15 +124,15 @@ class ModelKeyOut(msgspec.Struct, tag_field="schema", tag="periplus.models.key/1
 
 
 class TrustOut(msgspec.Struct, tag_field="schema", tag="periplus.trust/1"):
-    """The folders that are trusted."""
+    """The trusted folders."""
 
     folders: list[str]
 
 
 class ServerOut(msgspec.Struct):
-    """An MCP server. ``about`` is what is started or asked; ``state`` is ``not started``, ``ready`` or ``failed``.
+    """An MCP server. ``about`` is its command or address; ``state`` is ``not started``, ``ready`` or ``failed``.
 
-    ``withheld`` are tools that are not to be used, with why; ``changed`` those of them that are not what they were, with what they say now.
+    ``withheld`` are tools that are not used, with the reason; ``changed`` are those whose description changed, with the new one.
     """
 
     name: str
@@ -145,7 +148,7 @@ class ServerOut(msgspec.Struct):
 
 
 class ServerProblemOut(msgspec.Struct):
-    """A server that is named somewhere and not used."""
+    """A server that is configured but not used."""
 
     name: str
     source: str
@@ -154,7 +157,7 @@ class ServerProblemOut(msgspec.Struct):
 
 
 class ServersOut(msgspec.Struct, tag_field="schema", tag="periplus.servers/1"):
-    """The MCP servers of the agent here. ``untrusted`` are names of servers of the project, which count for nothing until it is trusted."""
+    """The MCP servers of the agent. ``untrusted`` are names of servers of the project, which are not used until its folder is trusted."""
 
     servers: list[ServerOut]
     problems: list[ServerProblemOut]
@@ -162,7 +165,7 @@ class ServersOut(msgspec.Struct, tag_field="schema", tag="periplus.servers/1"):
 
 
 class SetupOut(msgspec.Struct, tag_field="schema", tag="periplus.setup/1"):
-    """What is set, where each comes from, and where the key of each provider that has one is; never a key."""
+    """The settings, the source of each, and the source of each provider's key; never a key."""
 
     values: dict[str, str]
     sources: dict[str, str]

@@ -1,4 +1,4 @@
-"""``servers``: which MCP servers the agent has here, whether they work, and the person's word for tools that were changed."""
+"""``servers``: list the agent's MCP servers, check them, and accept changed tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ABOUT_CHARACTERS = 400
 
 
-def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: ARG001 - as every command has it
+def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: ARG001 - the signature of all commands
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
 
     def action(name: str, what: str) -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         with face.open() as project:
             root, state = project.folder, os.path.join(project.journal.layout.root, STATE)
     except NotAStoreError:
-        root = face.cwd  # servers need no store; those of plugins run from copies in it
+        root = face.cwd  # servers need no store, except those of plugins, which run from copies in it
     folder = user_folder(face)
     settings = _settings(face, folder, root)
     found = gathered(face, settings, root, folder, state)
@@ -64,7 +64,7 @@ def _settings(face: Face, folder: str, root: str) -> Settings:
 
 
 def gathered(face: Face, settings: Settings, root: str, folder: str, state: str) -> Configured:
-    """All servers that a session in ``root`` has; ``state`` is the folder of the agent in the store, empty where there is none."""
+    """Return all servers of a session in ``root``. ``state`` is the agent's folder in the store, empty without a store."""
     from periplus.agent.extensions.mcp_servers import gather
     from periplus.agent.extensions.plugins import plugin_servers
     from periplus.agent.sandbox import find_sandbox
@@ -77,7 +77,7 @@ def gathered(face: Face, settings: Settings, root: str, folder: str, state: str)
 
 
 def _untrusted(settings: Settings, root: str) -> list[str]:
-    """The names of servers that the project has and that count for nothing."""
+    """Return the names of the project's servers if its folder is not trusted."""
     from periplus.agent.mcpclient.server_config import project_servers
 
     return [] if settings.trusted else [row.name for row in project_servers(root).rows]
@@ -117,7 +117,7 @@ def _started(
 
 def _checked(servers: Servers, names: Sequence[str]) -> list[Standing]:
     for name in names:
-        servers.seen(name)  # all are looked at before one is started
+        servers.seen(name)  # check all names before starting a server
     return [servers.standing(name) for name in dict.fromkeys(names)] if names else servers.all_standing()
 
 
@@ -133,7 +133,7 @@ def _row(one: Standing) -> ServerOut:
 
 
 def _how(row: ServerRow) -> str:
-    """What is started or asked; never its environment, headers or the query of an address."""
+    """Return the command or address of a server; never its environment, headers or query."""
     from periplus.base.text.secrets import mask_secrets
 
     return mask_secrets(" ".join(row.command) if row.command else row.url.partition("?")[0])[0]

@@ -1,4 +1,4 @@
-"""``setup``: provider, key and model, asked for once; every later run just begins."""
+"""``setup``: ask once for provider, key and model."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _key(arguments: argparse.Namespace, keys: Keys, name: str, provider: Provide
 
 
 def _models_of(face: Face, name: str, provider: Provider, key: str, *, is_tested: bool) -> list[str]:
-    """What the provider has: asking for it shows that the key is good."""
+    """Ask the provider for its models, which also tests the key."""
     if not is_tested:
         return []
     from periplus.agent.models.client_factory import provider_models
@@ -119,7 +119,7 @@ def _models_of(face: Face, name: str, provider: Provider, key: str, *, is_tested
 
 
 def _write_model(path: str, model: str) -> None:
-    """Set ``model`` in the user's file and leave the rest of it as it is. Raises UsageError, EnvironmentFailure."""
+    """Set ``model`` in the user's file, and keep the rest of it unchanged. Raises UsageError, EnvironmentFailure."""
     import json
     import re
     import tomllib

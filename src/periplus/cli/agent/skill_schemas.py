@@ -1,4 +1,4 @@
-"""What ``skills`` and ``plugins`` print with --json."""
+"""JSON documents of ``skills`` and ``plugins``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ import msgspec
 
 
 class SkillOut(msgspec.Struct):
-    """A skill that counts. ``held`` is what was found in it, for which it is held back where it is not your own; ``used`` is how often it was
-    taken in this project, ``last`` when.
+    """A skill in use. ``held`` lists findings for which a skill from elsewhere is held back; ``used`` counts its uses in this
+    project, ``last`` is the time of the last one.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SkillOut(msgspec.Struct):
 
 
 class SkillCandidateOut(msgspec.Struct):
-    """A skill that sessions suggest; ``seen`` are the turns in which its commands worked."""
+    """A suggested skill. ``seen`` are the turns in which its commands worked."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class SkillCandidateOut(msgspec.Struct):
 
 
 class SkillProblemOut(msgspec.Struct):
-    """A file that does not count, and why."""
+    """A file that is not used, and the reason."""
 
     file: str
     source: str
@@ -65,7 +65,7 @@ class SkillProblemOut(msgspec.Struct):
 
 
 class SkillsOut(msgspec.Struct, tag_field="schema", tag="periplus.skills/1"):
-    """The skills that a session here would have, what sessions suggest, and what does not count. ``trusted``: the folder's own are among them."""
+    """The skills of a session here, suggested skills, and unusable files. ``trusted``: the folder's own skills are included."""
 
     trusted: bool
     skills: list[SkillOut]
@@ -74,7 +74,7 @@ class SkillsOut(msgspec.Struct, tag_field="schema", tag="periplus.skills/1"):
 
 
 class SkillShownOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.show/1"):
-    """One of the two: a skill with its text and the names of its files, or a candidate."""
+    """One of the two: a skill with its text and its files, or a candidate."""
 
     skill: SkillOut | None
     body: str
@@ -83,7 +83,7 @@ class SkillShownOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.sho
 
 
 class SkillDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.decided/1"):
-    """What became of a candidate. ``counts``: a session here would have the skill now."""
+    """The decision on a candidate. ``counts``: a session here would now have the skill."""
 
     id: str
     name: str
@@ -93,9 +93,9 @@ class SkillDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.d
 
 
 class SkillsMinedOut(msgspec.Struct, tag_field="schema", tag="periplus.skills.mined/1"):
-    """What a session taught: candidates that are new, those that were refused, and what could not be learned from.
+    """Results of a session: new candidates, refused ones, and parts that could not be used.
 
-    ``waiting`` counts the skills that it was seen to work by and nobody has decided on, the new ones among them.
+    ``waiting`` counts all open candidates, including the new ones.
     """
 
     session: str
@@ -119,7 +119,7 @@ class PluginHookOut(msgspec.Struct):
 
 
 class PluginServerOut(msgspec.Struct):
-    """Without what it is given of environment and headers."""
+    """A server of a plugin, without its environment and headers."""
 
     name: str
     command: list[str]
@@ -127,7 +127,7 @@ class PluginServerOut(msgspec.Struct):
 
 
 class PluginOut(msgspec.Struct):
-    """A plugin. ``state``: trusted, changed (since it was), unknown, or broken, of which ``problem`` says why."""
+    """A plugin. ``state`` is trusted, changed (since it was trusted), unknown, or broken, with ``problem``."""
 
     name: str
     version: str
@@ -144,7 +144,7 @@ class PluginOut(msgspec.Struct):
 
 
 class PluginsOut(msgspec.Struct, tag_field="schema", tag="periplus.plugins/1"):
-    """The plugins that there are. ``trusted``: the folder's own are among them."""
+    """The plugins. ``trusted``: the folder's own plugins are included."""
 
     trusted: bool
     plugins: list[PluginOut]

@@ -1,4 +1,4 @@
-"""``skills``: list the agent's skills, and accept or refuse suggested ones; ``plugins``: whose programs it may run."""
+"""``skills``: list the agent's skills, and accept or refuse suggested ones; ``plugins``: list plugins, and trust them or not."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _found(face: Face, project: Project) -> tuple[FoundSkills, bool]:
-    """As a session would find them now, and whether the folder is trusted."""
+    """Return the skills as a session would find them now, and whether the folder is trusted."""
     from periplus.agent.plugins import find_plugins
     from periplus.agent.skills import SkillPlace, find_skills, places_of
 
@@ -179,7 +179,7 @@ def _accept(face: Face, arguments: argparse.Namespace) -> int:
         with Confined(base, files=Files()) as confined:
             path = accept_skill(project.journal, project.writer, candidate, confined, folder, name=arguments.name or "")
         if was_trusted and not arguments.mine:
-            Trust(config).give(project.folder)  # what changed is what its user just accepted
+            Trust(config).give(project.folder)  # the change is what the user has just accepted
     name = path.split("/")[-2]
     out = SkillDecidedOut(candidate.item_id, name, "accepted", os.path.join(base, path), arguments.mine or was_trusted)
 
@@ -284,7 +284,7 @@ def _candidate_out(one: Entity) -> SkillCandidateOut:
 
     value, failed = one.value, one.value.get("failed")
 
-    def text(name: str) -> str:  # what came from elsewhere was checked by nobody
+    def text(name: str) -> str:  # a candidate from elsewhere is unchecked
         return said if isinstance(said := value.get(name), str) else ""
 
     commands = value.get("commands")
@@ -351,7 +351,7 @@ def _plugins(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _root(face: Face) -> str:
-    """The project's folder; no store is needed to say whose programs may run."""
+    """Return the project's folder; plugins need no store."""
     from periplus.base.errors import NotAStoreError
     from periplus.base.filesystem.store_location import find_root, project_root
 
@@ -364,7 +364,7 @@ def _root(face: Face) -> str:
 
 
 def _known_path(trust: Any, found: Sequence[FoundPlugin], name: str) -> FoundPlugin | None:
-    """A plugin that is trusted and gone, or hidden with its folder: by its path, to trust it no more."""
+    """Return a trusted plugin that is gone or hidden, by its path, so that its trust can be withdrawn."""
     from periplus.agent.plugins import FoundPlugin
 
     path = os.path.realpath(name)

@@ -1,4 +1,4 @@
-"""``run --stats``: what the calls of a session's model cost, as a table that fits a terminal."""
+"""``run --stats``: the cost of a session's model calls, as a table that fits a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH: Final = 78
 
 
 def show_stats(face: Face, project: Project, name: str) -> int:
-    """Of the session ``name``, or with none of that which was last at work. Raises NotFoundError, DamageError."""
+    """Print the costs of the session ``name``, by default the last one. Raises NotFoundError, DamageError."""
     from periplus.agent.observation.metrics import Ledger
     from periplus.agent.persistence.stored_episodes import StoredEpisodes
     from periplus.cli.agent.schemas import RunStatsOut
@@ -37,7 +37,7 @@ def show_stats(face: Face, project: Project, name: str) -> int:
 
 
 def stored_session(project: Project, name: str) -> StoredSession:
-    """Raises NotFoundError."""
+    """Return the session ``name``. Raises NotFoundError."""
     from periplus.agent.persistence.run_log import stored_sessions
     from periplus.base.errors import NotFoundError
 
@@ -49,7 +49,7 @@ def stored_session(project: Project, name: str) -> StoredSession:
 
 
 def stats_lines(ledger: Ledger) -> Iterator[str]:
-    """At most 78 columns; a line for each call, and one for each turn above its own."""
+    """Yield lines of at most 78 columns: one for each turn, and below it one for each call."""
     from periplus.agent.observation.metrics import cost_text
 
     yield _COLUMNS.format("step", "fresh", "cached", "output", "cost", "time", "first", "retries", "prefix")

@@ -1,4 +1,4 @@
-"""``trust``: the folders whose own files may say how the agent works in them."""
+"""``trust``: list or change the folders whose own settings the agent follows."""
 
 from __future__ import annotations
 

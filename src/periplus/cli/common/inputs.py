@@ -1,4 +1,4 @@
-"""What people name on the command line: files to read, public keys, times, rules of permission."""
+"""Values named on the command line: files to read, public keys, times, permission rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_file(path: str) -> None:
-    """Raises NotFoundError where there is nothing at ``path``, UsageError where it is no file."""
+    """Raise NotFoundError if there is nothing at ``path``, UsageError if it is not a file."""
     if os.path.isfile(path):
         return
     safe = "Nothing was changed."
@@ -45,8 +45,8 @@ def check_file(path: str) -> None:
 
 
 def check_target(path: str) -> None:
-    """Whether a file can be named ``path``. Raises UsageError where that is a folder, or lies in none, or is a device or a
-    pipe, which a file that is moved into its place would take from the whole system.
+    """Raise UsageError if a file cannot be written at ``path``: a folder, a missing parent, or a device or pipe, which replacing
+    would remove for the whole system.
     """
     safe = "Nothing was written."
     if os.path.isdir(path):
@@ -60,7 +60,7 @@ def check_target(path: str) -> None:
 
 
 def read_file(path: str, most: int) -> bytes:
-    """The bytes of the file, of which at most ``most`` + 1 are read: a caller sees that there are too many."""
+    """Return the bytes of a file, at most ``most`` + 1, so that the caller notices a longer one."""
     check_file(path)
     try:
         with open(path, "rb") as file:
@@ -70,7 +70,7 @@ def read_file(path: str, most: int) -> bytes:
 
 
 def read_public_key(text: str) -> bytes:
-    """The 32 bytes of an Ed25519 public key: 64 hexadecimal digits, or a file of them. Raises UsageError."""
+    """Parse an Ed25519 public key: 64 hexadecimal digits, or a file of them. Raises UsageError."""
     if os.path.isfile(text):
         text = read_file(text, _KEY_TEXT_MAX).decode("ascii", "replace").strip()
     try:
@@ -83,7 +83,7 @@ def read_public_key(text: str) -> bytes:
 
 
 def read_secret(cwd: str, name: str) -> str:
-    """The text in a file, or of standard input, without the newline that an editor or ``echo`` puts at its end."""
+    """Return the text of a file or of standard input, without the newline that editors and ``echo`` add."""
     import sys
 
     if name == "-":
@@ -102,7 +102,7 @@ def read_secret(cwd: str, name: str) -> str:
 
 
 def read_time(text: str, option: str, *, also: str = "") -> str:
-    """A date or an RFC 3339 time as the store writes times. Raises UsageError for anything else."""
+    """Parse a date or an RFC 3339 time into the store's format. Raises UsageError."""
     from periplus.base.clock import format_ms, parse_ms
 
     found = parse_ms(text)
@@ -115,7 +115,7 @@ def read_time(text: str, option: str, *, also: str = "") -> str:
 
 
 def read_past_time(text: str, option: str) -> str:
-    """What ``read_time`` reads, or an age: 30m, 2h, 3d, 1w. Raises UsageError for anything else."""
+    """Parse what ``read_time`` accepts, or an age: 30m, 2h, 3d, 1w. Raises UsageError."""
     from periplus.base.clock import SystemClock, format_ms, parse_past_ms
 
     found = parse_past_ms(text, SystemClock().now_ms())
@@ -123,9 +123,7 @@ def read_past_time(text: str, option: str) -> str:
 
 
 def sessions_of(root: str, home: str, environment: Mapping[str, str]) -> list[FoundSession]:
-    """The agents' sessions under ``home`` that were held in the project with the store ``root``, in any of its worktrees, the newest
-    first.
-    """
+    """Return the agents' sessions under ``home`` for the project of the store ``root``, in any of its worktrees, the newest first."""
     from periplus.interop import find_sessions
     from periplus.journal.projections.git_state import project_folders
 
@@ -133,7 +131,7 @@ def sessions_of(root: str, home: str, environment: Mapping[str, str]) -> list[Fo
 
 
 def typed_rules(effect: str, typed: Sequence[str] | None) -> Iterator[str]:
-    """The rules of an option as settings have them. Raises UsageError that names the option and what was typed."""
+    """Yield the rules of an option in the form of settings. Raises UsageError that names the option and its value."""
     from periplus.agent.policies.permission import parse_rule
 
     for rule in typed or ():

@@ -1,8 +1,8 @@
-"""Ctrl-C while a command is loaded.
+"""Ctrl-C while a command is loading.
 
-Half of a short command's time are imports, so that is where an impatient person's Ctrl-C meets it, and the least of places for an
-exception: msgspec 0.22 ends the process by SIGSEGV where one comes out of Python in the middle of its looking at a type. So an
-interrupt that comes during an import waits until the import is over. Any other is a ``KeyboardInterrupt`` at once, as ever.
+Imports take half the time of a short command, so an early Ctrl-C usually arrives during one. msgspec 0.22 crashes with SIGSEGV if
+an exception leaves Python code while it inspects a type. An interrupt during an import is therefore delayed until the import
+ends; any other raises ``KeyboardInterrupt`` at once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED: Final = 130
 INTERRUPTED: Final = "\nperiplus: interrupted; acknowledged writes are kept\n"
-INTERRUPTED_DOCUMENT: Final = (  # a `schemas.ErrorOut`, for which nothing is loaded any more
+INTERRUPTED_DOCUMENT: Final = (  # a `schemas.ErrorOut` as text, so that nothing has to be loaded
     '{"schema":"periplus.error/1","error":"interrupted","wrong":"interrupted","safe":"Acknowledged writes are kept.",'
     f'"next":"","exit_code":{EXIT_INTERRUPTED}}}\n'
 )
 
 _AGAIN_S: Final = 0.02
-_TRIES_MAX: Final = 250  # some 5 s: an import that lasts longer hangs, and is interrupted all the same
+_TRIES_MAX: Final = 250  # about 5 s: a longer import hangs, and is interrupted anyway
 
 
 def hold_while_loading() -> None:
-    """Have SIGINT wait for the end of an import, in the main thread, unless who started the process set what it does."""
+    """Delay SIGINT until the end of an import in the main thread, unless the parent process set a handler."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _Interrupts())
 
@@ -40,7 +40,7 @@ class _Interrupts:
         self._is_waiting = False
 
     def __call__(self, _number: int, frame: FrameType | None) -> None:
-        """The handler of SIGINT. Raises KeyboardInterrupt."""
+        """Handle SIGINT. Raises KeyboardInterrupt."""
         self._tries += 1
         if self._tries > _TRIES_MAX or not _is_loading(frame):
             self._tries = 0

@@ -1,7 +1,6 @@
-"""Showing what is longer than the screen: through the pager that ``PAGER`` names, or ``less``, or ``more``.
+"""Paging of long output through the program in ``PAGER``, or ``less``, or ``more``.
 
-No shell is asked, and nothing is paged that goes to a pipe or a file. Where no pager can be started, the lines are
-simply written.
+No shell is involved, and output to a pipe or a file is not paged. If no pager starts, the lines are written directly.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 _PAGERS: Final = ("less", "more")
 _ESCAPE: Final = "\x1b"
-# Leave where it fits one screen, show colours, do not clear the screen: as git asks of it.
+# Exit if the output fits one screen, show colours, do not clear the screen: as git sets it.
 _ENVIRONMENT: Final = {"LESS": "FRX", "LV": "-c"}
 
 
 def page(face: Face, lines: Iterable[str], *, is_wanted: bool = True) -> None:
-    """Write the lines, through a pager where they are more than the terminal has rows."""
+    """Write the lines, through a pager if they are more than the terminal has rows."""
     stream = iter(lines)
     rows = face.height
     if not is_wanted or rows is None or face.environment.get("TERM") == "dumb":
@@ -34,7 +33,7 @@ def page(face: Face, lines: Iterable[str], *, is_wanted: bool = True) -> None:
     for line in stream:
         held.append(line)
         rows -= _rows_of(line, face.width or 80)
-        if rows < 1:  # the last row is the prompt's
+        if rows < 1:  # the last row is for the prompt
             break
     pager = _start(face) if rows < 1 else None
     if pager is None:
@@ -71,7 +70,7 @@ def _start(face: Face) -> Popen[bytes] | None:
 
 
 def _commands(face: Face) -> Iterator[list[str]]:
-    """What to try, in order. An empty ``PAGER``, or ``cat``, is the wish to have none."""
+    """Yield the pagers to try. An empty ``PAGER``, or ``cat``, means none."""
     import shlex
     import shutil
 
@@ -97,10 +96,10 @@ def _named(environment: Mapping[str, str]) -> str | None:
 
 
 def _feed(pager: Popen[bytes], held: list[str], rest: Iterator[str]) -> None:
-    """Hand over the lines until there are no more or the person has seen enough."""
+    """Write lines to the pager until there are no more or it exits."""
     import signal
 
-    # What is typed is the pager's business: an interrupt stops its search and not us. It gets the default back.
+    # Ctrl-C belongs to the pager, where it stops a search; so we ignore it, and the pager gets the default handler.
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     assert pager.stdin is not None
     try:
@@ -110,9 +109,9 @@ def _feed(pager: Popen[bytes], held: list[str], rest: Iterator[str]) -> None:
             for line in rest:
                 pager.stdin.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             pager.stdin.close()
-        except BrokenPipeError:  # it was left before the end
+        except BrokenPipeError:  # the person quit early
             with suppress(BrokenPipeError):
-                pager.stdin.close()  # drops what it held back
+                pager.stdin.close()  # drop what is still buffered
         finally:
             pager.wait()
     finally:

@@ -1,7 +1,7 @@
-"""What ``--json`` prints: one document for each command, its ``schema`` field naming shape and version.
+"""The JSON documents of ``--json``: one for each command; the ``schema`` field names shape and version.
 
-docs/reference/json.md is generated from these and checked by a test. A field is added, never renamed or removed,
-within a version. Times are RFC 3339 in UTC, digests hexadecimal.
+docs/reference/json.md is generated from these structs, and a test compares it. Within a version, fields are added but never
+renamed or removed. Times are RFC 3339 in UTC, digests are hexadecimal.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ import msgspec
 
 
 class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
-    """``agents`` have sessions here that can be imported; ``connected`` were connected now.
+    """``agents`` have sessions here that can be imported; ``connected`` were connected by this call.
 
-    ``known_from`` is the branch of git from which the store's id is, ``joined`` are ids of stores that are one with it.
+    ``known_from`` is the git branch from which the store's id was taken, ``joined`` are ids of stores that count as the same
+    store.
     """
 
     root: str
@@ -87,21 +88,19 @@ class LeftOut(msgspec.Struct):
 
 
 class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
-    """``entities`` counts the live ones by type; ``segment_bytes`` is the size of the newest segment; ``damage`` is empty
-    where the store is sound, ``last`` where there is no record. ``copied_from`` is the lineage of which this store is a copy
-    that has not written yet, ``previous`` the one that it wrote before it was copied or restored. ``adopted`` and
-    ``edited`` are the entity files that were taken into the journal just now, ``left`` those that were not, ``waits`` what
-    the files wait for. ``conflicts`` are the ids of the entities in conflict, ``others`` counts the records held of other lineages.
-    ``checkpoint_due``: so much came since the last checkpoint that `periplus doctor --compact` should make one. ``unsealed``
-    are the ids of the runs that are recorded now, or were left. ``apart`` are ids in whose place clones that wrote apart put
-    different things, ``stuck`` ids of plans and steps with which nobody can go on. ``away`` is the past that a checkpoint stands for and
-    whose segments are elsewhere. ``sparse`` says whether git's sparse-checkout has the store's folder: empty where it is off, "patterns"
-    where it goes by such, "inside", or "outside", from where git removes the folder, journal and all.
-    ``pull_blocked`` are entity files over which `git pull` does not write what it fetched, as
-    paths from the project's folder. ``mail`` counts the messages to you that are not read or wait for your answer, ``handoffs`` the open
-    ones for you or for anybody, ``candidates`` proposed memory that waits for an answer. ``unsure`` counts the newest of the
-    ``records``, of which nobody knows whether they reached the disk, for a sync failed: others do not show them until a write makes
-    sure of them. ``found``: what the last look at everything found damaged.
+    """``entities`` counts live entities by type. ``segment_bytes`` is the size of the newest segment. ``damage`` is empty if the
+    store is intact, ``last`` if there are no records. ``copied_from`` is the lineage that this copy of a store has not replaced
+    by its own yet; ``previous`` is the lineage before it was copied or restored. ``adopted`` and ``edited`` are entity files that
+    were just taken into the journal, ``left`` those that were not; ``waits`` says what the files wait for. ``conflicts`` are ids
+    of entities in conflict. ``others`` counts records of other lineages. ``checkpoint_due``: `periplus doctor --compact` should
+    make a checkpoint. ``unsealed`` are ids of runs that are being recorded or were abandoned. ``apart`` are ids of entities that
+    clones replaced differently, ``stuck`` ids of plans and steps that nobody can continue. ``away`` is history that a checkpoint
+    covers and whose segments are elsewhere. ``sparse`` is the relation of git's sparse-checkout to the store's folder: empty
+    (off), "patterns", "inside", or "outside", which means that git will delete the folder with the journal. ``pull_blocked`` are
+    entity files that `git pull` does not overwrite, relative to the project. ``mail`` counts messages to you that are unread or
+    need an answer, ``handoffs`` open handoffs for you or anybody, ``candidates`` open proposals. ``unsure`` counts the newest of
+    the ``records`` that may not be on disk because a sync failed; others do not see them until the next write. ``found`` is
+    damage that the last complete check found.
     """
 
     root: str
@@ -137,7 +136,7 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
 
 
 class RivalOut(msgspec.Struct):
-    """What one head has in a place; ``present`` is false where it has nothing there, or is deleted."""
+    """The value of one head at a place; ``present`` is false if it has none there, or is deleted."""
 
     version: str
     writer: str
@@ -147,16 +146,14 @@ class RivalOut(msgspec.Struct):
 
 
 class ConflictOut(msgspec.Struct):
-    """``path`` are the keys that lead to the place, none for the whole entity; the first of ``values`` is shown."""
+    """``path`` are the keys to the place, empty for the whole entity. The first of ``values`` is the one that is shown."""
 
     path: list[str]
     values: list[RivalOut]
 
 
 class EntityOut(msgspec.Struct):
-    """``value`` is the payload as its type defines it. Where ``heads`` has several versions it is what they merge to, and
-    ``conflicts`` says where they do not agree.
-    """
+    """``value`` is the payload as its type defines it. With several ``heads`` it is their merge, and ``conflicts`` lists where they disagree."""
 
     type: str
     id: str
@@ -171,9 +168,9 @@ class EntityOut(msgspec.Struct):
 
 
 class RecordOut(msgspec.Struct):
-    """A record of the journal; ``key`` names the mutation that it belongs to, ``leaf`` is its hash in the Merkle tree.
+    """A record of the journal. ``key`` names its mutation, ``leaf`` is its hash in the Merkle tree.
 
-    ``conflict`` where the version that it made stands beside others: its entity has several heads at present.
+    ``conflict``: its entity has several heads at present, of which this version is one.
     """
 
     seq: int
@@ -193,8 +190,8 @@ class RecordOut(msgspec.Struct):
 
 
 class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1"):
-    """``new`` is false for what was known already, ``near`` are the ids of what says almost the same. ``key`` repeats the
-    write without writing twice. ``notes`` tell where it is anchored to less of the code than was asked for.
+    """``new`` is false if the same was known already. ``near`` are ids of similar entities. ``key`` repeats the write safely.
+    ``notes`` say where an anchor covers less code than requested.
     """
 
     entity: EntityOut
@@ -205,8 +202,8 @@ class RememberOut(msgspec.Struct, tag_field="schema", tag="periplus.remember/1")
 
 
 class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
-    """The entities as they are now: what was asked for first, then what it took with it. ``key`` is empty where nothing had to
-    change. ``near`` are ids of others that say almost the same; ``notes`` tell of anchors that are less than what was asked for.
+    """The current state of the entities: first those that were named, then those that changed with them. ``key`` is empty if
+    nothing changed. ``near`` are ids of similar entities; ``notes`` say where an anchor covers less code than requested.
     """
 
     entities: list[EntityOut]
@@ -216,11 +213,10 @@ class ChangedOut(msgspec.Struct, tag_field="schema", tag="periplus.changed/1"):
 
 
 class HitOut(msgspec.Struct):
-    """``score`` in millionths; ``part`` is the step's index in its trail, −1 for the whole. ``conflicts`` names the fields
-    in which versions of several clones do not agree. ``stale`` names what it is about that changed since, ``standing`` says it
-    in words, with the commit where that is known; ``expires`` and ``replaced`` there say that its end is past, or that something
-    stands in its place. ``checked`` is what the last run of a check came to, and when. ``rivals`` are
-    the ids of what other clones put in place of what it supersedes, where nobody settled that.
+    """``score`` in millionths. ``part`` is the index of the step in its trail, −1 for the whole. ``conflicts`` lists fields in
+    conflict between clones. ``stale`` lists changes of what it is about, ``standing`` describes them, with the commit if known;
+    it also says whether the entity is expired or replaced (``expires``, ``replaced``). ``checked`` is the result and time of its
+    last check. ``rivals`` are ids of entities by which other clones replaced the same entity, while that is not settled.
     """
 
     type: str
@@ -242,14 +238,16 @@ class HitOut(msgspec.Struct):
 
 
 class NearOut(msgspec.Struct):
-    """``asked`` is a term that nothing has, ``found`` are those one edit away that were looked for in its place."""
+    """``asked`` is a term without results, ``found`` are terms one edit away that were searched instead."""
 
     asked: str
     found: list[str]
 
 
 class RecallOut(msgspec.Struct, tag_field="schema", tag="periplus.recall/1"):
-    """``hits`` are best first; ``left_out`` more fell to the limit or the budget. ``near`` is empty where the question's own words found them."""
+    """``hits`` are sorted, best first; ``left_out`` counts those beyond the limit or the budget. ``near`` is empty if the
+    question's own words were found.
+    """
 
     question: str
     terms: list[str]
@@ -268,7 +266,7 @@ class SectionOut(msgspec.Struct):
 
 
 class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
-    """``tokens`` is the estimate for ``text``, never over ``budget``."""
+    """``tokens`` is the estimate for ``text``, at most ``budget``."""
 
     task: str
     budget: int
@@ -279,8 +277,9 @@ class BriefOut(msgspec.Struct, tag_field="schema", tag="periplus.brief/1"):
 
 
 class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
-    """``at`` is the record as of which it is shown, 0 for the present. ``superseded_by`` are the ids of what says that it stands in its place,
-    ``rivals`` of what other clones put in place of what it supersedes, where nobody settled that. ``cut`` says that older records are not here.
+    """``at`` is the record as of which it is shown, 0 for now. ``superseded_by`` are ids of entities that supersede it;
+    ``rivals`` of entities by which other clones replaced the same entity, while that is not settled. ``cut`` says that older
+    records are missing.
     """
 
     entity: EntityOut
@@ -294,8 +293,8 @@ class ShowOut(msgspec.Struct, tag_field="schema", tag="periplus.show/1"):
 
 
 class GapOut(msgspec.Struct):
-    """Records ``first`` to ``last`` of a lineage that cannot be read. ``counts`` says what is known of them: how many
-    entities of a type were last written there, by ``type/present`` and ``type/deleted``.
+    """Records ``first`` to ``last`` of a lineage that cannot be read. ``counts`` is the number of entities last written there, by
+    ``type/present`` and ``type/deleted``.
     """
 
     lineage: str
@@ -305,7 +304,7 @@ class GapOut(msgspec.Struct):
 
 
 class UnsureOut(msgspec.Struct):
-    """A record of which nobody knows whether it reached the disk, for a sync failed; the next write makes sure of it."""
+    """A record that may not be on disk because a sync failed; the next write retries it."""
 
     seq: int
     action: str
@@ -316,10 +315,10 @@ class UnsureOut(msgspec.Struct):
 
 
 class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
-    """Newest first; ``next_page`` is the ``--before`` of the next page, empty on the last one, ``next_before`` the same as
-    a number where one lineage was asked for. With ``--reader`` or ``--since-seq`` oldest first; ``seen`` is the last seq
-    looked at of each lineage, ``more`` says that the limit left some for the next look, ``gaps`` what cannot be read. ``unsure`` are
-    the newest records of this clone where they are not shown, for it is not known whether they reached the disk.
+    """Newest first. ``next_page`` is the ``--before`` of the next page, empty on the last one; ``next_before`` is the same as a
+    number if one lineage was requested. With ``--reader`` or ``--since-seq``: oldest first; ``seen`` is the last seq of each
+    lineage, ``more`` says that the limit left some for the next call, ``gaps`` lists unreadable records. ``unsure`` are the
+    newest records of this clone, which are not shown because they may not be on disk.
     """
 
     lineage: str
@@ -334,14 +333,14 @@ class LogOut(msgspec.Struct, tag_field="schema", tag="periplus.log/1"):
 
 
 class OriginOut(msgspec.Struct):
-    """``certain`` is false where the content of a version before it was redacted or is not held: the value may be older."""
+    """``certain`` is false if an earlier version was redacted or is missing: the value may be older."""
 
     record: RecordOut
     certain: bool
 
 
 class BlamedOut(msgspec.Struct):
-    """A field, and the record that set its present value; several where that was merged from several heads, none where it is not here."""
+    """A field, and the record that set its value; several records for a merge of several heads, none if the record is missing."""
 
     name: str
     value: Any
@@ -349,7 +348,7 @@ class BlamedOut(msgspec.Struct):
 
 
 class BlameOut(msgspec.Struct, tag_field="schema", tag="periplus.blame/1"):
-    """``cut`` says that records of it are not here, or cannot be read."""
+    """``cut`` says that records of the entity are missing or unreadable."""
 
     entity: EntityOut
     fields: list[BlamedOut]
@@ -357,8 +356,8 @@ class BlameOut(msgspec.Struct, tag_field="schema", tag="periplus.blame/1"):
 
 
 class UndoneOut(msgspec.Struct):
-    """``outcome`` is restored, deleted, unchanged or conflict; ``fields`` go back, ``kept`` were changed since by others and
-    stay; ``reason`` says why there is a conflict, or nothing to do. ``seqs`` are the records that it covers.
+    """``outcome`` is restored, deleted, unchanged or conflict. ``fields`` are reset, ``kept`` were changed by others since and
+    stay. ``reason`` explains a conflict, or why there is nothing to do. ``seqs`` are the records that are undone.
     """
 
     type: str
@@ -371,8 +370,8 @@ class UndoneOut(msgspec.Struct):
 
 
 class UndoOut(msgspec.Struct, tag_field="schema", tag="periplus.undo/1"):
-    """``first_seq`` to ``last_seq`` are the new records, 0 where none was written; ``key`` repeats the write. ``along`` are those of
-    ``seqs`` that were not named and belong to the same change as those that were.
+    """``first_seq`` to ``last_seq`` are the new records, 0 if none was written; ``key`` repeats the write safely. ``along`` are
+    those of ``seqs`` that were not named but belong to the same change.
     """
 
     dry_run: bool
@@ -386,17 +385,17 @@ class UndoOut(msgspec.Struct, tag_field="schema", tag="periplus.undo/1"):
 
 
 class LogLineOut(msgspec.Struct, tag_field="schema", tag="periplus.log.line/1"):
-    """A line of ``log --follow --json``: a record, or a gap."""
+    """A line of ``log --follow --json``: a record or a gap."""
 
     record: RecordOut | None
     gap: GapOut | None
 
 
 class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
-    """``size`` and ``root`` are the tree head, ``key`` the public key that its signature is checked with.
+    """``size`` and ``root`` are the tree head, ``key`` is the public key of its signature.
 
-    ``kind`` is inclusion, consistency or bundle; ``seqs`` are the records proved, ``stubs`` those whose content was taken
-    out: of these nothing but place and leaf hash is proved.
+    ``kind`` is inclusion, consistency or bundle. ``seqs`` are the proved records; ``stubs`` are those of redacted records, for
+    which only position and leaf hash are proved.
     """
 
     path: str
@@ -410,7 +409,7 @@ class ProveOut(msgspec.Struct, tag_field="schema", tag="periplus.prove/1"):
 
 
 class HeadOut(msgspec.Struct, tag_field="schema", tag="periplus.head/1"):
-    """The signed tree head of all durable records; ``path`` is empty where no file was written."""
+    """The signed tree head of all durable records; ``path`` is empty if no file was written."""
 
     store: str
     lineage: str
@@ -422,11 +421,11 @@ class HeadOut(msgspec.Struct, tag_field="schema", tag="periplus.head/1"):
 
 
 class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
-    """``holds``: the mathematics and the signature; ``signer``: whose, empty where no key or head was given or known.
+    """``holds``: the proof and the signature are valid. ``signer`` is the key's owner, empty if no key or head is given or known.
 
-    ``kind`` is inclusion, consistency, bundle or head; ``seq`` and ``record`` are those of an inclusion, ``seqs`` and
-    ``records`` of every kind; ``stubs``: as for ``prove``. ``here`` compares with the records of the store at hand, if it
-    knows the lineage: extends, behind (fewer are here), differs (a fork), unknown.
+    ``kind`` is inclusion, consistency, bundle or head. ``seq`` and ``record`` belong to an inclusion, ``seqs`` and ``records`` to
+    all kinds; ``stubs`` as in ``prove``. ``here`` compares the head with this store, if it has the lineage: extends, behind (it
+    has fewer records), differs (a fork), unknown.
     """
 
     holds: bool
@@ -447,7 +446,7 @@ class VerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.verify/1"):
 
 
 class ProblemOut(msgspec.Struct):
-    """``severity`` is error, warning or note; ``offset`` −1 and ``seq`` 0 where there is none."""
+    """``severity`` is error, warning or note; ``offset`` is −1 and ``seq`` 0 if there is none."""
 
     severity: str
     what: str
@@ -458,7 +457,7 @@ class ProblemOut(msgspec.Struct):
 
 
 class MissingOut(msgspec.Struct):
-    """Records that a file has not got: their seqs, the file of the store that had them, where in it, and why not."""
+    """Records that are missing in a file: their seqs, the file of the store, the offset in it, and the reason."""
 
     lineage: str
     first_seq: int
@@ -469,7 +468,7 @@ class MissingOut(msgspec.Struct):
 
 
 class FlawOut(msgspec.Struct):
-    """What else was wrong with a damaged store when what is left of it was written; ``offset`` −1 where it has none."""
+    """Other damage of a store that was exported with --damaged; ``offset`` is −1 if there is none."""
 
     what: str
     path: str
@@ -477,9 +476,9 @@ class FlawOut(msgspec.Struct):
 
 
 class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
-    """A store in one file: ``bytes`` of its files unpacked, ``size`` of the file itself.
+    """A store in one file: ``bytes`` is the size of its files, ``size`` that of the exported file.
 
-    ``missing`` and ``flaws`` are of what is left of a damaged store, ``doubts`` are unsound files in a whole one that no record needs.
+    ``missing`` and ``flaws`` describe a damaged store; ``doubts`` are damaged files in an intact store that no record uses.
     """
 
     path: str
@@ -495,7 +494,7 @@ class PackageOut(msgspec.Struct, tag_field="schema", tag="periplus.package/1"):
 
 
 class MarkdownOut(msgspec.Struct, tag_field="schema", tag="periplus.markdown/1"):
-    """The memory as a folder of Markdown: files written, left as they were, removed because nothing says them any more."""
+    """The memory as Markdown: files that were written, unchanged, or removed because their content is gone."""
 
     folder: str
     entities: int
@@ -505,7 +504,7 @@ class MarkdownOut(msgspec.Struct, tag_field="schema", tag="periplus.markdown/1")
 
 
 class MendedOut(msgspec.Struct):
-    """What ``--repair`` mended: in which file, of which record (0 where it is none)."""
+    """A repair of ``--repair``: the file, and the record (0 if it is not about one)."""
 
     what: str
     path: str
@@ -513,7 +512,7 @@ class MendedOut(msgspec.Struct):
 
 
 class CheckpointOut(msgspec.Struct):
-    """A checkpoint that ``--compact`` made; ``archived`` are the first seqs of the segments that it moved."""
+    """A checkpoint made by ``--compact``; ``archived`` are the first seqs of the segments that it moved."""
 
     seq: int
     path: str
@@ -522,7 +521,7 @@ class CheckpointOut(msgspec.Struct):
 
 
 class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
-    """``native``: the parts of Periplus in C ran, which change nothing but the time it took."""
+    """``native``: the C extensions ran; they affect only the time."""
 
     root: str
     sound: bool
@@ -534,7 +533,7 @@ class DoctorOut(msgspec.Struct, tag_field="schema", tag="periplus.doctor/1"):
 
 
 class FindingOut(msgspec.Struct):
-    """``path`` within the folder, or a line of its log; ``other`` the file that counts in place of a duplicate."""
+    """``path`` is relative to the folder, or a line of its log; ``other`` is the file that is used in place of a duplicate."""
 
     kind: str
     path: str
@@ -554,7 +553,7 @@ class MigrateOut(msgspec.Struct, tag_field="schema", tag="periplus.migrate/1"):
 
 
 class TourOut(msgspec.Struct, tag_field="schema", tag="periplus.tour/1"):
-    """Each step of the tour by name, with what it did and what it saw."""
+    """Each step of the tour by name, with its actions and results."""
 
     root: str
     seconds: float
@@ -562,7 +561,7 @@ class TourOut(msgspec.Struct, tag_field="schema", tag="periplus.tour/1"):
 
 
 class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
-    """What ``--json`` prints in place of a result; the exit code is the process's."""
+    """Printed by ``--json`` in place of a result. ``exit_code`` is that of the process."""
 
     error: str
     wrong: str
@@ -572,9 +571,10 @@ class ErrorOut(msgspec.Struct, tag_field="schema", tag="periplus.error/1"):
 
 
 class TransferOut(msgspec.Struct):
-    """What came (``in``) or went (``out``) of one lineage: ``records`` of them, from ``first`` to ``last``, none where it is 0.
-    ``held`` is how many of its records the receiving side has now; ``objects_missing`` are held on neither side,
-    ``objects_left_out`` were redacted where they would go, ``objects_taken_out`` lay there until these records said that they were redacted.
+    """Records of one lineage that were received (``in``) or sent (``out``): ``records`` of them, from ``first`` to ``last``.
+    ``held`` is the number of its records on the receiving side now. ``objects_missing`` exist on neither side,
+    ``objects_left_out`` are redacted at the destination, ``objects_taken_out`` were removed there because these records redact
+    them.
     """
 
     lineage: str
@@ -592,7 +592,7 @@ class TransferOut(msgspec.Struct):
 
 
 class RefusalOut(msgspec.Struct):
-    """A lineage of which nothing was taken, and why; ``error`` is a code as in the document of an error."""
+    """A lineage of which nothing was accepted, and the reason; ``error`` is a code as in ``periplus.error``."""
 
     lineage: str
     direction: str
@@ -603,7 +603,7 @@ class RefusalOut(msgspec.Struct):
 
 
 class SkippedOut(msgspec.Struct):
-    """An entity, or what was proposed, that could not become a candidate."""
+    """An entity or proposal that could not become a candidate."""
 
     type: str
     id: str
@@ -611,7 +611,7 @@ class SkippedOut(msgspec.Struct):
 
 
 class WaitingOut(msgspec.Struct):
-    """A lineage that stays where it is, for its records name a ``store`` that the settings on the other side do not."""
+    """A lineage that was not exchanged, because its ``store`` is not named in the settings on the other side."""
 
     lineage: str
     store: str
@@ -619,7 +619,7 @@ class WaitingOut(msgspec.Struct):
 
 
 class RivalryOut(msgspec.Struct):
-    """``rivals`` each stand in place of ``old``; ``command`` settles it, once it has a text."""
+    """Several ``rivals`` replace ``old``; ``command`` settles it once its text is filled in."""
 
     old: str
     rivals: list[str]
@@ -627,8 +627,8 @@ class RivalryOut(msgspec.Struct):
 
 
 class LateChangeOut(msgspec.Struct):
-    """``fields`` of the entity ``id`` were changed by ``writers`` who did not know that it is superseded by ``superseded_by``; ``command``
-    settles it.
+    """``fields`` of the entity ``id`` were changed by ``writers`` who did not know that it was superseded by ``superseded_by``;
+    ``command`` settles it.
     """
 
     id: str
@@ -639,9 +639,9 @@ class LateChangeOut(msgspec.Struct):
 
 
 class StuckOut(msgspec.Struct):
-    """Work that nobody can start. ``why`` is ``ended``: ``members`` are open steps of the plan ``id``, which has ended or (then it is the first of
-    them) is not there; ``circle``: they wait for each other; ``never``: ``id`` waits for them, which were dropped or deleted. ``command``
-    settles it, ``otherwise`` is another way.
+    """Work that nobody can start. ``why`` is ``ended``: ``members`` are open steps of the plan ``id``, which is ended or missing
+    (then it is the first of them); ``circle``: they wait for each other; ``never``: ``id`` waits for them, but they were dropped
+    or deleted. ``command`` settles it, ``otherwise`` is an alternative.
     """
 
     id: str
@@ -652,8 +652,8 @@ class StuckOut(msgspec.Struct):
 
 
 class RebasedOut(msgspec.Struct):
-    """``lineage`` had forked behind record ``at``: of the ``cut`` records that stood here behind it, ``written`` are written again
-    in ``into``, which is empty in a dry run.
+    """``lineage`` forked after record ``at``. Of the ``cut`` records here after it, ``written`` were rewritten in ``into``, which
+    is empty in a dry run.
     """
 
     lineage: str
@@ -664,14 +664,14 @@ class RebasedOut(msgspec.Struct):
 
 
 class UnsignedOut(msgspec.Struct):
-    """So many records of a lineage that was written here before stay here: the place takes what is signed, and the key is gone."""
+    """Records of an earlier lineage of this clone that were not sent: the other side accepts only signed records, and the key is gone."""
 
     lineage: str
     records: int
 
 
 class ClashOut(msgspec.Struct):
-    """The claim ``claim`` of ``holder`` takes in ``scope``, and ``other`` of ``other_holder``, from another clone, ``other_scope``."""
+    """The claim ``claim`` of ``holder`` on ``scope`` overlaps ``other`` of ``other_holder`` on ``other_scope``, made in another clone."""
 
     claim: str
     holder: str
@@ -682,14 +682,14 @@ class ClashOut(msgspec.Struct):
 
 
 class SyncOut(msgspec.Struct, tag_field="schema", tag="periplus.sync/1"):
-    """``conflicts`` are ``type/id`` of entities in conflict by what came. ``left`` is the lineage that this store wrote until
-    others turned out to hold more of it. ``candidates`` are ids of those that another project's memory gave. ``waiting`` is
-    what would come or go if the settings here and there named the same stores. ``apart`` is said anew in several ways, by clones
-    that wrote apart, ``changed_late`` what one of them changed that another had superseded. ``redacted_there`` are
-    seqs of records of this clone whose content a copy of it took out, ``returned`` counts those that were lost to damage here and
-    whose content came back. ``redacted_out`` records lost their content on the other side, whose entity files follow with the next
-    command there. ``rebased`` are the forks in which this clone gave way. ``stuck`` is work that nobody can start,
-    ``taken_apart`` claims of this clone that exclude those of others, which neither knew of.
+    """``conflicts`` are ``type/id`` of entities that this sync brought into conflict. ``left`` is the former lineage of this
+    store, if others have more of it than a restored backup. ``candidates`` are ids of candidates from another project.
+    ``waiting`` are lineages that were not exchanged because the settings do not name their store. ``apart`` are entities that
+    clones replaced differently, ``changed_late`` changes to entities that another clone had superseded. ``redacted_there`` are
+    seqs of records of this clone that a copy redacted. ``returned`` counts records whose content was lost to damage here and was
+    restored. ``redacted_out`` counts records redacted on the other side, whose entity files are updated by the next command
+    there. ``rebased`` are forks in which this clone rewrote its records. ``stuck`` is work that nobody can start, ``taken_apart``
+    are claims of this clone that overlap exclusive claims of others.
     """
 
     place: str

@@ -1,4 +1,4 @@
-"""What somebody may have meant who typed something that no command understands: loaded when that was typed, never before."""
+"""Suggestions for mistyped commands and options. Loaded only after a mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPED_MAX: Final = 200
 _TEXTS: Final = ("TEXT", "QUESTION", "TASK")
 _CHOICE: Final = re.compile(r"argument ACTION: invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
 
-# What other programs call it.
+# Names that other programs use.
 _MEANT: Final[dict[str, str]] = {
     **dict.fromkeys(("search", "find", "query", "ask", "grep", "lookup", "get-memory"), "recall"),
     **dict.fromkeys(("add", "save", "note", "store", "learn", "write", "put", "new", "decide", "memorize"), "remember"),
@@ -50,13 +50,13 @@ _MEANT: Final[dict[str, str]] = {
 
 
 def command_meant(typed: str, names: Sequence[str]) -> str:
-    """The command that ``typed`` is nearly, or that does what other programs call so; empty where none does."""
+    """Return the command that ``typed`` resembles, or that has this name in other programs; empty if there is none."""
     near = difflib.get_close_matches(typed, names, 1)
     return near[0] if near else _MEANT.get(typed.lower(), "")
 
 
 def advice(message: str, prog: str, argv: Sequence[str]) -> tuple[str, str]:
-    """``(wrong, mend)`` for what argparse says of the words behind ``prog``: the choice that is near, and an example."""
+    """Return ``(wrong, mend)`` for an error of argparse: its message, and a similar choice or an example."""
     see = f"See `{prog} --help`."
     words = [word for word in argv if not word.startswith("-")]
     leaf = _leaf(words)
@@ -76,7 +76,7 @@ def advice(message: str, prog: str, argv: Sequence[str]) -> tuple[str, str]:
 
 
 def help_of(argv: Sequence[str]) -> str:
-    """Where to look for who typed something wrong and is told nothing better."""
+    """Return a pointer to the help, for an error without better advice."""
     leaf = _leaf([word for word in argv if not word.startswith("-")])
     return f"See `{f'periplus {leaf}'.strip()} --help`."
 
@@ -88,10 +88,10 @@ def _leaf(words: Sequence[str]) -> str:
 def take_up(
     extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace, argv: Sequence[str]
 ) -> bool:
-    """Put the words of ``argv`` that stood behind an option where they belong, and say whether all of them belonged somewhere.
+    """Assign words of ``argv`` that follow an option to their arguments; return whether all were assigned.
 
-    argparse matches an optional place with nothing as soon as an option comes before its word, as in
-    ``import FILE --dry-run FOLDER``, and ends a list there (https://github.com/python/cpython/issues/59317).
+    argparse fills an optional argument with nothing as soon as an option precedes its word, as in ``import FILE --dry-run
+    FOLDER``, and ends a list there (https://github.com/python/cpython/issues/59317).
     """
     if any(word.startswith("-") for word in extra):
         return False
@@ -100,7 +100,7 @@ def take_up(
         if place.option_strings or place.type is not None or place.choices is not None:
             continue
         found = getattr(typed, place.dest)
-        is_free = found == place.default and found not in argv  # the default may be what was typed
+        is_free = found == place.default and found not in argv  # the default may have been typed
         if place.nargs == "?" and is_free and words:
             setattr(typed, place.dest, words.pop(0))
         elif place.nargs in ("*", "+"):
@@ -110,7 +110,7 @@ def take_up(
 
 
 def words_left_over(extra: Sequence[str], leaf: argparse.ArgumentParser, typed: argparse.Namespace) -> UsageError:
-    """What to say of words that ``leaf`` has no place for: a text that lacks its quotes, or an option that is nearly one."""
+    """Return the error for words without an argument: a text without quotes, or a mistyped option."""
     see = f"See `{leaf.prog} --help`."
     wrong = f"unrecognized arguments: {' '.join(extra)[:_TYPED_MAX]}"
     options = [name for action in leaf._actions for name in action.option_strings]  # noqa: SLF001 - argparse offers no other way

@@ -1,4 +1,4 @@
-"""``periplus mcp``: the project's memory for any client of the Model Context Protocol."""
+"""``periplus mcp``: serve the project's memory to clients of the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _desk(face: Face, name: str, session: str) -> Desk:
 
 
 def _stdio(make_desk: Callable[[], Desk]) -> int:
-    """Until a call needs more than the front knows, neither the project's code nor the SDK's is loaded."""
+    """Serve on standard input and output. Project and SDK are loaded when a call needs more than the handshake."""
     from periplus.server.mcp.stdio import claimed_streams, connection_name, serve_stdio
 
     def make_thread() -> DeskThread:

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of ``mcp``. See ``cli.schemas``."""
+"""The JSON document of ``mcp``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class McpOut(msgspec.Struct, tag_field="schema", tag="periplus.mcp/1"):
-    """Where the server listens, and whether it wants a token; printed with --http, once it does."""
+    """The address of the server, and whether it needs a token. Printed with --http, once it listens."""
 
     url: str
     token: bool

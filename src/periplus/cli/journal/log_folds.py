@@ -1,7 +1,7 @@
-"""What ``log`` shows people of long runs: observations in a row, of which an agent writes several at each step, as one line a session.
+"""Grouping of observations in ``log``: an agent writes several at each step, and a long run is shown as one line a session.
 
-A stretch of observations with no other record between them is told by one row for each session that wrote some of it: two agents
-at work write in turns, and neither hides the other. Nothing is left out of the count, and no state is ever folded.
+A stretch of consecutive observations is shown as one row for each session in it: two agents that work at the same time alternate,
+and neither hides the other. Counts are complete, and other records are never grouped.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from periplus.journal.history.log import Gap, Page
 
 _READ_AT_ONCE: Final = 500
-_READ_MAX: Final = 5_000  # for one screen; a longer run goes on on the next page
-LONG: Final = _READ_MAX  # who asks for so many gets them a piece at a time, and no fold is read to its end
+_READ_MAX: Final = 5_000  # for one screen; a longer run continues on the next page
+LONG: Final = _READ_MAX  # from this limit on, results are read in pieces, and no group is read to its end
 
 
 class Row(NamedTuple):
-    """``record`` is the first that was met; of a fold ``kinds`` counts the records by type, from seq ``first`` to ``last``."""
+    """``record`` is the first record found. In a group, ``kinds`` counts the records by type, from seq ``first`` to ``last``."""
 
     record: IndexedRecord
     kinds: dict[str, int]
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """Rows, where the next page begins (by lineage, empty on the last page), and the gaps among them."""
+    """Rows, the start of the next page (by lineage, empty on the last page), and the gaps among the rows."""
 
     rows: list[Row]
     before: dict[str, int]
@@ -47,7 +47,9 @@ class Folded(NamedTuple):
 class _Folding:
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self.open: dict[tuple[str, str], int] = {}  # of the stretch at hand: where in ``rows`` each session's row is
+        self.open: dict[
+            tuple[str, str], int
+        ] = {}  # in the current stretch: the index in ``rows`` of each session's row
 
     def joins(self, record: IndexedRecord) -> bool:
         return record.action == "observe" and (record.lineage, record.session) in self.open
@@ -67,12 +69,12 @@ class _Folding:
 
 
 def each(records: Iterable[IndexedRecord]) -> Iterator[Row]:
-    """Records in the order in which they are shown, a row for each."""
+    """Yield a row for each record, in display order."""
     return (Row(record, {record.item_type: 1}, record.seq, record.seq) for record in records)
 
 
 def folds(records: Iterable[IndexedRecord]) -> Iterator[Row]:
-    """Records in the order in which they are shown, folded: no more than one stretch of rows is held."""
+    """Yield rows with grouped observations, in display order. At most one stretch of rows is in memory."""
     folding = _Folding()
     for record in records:
         if record.action != "observe" or not folding.open:
@@ -85,7 +87,7 @@ def folds(records: Iterable[IndexedRecord]) -> Iterator[Row]:
 def read_folded(
     read: Callable[[Mapping[str, int], int], Page], before: Mapping[str, int], lineages: Sequence[str], limit: int
 ) -> Folded:
-    """At most ``limit`` rows of what ``read(before, how many)`` gives, newest first, each fold whole as far as ``_READ_MAX`` records."""
+    """Read at most ``limit`` rows from ``read(before, how many)``, newest first. A group is complete up to ``_READ_MAX`` records."""
     folding = _Folding()
     start = {lineage: before[lineage] for lineage in lineages if lineage in before}
     gaps: list[Gap] = []
@@ -108,7 +110,7 @@ def read_folded(
 
 
 def rows_out(journal: Journal, rows: Sequence[Row]) -> list[RecordOut]:
-    """Rows as records: a fold has the name of its session in place of an id, and its summary says what it holds."""
+    """Convert rows to records. A group has the session's name in place of an id, and a summary of its contents."""
     import msgspec
 
     from periplus.cli.common.conversion import records_out

@@ -1,4 +1,4 @@
-"""``prove``, ``head`` and ``verify``: proofs that leave the store."""
+"""``prove``, ``head`` and ``verify``: proofs that can be checked outside of the store."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _check_request(arguments: argparse.Namespace) -> None:
 
 
 def _made(prover: Prover, arguments: argparse.Namespace) -> tuple[bytes, str, str]:
-    """The proof asked for, its kind, and the name of its file."""
+    """Return the requested proof, its kind, and the name of its file."""
     if arguments.bundle:
         return prover.bundle(arguments.seq, arguments.first or 0), "bundle", "bundle.proof"
     if arguments.first is None:
@@ -156,7 +156,7 @@ def _head(face: Face, arguments: argparse.Namespace) -> int:
 
 
 class _Compared(NamedTuple):
-    """How the head of a proof and the records of the store at hand go together."""
+    """The comparison of a proof's head with the records of this store."""
 
     here: str  # "", "extends", "behind", "differs" or "unknown"
     told: str
@@ -212,7 +212,7 @@ def _verify(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _verify_at_hand(face: Face, data: bytes, verdict: ProofVerdict) -> tuple[ProofVerdict, _Compared]:
-    """Whose the proof is by the keys that the store at hand knows, and whether its own records lead to the same head."""
+    """Identify the signer by the keys that this store knows, and check whether its own records lead to the same head."""
     from periplus.base.errors import NotAStoreError
     from periplus.journal.proofs.proof_file import verify_proof
     from periplus.journal.storage.layout import Layout, find_root
@@ -276,7 +276,7 @@ def _compare(face: Face, head: TreeHead) -> _Compared:
 
 
 def _stated(verdict: ProofVerdict) -> tuple[str, str, str, int, str, int, str, str, list[int], list[str], list[int]]:
-    """The columns of ``VerifyOut`` that say what the proof speaks of."""
+    """Return the fields of ``VerifyOut`` that describe the content of the proof."""
     from periplus.journal.proofs.proof_file import BundleProof, InclusionProof
 
     statement = verdict.statement
@@ -295,7 +295,7 @@ def _stated(verdict: ProofVerdict) -> tuple[str, str, str, int, str, int, str, s
 
 
 def _told(verdict: ProofVerdict, width: int | None) -> Iterator[str]:
-    """What a proof that holds says."""
+    """Describe a valid proof in sentences."""
     kind, _, lineage, size, root, _, _, _, seqs, texts, stubs = _stated(verdict)
     if kind == "head":
         records = f"{size:,} records" if size != 1 else "record"
@@ -323,7 +323,7 @@ def _told_stubs(stubs: tuple[int, ...]) -> Iterator[str]:
 
 
 def _read_head(face: Face, text: str) -> tuple[int, bytes]:
-    """SIZE:ROOT, or a file of `periplus head --out`."""
+    """Parse SIZE:ROOT, or a file of `periplus head --out`."""
     from periplus.base.encoding.digests import parse_digest
     from periplus.base.errors import UsageError
     from periplus.cli.common.inputs import read_file

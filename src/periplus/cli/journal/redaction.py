@@ -1,4 +1,4 @@
-"""``redact``: a secret leaves the store, and nothing else does; ``redact --find`` says which there are."""
+"""``redact``: remove a secret from the store, and nothing else; ``redact --find`` lists secrets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _opened(face: Face) -> Project:
-    """What else an entity says that holds the secret stays, were it a secret of another kind; a reason is looked at as ever."""
+    """Open the project so that entities with other secrets stay valid; the reason is checked as usual."""
     from periplus.memory.entities.types import check_said
 
     project = face.open(allow_secrets=True)

@@ -1,4 +1,4 @@
-"""What ``redact`` prints with ``--json``."""
+"""JSON documents of ``redact``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class TargetOut(msgspec.Struct):
 
 
 class RemainingOut(msgspec.Struct):
-    """``where`` the text still is, or may be; ``next`` is what a person can do about it."""
+    """``where`` names a place that still has the text, or may have it; ``next`` is what a person can do about it."""
 
     where: str
     next: str
 
 
 class RedactOut(msgspec.Struct, tag_field="schema", tag="periplus.redact/1"):
-    """``records`` whose content was taken out, ``entities`` (``type/id``) that got a version without the text, ``objects``
-    that were removed; with ``dry_run`` nothing was changed.
+    """``records`` lost their content, ``entities`` (``type/id``) got a version without the text, ``objects`` were removed. With
+    ``dry_run`` nothing was changed.
     """
 
     dry_run: bool
@@ -44,8 +44,8 @@ class SecretPlaceOut(msgspec.Struct):
 
 
 class SecretOut(msgspec.Struct):
-    """``id`` for ``--take``; ``kind`` of secret; ``characters`` it has; ``count`` of its places, of which ``places`` are the first 100.
-    ``can_go`` is false where the text is too short or too long to be taken out by itself.
+    """``id`` is for ``--take``; ``kind`` is the kind of secret, ``characters`` its length, ``count`` its number of places, of
+    which ``places`` lists the first 100. ``can_go`` is false if the text is too short or too long to redact by itself.
     """
 
     id: str
@@ -57,9 +57,7 @@ class SecretOut(msgspec.Struct):
 
 
 class RedactFindOut(msgspec.Struct, tag_field="schema", tag="periplus.redact.find/1"):
-    """What the store holds by today's rules, never what it says; ``taken`` are those that were taken out by this call, each with
-    what ``redact`` did.
-    """
+    """The secrets found in the store, without their texts. ``taken`` are those that this call removed, with the results of ``redact``."""
 
     secrets: list[SecretOut]
     taken: dict[str, RedactOut]

@@ -1,7 +1,7 @@
-"""A list in a result that may be of any length: its members wait in a file without a name until the whole result is known.
+"""Result lists of any length, spooled to an unnamed file until the result is complete.
 
-Nothing is said before all of it was read and held against the journal, as with a short result, and memory holds no more
-than a few megabytes of it.
+As with short results, nothing is printed before everything was read and checked against the journal; memory use stays at a few
+megabytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from periplus.journal.history.log import Gap, News, RecordFilter
     from periplus.project import Project
 
-MEMORY_BYTES_MAX: Final = 4 << 20  # what is longer goes to the disk
+MEMORY_BYTES_MAX: Final = 4 << 20  # beyond this size the data goes to disk
 _ROWS_AT_ONCE: Final = 1_000
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 class Aside(Generic[StructT]):
-    """Structs of one kind, in the order in which they were added; gone with the process. Raises EnvironmentFailure."""
+    """A list of structs of one kind in an unnamed file. Raises EnvironmentFailure."""
 
     def __init__(self, kind: type[StructT]) -> None:
         from tempfile import SpooledTemporaryFile
@@ -58,7 +58,7 @@ class Aside(Generic[StructT]):
         return map(decoder.decode, self.texts())
 
     def texts(self) -> Iterator[bytes]:
-        """Each as JSON. One of several of these, or of ``__iter__``, is looked through at a time."""
+        """Yield each struct as JSON. Only one iterator over the list may be active."""
         self._file.seek(0)
         for line in self._file:
             yield line[:-1]
@@ -67,7 +67,7 @@ class Aside(Generic[StructT]):
 def emit_with(
     face: Face, result: msgspec.Struct, field: str, rows: Aside[StructT], lines: Callable[[], Iterable[str]]
 ) -> None:
-    """What ``Face.emit`` says of ``result`` with ``rows`` in its list ``field``, which is empty; ``rows`` are closed then."""
+    """Print ``result`` as ``Face.emit`` does, with ``rows`` in its empty list ``field``; then close ``rows``."""
     try:
         if face.as_json:
             _emit_json(face, result, field, rows)
@@ -80,7 +80,7 @@ def emit_with(
 
 def _emit_json(face: Face, result: msgspec.Struct, field: str, rows: Aside[StructT]) -> None:
     text = safe_json(msgspec.json.encode(result).decode())
-    head, found, rest = text.partition(f'"{field}":[]')  # within a text its quotes would be escaped
+    head, found, rest = text.partition(f'"{field}":[]')  # unambiguous: within a string its quotes would be escaped
     assert found
     face.out(f'{head}"{field}":[', end="")
     for number, row in enumerate(rows.texts()):
@@ -97,7 +97,7 @@ def read_log(
     *,
     is_folding: bool,
 ) -> tuple[Aside[RecordOut], dict[str, int], list[Gap]]:
-    """The newest records, as they are shown; where the next page begins, and the gaps among them."""
+    """Return the newest records as rows to show, the start of the next page, and the gaps."""
     from periplus.cli.common.schemas import RecordOut
     from periplus.journal.history.log import newest_by_pages
 
@@ -120,7 +120,7 @@ def read_news(
     project: Project, wanted: RecordFilter, lineages: Sequence[str], seen: Mapping[str, int], reader: Reader | None, limit: int,
     *, is_folding: bool,
 ) -> tuple[Aside[RecordOut], News]:  # fmt: skip
-    """What is new, as it is shown, and how far that goes: a look without its records."""
+    """Return new records as rows to show, and the look they belong to, without its records."""
     from periplus.cli.common.schemas import RecordOut
     from periplus.journal.history.log import News, news_by_pages
 
@@ -152,7 +152,7 @@ def _fill(project: Project, rows: Aside[RecordOut], records: Iterable[IndexedRec
 
 
 def _in_order(gaps: Iterable[Gap], lineages: Sequence[str]) -> list[Gap]:
-    """By lineage and seq, as many of each lineage as one look tells."""
+    """Sort by lineage and seq, as many of each lineage as one look returns."""
     from periplus.journal.history.log import GAPS_MAX
 
     found: list[Gap] = []

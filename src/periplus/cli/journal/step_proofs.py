@@ -1,4 +1,4 @@
-"""``periplus verify`` of the proof of a step, as ``trail prove`` writes it."""
+"""``periplus verify`` for the proof of a step, as ``trail prove`` writes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def may_be_step_proof(data: bytes) -> bool:
-    """Whether it is worth to load what knows trails."""
+    """Return whether the file looks like the proof of a step, before the trail code is loaded."""
     if b'"kind":"trail-step"' not in data[:1100]:
         return False
     from periplus.trail import is_step_proof
@@ -24,7 +24,7 @@ def may_be_step_proof(data: bytes) -> bool:
 
 
 def verify_step(face: Face, data: bytes, key: bytes | None, arguments: argparse.Namespace) -> int:
-    """Check the file ``data`` with what was given, or with the trails of the store at hand; gives the exit code."""
+    """Verify the file ``data`` with the given digest or key, or with the trails of this store; return the exit code."""
     from periplus.base.encoding.digests import parse_digest
     from periplus.base.errors import UsageError
     from periplus.cli.trail.schemas import StepProofOut
@@ -66,7 +66,7 @@ def _whose(face: Face, verdict: StepVerdict, *, is_digest: bool, is_key: bool) -
 
 
 def _held(face: Face, digest: str) -> str:
-    """The trail of the store at hand that has the digest; empty where none has, or no store is there."""
+    """Return the id of the trail in this store with this digest; empty if there is none, or no store."""
     from periplus.base.errors import PeriplusError
 
     try:

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of ``inbox``, ``reflect`` and ``candidates``. See ``cli.schemas``."""
+"""JSON documents of ``inbox``, ``reflect`` and ``candidates``."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from periplus.cli.common.schemas import SkippedOut
 
 
 class SeenOut(msgspec.Struct):
-    """A step that a candidate rests on: trail id, ``#``, index; and its words."""
+    """A step that supports a candidate: trail id, ``#``, index; and its text."""
 
     ref: str
     quote: str
 
 
 class CandidateOut(msgspec.Struct):
-    """``origin`` is other_project or reflection. Of another project, ``type``, ``source_id`` and ``version`` are those of the entity
-    in its own store, ``sender`` and ``recipient`` those of a message; of reflection, ``rule``, ``why`` and ``evidence`` say what it
-    rests on. ``accepted_as`` is ours.
+    """``origin`` is other_project or reflection. For another project, ``type``, ``source_id`` and ``version`` are those of its
+    own entity, ``sender`` and ``recipient`` those of a message. For reflection, ``rule``, ``why`` and ``evidence`` are its
+    reasons. ``accepted_as`` is the id of the entity in this store.
     """
 
     id: str
@@ -68,8 +68,8 @@ class CandidateShownOut(msgspec.Struct, tag_field="schema", tag="periplus.candid
 
 
 class CandidateDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.candidates.decided/1"):
-    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
-    where we knew the same already.
+    """``state`` is accepted or rejected; ``id`` is the entity in this store, or the rejected candidate. ``new`` is false if the
+    same was known already.
     """
 
     state: str
@@ -79,7 +79,7 @@ class CandidateDecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.cand
 
 
 class ProposedOut(msgspec.Struct):
-    """A candidate that was written, or with --dry-run would be; ``new`` is false where one that waited became surer."""
+    """A candidate that was written, or with --dry-run would be. ``new`` is false if an open candidate got a higher confidence."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class ProposedOut(msgspec.Struct):
 
 
 class NearOut(msgspec.Struct):
-    """What was not proposed, for ``id``, a memory or a candidate, says nearly the same."""
+    """A proposal that was dropped, because ``id`` (memory or a candidate) says nearly the same."""
 
     text: str
     id: str
@@ -107,7 +107,7 @@ class UnreadTrailOut(msgspec.Struct):
 
 
 class ReflectOut(msgspec.Struct, tag_field="schema", tag="periplus.reflect/1"):
-    """``known`` counts what waits already or was decided on; ``damaged`` are trails that could not be read."""
+    """``known`` counts proposals that are open or decided already; ``damaged`` are trails that could not be read."""
 
     dry_run: bool
     trails: int
@@ -123,8 +123,8 @@ class InboxOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox/1"):
 
 
 class DecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.decided/1"):
-    """``state`` is accepted or rejected; ``id`` that of our entity, or of the candidate that was rejected. ``new`` is false
-    where we knew the same already.
+    """``state`` is accepted or rejected; ``id`` is the entity in this store, or the rejected candidate. ``new`` is false if the
+    same was known already.
     """
 
     state: str

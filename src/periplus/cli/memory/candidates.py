@@ -1,4 +1,4 @@
-"""``reflect`` and ``candidates``: memory that is proposed, and what becomes of it."""
+"""``reflect`` and ``candidates``: propose memory from trails, and accept or refuse proposals."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _accept(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _words(text: str | None, option: str) -> str:
-    """An option's text, empty where it was left out. Raises UsageError for one that was given and says nothing."""
+    """Return the text of an option, empty if it is missing. Raises UsageError for an empty text."""
     from periplus.base.errors import UsageError
 
     if text is not None and not plain(text, option).strip():

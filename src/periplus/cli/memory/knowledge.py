@@ -1,4 +1,4 @@
-"""``remember``, ``recall``, ``brief``, ``show``: what the project knows."""
+"""``remember``, ``recall``, ``brief``, ``show``: write and read memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES_MAX: Final = 2_000
 _INPUT_BYTES_MAX: Final = 1 << 20
 _HISTORY_TOLD: Final = 50
 _RIVALS_TOLD: Final = 10
-_PLACEHOLDERS: Final = ("…", "...", "TEXT")  # as our own messages and help have it
+_PLACEHOLDERS: Final = ("…", "...", "TEXT")  # a placeholder from our own messages and help
 _FIELDS: Final = ("rationale", "remedy", "severity", "check")
 
 
@@ -208,7 +208,7 @@ def _standard_input(face: Face) -> str:
         raise UsageError(f"standard input has over {_INPUT_BYTES_MAX:,} bytes", safe="Nothing was written.",
                          mend="Write a shorter text, and name a file with the rest.")  # fmt: skip
     try:
-        return data.decode().removeprefix("\ufeff")  # a mark that editors of some systems put there
+        return data.decode().removeprefix("\ufeff")  # a byte order mark from some editors
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input is not UTF-8 text (byte {error.start})", safe="Nothing was written.",
                          mend="Convert it first.") from error  # fmt: skip
@@ -224,7 +224,7 @@ def _evidence(word: str) -> tuple[str, str]:
 
 
 def about_typed(face: Face, ref: str) -> str:
-    """An id as it is; a path as it leads from this folder, absolute, so that the project can name it from its own, or its worktree's."""
+    """Return ids unchanged, and paths made absolute from the working folder, so that the project can resolve them."""
     from periplus.base.ids import is_id
 
     if is_id(ref) or "://" in ref:
@@ -244,7 +244,7 @@ def about_typed(face: Face, ref: str) -> str:
 
 
 def _nearly(path: str) -> str:
-    """The name beside ``path`` that may have been meant."""
+    """Suggest a similar name beside ``path``."""
     import difflib
 
     try:
@@ -267,7 +267,7 @@ def _warn_outside(face: Face, path: str) -> None:
 
 
 def _asked(text: str, what: str) -> str:
-    """What was asked, which has to say something. Raises UsageError."""
+    """Return the question or task. Raises UsageError if it is empty."""
     if not text.strip():
         from periplus.base.errors import UsageError
 
@@ -369,7 +369,7 @@ def _brief(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _named(about: object) -> str:
-    """What an entity is about as a person names it, one on a line: by what it is found again in the code is for ``--json``."""
+    """List what an entity is about, one name a line. The anchors in the code are for ``--json``."""
     refs = [one.get("ref") if isinstance(one, dict) else None for one in about] if isinstance(about, list) else []
     return "\n".join(ref for ref in refs if isinstance(ref, str)) if all(isinstance(ref, str) for ref in refs) else ""
 

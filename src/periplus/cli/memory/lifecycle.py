@@ -1,4 +1,4 @@
-"""``set``, ``state``, ``evolve``, ``merge``, ``split``, ``link``: what happens to an entity after it was written."""
+"""``set``, ``state``, ``evolve``, ``merge``, ``split``, ``link``: change existing entities."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _about_typed(
     face: Face, project: Project, arguments: argparse.Namespace, fields: dict[str, JSONValue]
 ) -> dict[str, JSONValue]:
-    """``fields``, whose paths lead from this folder as those of ``remember --about`` do; of a step they are scopes."""
+    """Resolve paths in ``fields`` against the working folder, as ``remember --about`` does; for a step these are scopes."""
     about = fields.get("about")
     if not isinstance(about, list):
         return fields

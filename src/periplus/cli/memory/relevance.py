@@ -1,4 +1,4 @@
-"""``related`` and ``changed``: what belongs to files or a task, and what is new since one looked last."""
+"""``related`` and ``changed``: memory and work related to files or a task, and changes since a point in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of ``related`` and ``changed``. See ``cli.schemas``."""
+"""JSON documents of ``related`` and ``changed``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from periplus.cli.common.schemas import HitOut
 
 
 class LikelyFileOut(msgspec.Struct):
-    """``source`` is the trail, or the step ``trail#index``, that speaks for it most; empty where only its path does."""
+    """``source`` is the trail, or step ``trail#index``, that is the strongest evidence; empty if only the path is."""
 
     path: str
     score: int
@@ -21,7 +21,7 @@ class LikelyFileOut(msgspec.Struct):
 
 
 class RelatedOut(msgspec.Struct, tag_field="schema", tag="periplus.related/1"):
-    """Each list the likeliest first; ``left_out`` more fell to the limit or the budget."""
+    """Each list starts with the likeliest entry. ``left_out`` counts entries beyond the limit or the budget."""
 
     paths: list[str]
     task: str
@@ -32,7 +32,9 @@ class RelatedOut(msgspec.Struct, tag_field="schema", tag="periplus.related/1"):
 
 
 class ChangedItemOut(msgspec.Struct):
-    """An entity as it is now. ``what`` is ``created``, ``changed``, ``ended`` or ``deleted``; ``records`` how many said so."""
+    """The current state of an entity. ``what`` is ``created``, ``changed``, ``ended`` or ``deleted``; ``records`` counts the
+    records of the change.
+    """
 
     type: str
     id: str
@@ -46,7 +48,7 @@ class ChangedItemOut(msgspec.Struct):
 
 
 class ChangedFileOut(msgspec.Struct):
-    """A file that ``times`` sessions or commits touched, ``source`` the last of them."""
+    """A file touched by ``times`` sessions or commits; ``source`` is the last of them."""
 
     path: str
     source: str
@@ -55,7 +57,7 @@ class ChangedFileOut(msgspec.Struct):
 
 
 class ChangesOut(msgspec.Struct, tag_field="schema", tag="periplus.changes/1"):
-    """``since`` in words; it is behind record ``since_seq`` of our own lineage, of others behind ``since_ts``."""
+    """``since`` is the starting point as text: record ``since_seq`` of this lineage, time ``since_ts`` for others."""
 
     since: str
     since_seq: int

@@ -1,4 +1,4 @@
-"""``review``, ``confirm``, ``probe``: what wants a look, that it still holds, and what its checks say."""
+"""``review``, ``confirm``, ``probe``: list memory that needs attention, confirm it, run its checks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
                 later = f" by {', '.join(map(visible, one.superseded_by))}" if one.superseded_by else ""
                 ended = (
                     "superseded" if one.superseded_by else one.command.rpartition(" ")[2]
-                )  # the state it is in, said once more
+                )  # the command ends with its current state
                 what = f"{', '.join(map(visible, one.changed_late))}, by {', '.join(map(visible, one.changed_by))}"
                 yield f"  {paint.warn}changed late{paint.end}: {what}, without knowing that it was {visible(ended)}{later}"
             if one.in_conflict:

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of ``review`` and ``probe``. See ``cli.schemas``."""
+"""JSON documents of ``review`` and ``probe``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 
 class DueOut(msgspec.Struct):
-    """Something to look at: ``stale`` and ``moved`` in words, ``expired`` since when, ``check`` where its last run failed; the
-    ``command`` to type when it still holds, or that settles it. ``rivals`` are the ids of what other clones put in place of what it
-    supersedes. ``changed_late`` are the fields that another clone changed, ``changed_by`` whom, apart from its being superseded by
-    ``superseded_by``. ``stuck`` says in words why work cannot be started, ``stuck_members`` names what that is about, ``otherwise`` another way
-    to settle it. ``in_conflict`` names fields that are.
-    ``superseded_by``. ``unreplaced`` is the state that it is in because something replaced it that is not there any more: ``command`` brings it back.
+    """An entity that needs attention. ``stale`` and ``moved`` are sentences, ``expired`` is a time, ``check`` is set if its last
+    check failed. ``command`` confirms the entity or settles the problem, ``otherwise`` is an alternative. ``rivals`` are ids of
+    entities by which other clones replaced the same entity. ``changed_late`` are fields that ``changed_by`` changed in another
+    clone without knowing that the entity was superseded by ``superseded_by``. ``stuck`` says why work cannot be started,
+    ``stuck_members`` lists the entities involved. ``in_conflict`` lists fields in conflict. ``unreplaced`` is the state of an
+    entity whose replacement no longer exists; ``command`` then restores the entity.
     """
 
     type: str
@@ -38,16 +38,14 @@ class DueOut(msgspec.Struct):
 
 
 class ReviewOut(msgspec.Struct, tag_field="schema", tag="periplus.review/1"):
-    """The weightiest first. ``cut`` says that records of before are not here, which alone may say that a check failed, or that clones said
-    something apart or late.
-    """
+    """The most important first. ``cut`` says that older records are missing; failed checks and conflicts in them are not listed."""
 
     due: list[DueOut]
     cut: bool = False
 
 
 class ProbedOut(msgspec.Struct):
-    """A check; ``run`` is false where nobody consented. ``output`` is the end of what it said, ``why`` is empty where it passed."""
+    """One check. ``run`` is false without consent. ``output`` is the end of its output; ``why`` is empty if it passed."""
 
     type: str
     id: str

@@ -1,4 +1,4 @@
-"""docs/reference/python.md, written from ``Project`` and what it leads to. See ``cli.reference``."""
+"""Generate docs/reference/python.md from ``Project`` and the types that it uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VALUES: Final = (Writer, Memory, Filters, Remembered, Changed, Entity, Asked, N
 
 
 def python_reference() -> str:
-    """docs/reference/python.md"""
+    """Return the text of docs/reference/python.md."""
     return "\n".join(_lines())
 
 
@@ -116,16 +116,16 @@ def _plain(annotation: str) -> str:
 
 
 def _first(value: object) -> str:
-    """The docstring of something, as one paragraph."""
+    """Return the docstring of an object as one paragraph."""
     text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
     name = getattr(value, "__name__", "")
-    if text.startswith(f"{name}("):  # what a tuple with names says of itself
+    if text.startswith(f"{name}("):  # the generated docstring of a named tuple
         return ""
     return " ".join(text.split()).replace("``", "`")
 
 
 def _module(kind: type) -> str:
-    """Where a value is imported from: the package, where it re-exports it."""
+    """Return the module to import a value from: the package, if it re-exports it."""
     import importlib
 
     package = kind.__module__.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""``init``, ``status``, ``doctor``: the store itself."""
+"""``init``, ``status``, ``doctor``: create a store, show its state, check and repair it."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _doctor(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tuple[list[str], list[tuple[str, str]]]:
-    """The folders that --from names, and what to say of which file; one that was exported lies unpacked in a folder until ``stack`` ends."""
+    """Return the folders of --from, and notes about them. An exported file is unpacked into a folder that exists until ``stack`` ends."""
     from periplus.base.errors import UsageError
 
     for option, is_given in (("--from", arguments.sources), ("--archive-lost", arguments.archive_lost)):
@@ -297,7 +297,7 @@ def _sources(face: Face, arguments: argparse.Namespace, stack: ExitStack) -> tup
 
 
 def _refuse_segment(path: str) -> None:
-    """Raises UsageError for a segment: what it belongs to is told by the folder that it lies in."""
+    """Raise UsageError for a single segment: its folder says which lineage it belongs to."""
     import shlex
 
     from periplus.base.errors import UsageError
@@ -363,7 +363,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
         for problem in problems:
             kind = (problem.severity, problem.what, problem.next)
             alike[kind] = alike.get(kind, 0) + 1
-            if alike[kind] > _ALIKE_MAX:  # a checkout that took all entity files away
+            if alike[kind] > _ALIKE_MAX:  # for example, a checkout that removed all entity files
                 continue
             place = visible(_place_of(problem.path, root))
             place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
@@ -385,7 +385,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
 
 
 def _runs(mended: Iterable[MendedOut]) -> Iterator[tuple[MendedOut, int]]:
-    """What was done alike to records that follow each other, as one, with the seq of the last: a segment has ten thousand."""
+    """Group equal repairs of consecutive records, with the last seq: a segment has ten thousand records."""
     first: MendedOut | None = None
     last = 0
     for one in mended:
@@ -400,12 +400,12 @@ def _runs(mended: Iterable[MendedOut]) -> Iterator[tuple[MendedOut, int]]:
 
 
 def _place_of(path: str, root: str) -> str:
-    """A file as one within the store, or whole where it lies elsewhere."""
+    """Return a path relative to the store, or the full path outside of it."""
     return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
 
 
 def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
-    """What hooks that were called in ``folder`` could note in no store, the newest few."""
+    """Return the newest notes of hooks in ``folder`` that could not go into a store."""
     from periplus.base.filesystem.failure_notes import read_notes
     from periplus.cli.hook_entry import user_notes_file
 
@@ -415,7 +415,7 @@ def _hook_notes(face: Face, folder: str) -> list[tuple[str, str]]:
 
 
 def _add_hook_notes(face: Face, error: PeriplusError) -> None:
-    """To what stands in the way of opening the store: that hooks met it, too."""
+    """Add to an error on opening the store that hooks failed on it, too."""
     from periplus.base.errors import PeriplusError
     from periplus.base.filesystem.failure_notes import read_notes
     from periplus.base.filesystem.store_location import find_root
@@ -436,7 +436,7 @@ def _add_hook_notes(face: Face, error: PeriplusError) -> None:
 
 
 def _rescued(face: Face, arguments: argparse.Namespace, sources: list[str]) -> list[Repair]:
-    """With --repair, what had to be mended before the store could be opened at all."""
+    """With --repair, repair what prevents the store from being opened."""
     if not arguments.repair:
         return []
     from periplus.project import Project

@@ -1,4 +1,4 @@
-"""``migrate``: a folder of the notification log (v1) into the journal, beside it, and back."""
+"""``migrate``: import a folder of the notification log (version 1) into the journal, mirror it, or go back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``export`` and ``import``: a store in one file, and back."""
+"""``export`` and ``import``: write a store to one file, and read it back."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _export(face: Face, name: str | None, *, damaged: bool) -> int:
 
 
 def _export_out(face: Face, *, damaged: bool) -> int:
-    """The file on standard output, whole before its first byte is written: who takes it up could not take half of it back."""
+    """Write the export to standard output. The file is complete before its first byte is written, because the reader could not undo half of it."""
     import shutil
     import sys
     import tempfile
@@ -154,7 +154,7 @@ def _export_out(face: Face, *, damaged: bool) -> int:
             with open(path, "rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        except BrokenPipeError as error:  # no end like that of `| head`: half of the file is none
+        except BrokenPipeError as error:  # unlike `| head`: half a file is useless
             give_up_output()
             raise EnvironmentFailure(
                 "the reader of standard output closed it before the whole file was written",
@@ -168,7 +168,7 @@ def _export_out(face: Face, *, damaged: bool) -> int:
 
 
 def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
-    """``named`` - is the standard input or output."""
+    """Build the document. The name - stands for standard input or output."""
     from periplus.cli.common.schemas import FlawOut, MissingOut, PackageOut
 
     missing = [
@@ -190,7 +190,7 @@ def _document(path: str, packed: Packed, named: str = "") -> PackageOut:
 
 
 def _doubtful(face: Face, packed: Packed) -> Iterator[str]:
-    """What in it is not sound though every record is."""
+    """Yield lines about damaged files that no record uses."""
     for one in packed.doubts[:_SHOWN_MAX]:
         yield f"{face.palette.bad}unsound{face.palette.end}  {visible(one.path)}, which no record uses: {visible(one.what)}"
     if len(packed.doubts) > _SHOWN_MAX:
@@ -198,7 +198,7 @@ def _doubtful(face: Face, packed: Packed) -> Iterator[str]:
 
 
 def _lost(face: Face, packed: Packed) -> Iterator[str]:
-    """What a file that holds the rest of a damaged store has not got."""
+    """Yield lines about what is missing in the export of a damaged store."""
     paint = face.palette
     for one in packed.missing[:_SHOWN_MAX]:
         yield f"{paint.bad}missing{paint.end}  {visible(str(one))}: {visible(one.why)} ({visible(one.path)}, byte {one.offset:,})"
@@ -234,7 +234,7 @@ def _import(face: Face, arguments: argparse.Namespace) -> int:
         try:
             return _import_file(face, arguments, path)
         except PeriplusError as error:
-            if path in f"{error} {error.mend}":  # a name that is gone by then
+            if path in f"{error} {error.mend}":  # a temporary name
                 if isinstance(error, FormatError | DamageError):
                     error.path = "standard input"
                 error.wrong = error.wrong.replace(path, "standard input")
@@ -285,8 +285,8 @@ def _import_file(face: Face, arguments: argparse.Namespace, path: str) -> int:
 
 
 def _make_folder(folder: str) -> list[str]:
-    """Make ``folder`` with those that it is to lie in; gives those that were made, the outermost first. Raises UsageError where
-    something else is in the way, RefusedError within a store.
+    """Create ``folder`` and its parents; return the created ones, the outermost first. Raises UsageError if something else is in
+    the way, RefusedError within a store.
     """
     from periplus.base.errors import RefusedError, UsageError, environment_failure
     from periplus.base.filesystem.store_location import STORE_FOLDER
@@ -317,7 +317,7 @@ def _remove_folders(made: list[str]) -> None:
         try:
             os.rmdir(one)
         except OSError:
-            return  # somebody put something in it
+            return  # no longer empty
 
 
 def _told(packed: Packed) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _SEQS_TOLD_MAX: Final = 20
-_TOLD_MAX: Final = 20  # of each kind that a sync tells; of more a person reads no line
+_TOLD_MAX: Final = 20  # lines of each kind; more than this nobody reads
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -126,13 +126,13 @@ def _taken_as_candidates(recorded: Recorded, would: str) -> Iterator[str]:
 
 
 def _more(label: str, told: Sized, where: str) -> Iterator[str]:
-    """A line for those of one kind that have none."""
+    """Yield a line with the number of items that are not listed."""
     if len(told) > _TOLD_MAX:
         yield f"{label} … and {len(told) - _TOLD_MAX:,} more: {where}"
 
 
 def _redacted_there(face: Face, report: SyncReport) -> Iterator[str]:
-    """Nobody but us rewrites what we are at."""
+    """Yield lines about records that a copy redacted: only this clone can redact its own records."""
     seqs = report.emptied_there
     if not seqs:
         return
@@ -195,7 +195,7 @@ def _document(done: Synced) -> SyncOut:
 
 
 def _waiting(face: Face, report: SyncReport) -> Iterator[str]:
-    """What was left where it is for it is of a store that one side does not know to be this project's, and what to do."""
+    """Yield lines about lineages of stores that one side does not know as this project's, and what to do."""
     paint = face.palette
     for way, store in sorted({(one.direction, one.store) for one in report.waiting}):
         count = sum((one.direction, one.store) == (way, store) for one in report.waiting)

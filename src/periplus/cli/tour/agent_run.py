@@ -1,4 +1,4 @@
-"""The tour's last part: a small real bug in a scratch repository, mended by the agent. Everything is real but the model, which was recorded."""
+"""The last part of the tour: the agent fixes a small bug in a scratch repository. Everything is real except for the model, which is a recording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TALK: Final = "tour_talk.jsonl"
 
 
 def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """What was done, for --json; its ``ok`` says whether all of it came out as it should, None where it could not be tried."""
+    """Run the agent; return the results for --json. ``ok`` says whether everything is as expected, None if it could not be tried."""
     from periplus.agent.assembly import SessionOptions, begin
     from periplus.agent.models.conversation_replay import RecordedClient
     from periplus.agent.sandbox import find_sandbox
@@ -87,7 +87,7 @@ def _commit(folder: str) -> bool:
 
 
 class _Lines:
-    """The events of a run as lines of the tour."""
+    """A sink that prints the events of a run as lines of the tour."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell

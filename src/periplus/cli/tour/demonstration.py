@@ -1,4 +1,4 @@
-"""``tour``: the whole story on a real repository, in a scratch store, offline; every line that it prints was computed."""
+"""``tour``: a demonstration on a real repository, in a scratch store, offline. Every line that it prints is computed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 class _Change(NamedTuple):
-    """What the history says of itself: who changed most, and which commit was the largest."""
+    """Facts about the git history: the file that changes most, and the largest commit."""
 
     path: str
     commits: int
@@ -94,7 +94,7 @@ class _Tour:
         self.ok = True
         self.task = "write down what the project decided"
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
         if not self._face.as_json:
@@ -102,7 +102,7 @@ class _Tour:
             self._face.stdout.flush()
 
     def tell(self, text: str) -> None:
-        """A line that came from the store or from foreign records."""
+        """Print a line from the store or from foreign records."""
         self.say("   " + visible(text, self._face.width - 3 if self._face.width else None))
 
     def title(self, text: str) -> None:
@@ -111,7 +111,7 @@ class _Tour:
         self.say("")
         self.say(f"{paint.bold}{self._number}. {text}{paint.end}")
 
-    # -- the story ---------------------------------------------------------------------------------------------------
+    # -- the steps ---------------------------------------------------------------------------------------------------
 
     def run(self, repository: str, transcripts: list[str]) -> int:
         from periplus.project import Project
@@ -157,7 +157,7 @@ class _Tour:
             self.tell("Nothing to import: run the tour in a git repository, or give --transcript FILE.")
 
     def _sessions(self, repository: str) -> list[str]:
-        """Sessions of this repository first, else the newest of any; small ones, so that the tour stays short."""
+        """Choose sessions: those of this repository first, else the newest; small ones, to keep the tour short."""
         from periplus.interop import find_sessions
 
         found = [session for session in find_sessions(self._face.home) if session.size <= _SESSION_BYTES_MAX]

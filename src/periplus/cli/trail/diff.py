@@ -83,7 +83,7 @@ def _is_what_it_says(side: _Side) -> bool:
     return all(reader.computed_identity() == reader.stored_identity for reader in side.readers)
 
 
-# For people
+# Text
 
 
 def _lines(
@@ -199,7 +199,7 @@ def _value(value: OperandValue, view: View) -> str:
     return "none" if value is None else shown(value, view, is_quoted=True)
 
 
-# For machines
+# JSON
 
 
 def _emit(

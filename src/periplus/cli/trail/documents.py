@@ -1,4 +1,4 @@
-"""Trails, open runs and sealed runs as the documents of ``cli.trail_schemas``."""
+"""Trails, open runs and sealed runs as JSON documents."""
 
 from __future__ import annotations
 

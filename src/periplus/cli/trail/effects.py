@@ -1,4 +1,4 @@
-"""``periplus trail verify --effects``: do the steps give the files that the checkpoints name?"""
+"""``periplus trail verify --effects``: check whether the steps produce the files of the recorded checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configure_effects(parser: argparse.ArgumentParser) -> None:
 
 
 def check_effects(face: Face, arguments: argparse.Namespace) -> str:
-    """The folder to look for commits in. Raises UsageError, NotFoundError."""
+    """Return the folder with the commits. Raises UsageError, NotFoundError."""
     from periplus.base.errors import NotFoundError, UsageError
 
     if arguments.repository is None:
@@ -45,7 +45,7 @@ def check_effects(face: Face, arguments: argparse.Namespace) -> str:
 
 
 def effects_of(face: Face, found: TrailFile, store: ObjectReader | None, repository: str) -> list[EffectsOut]:
-    """The effects of a trail whose bytes are sound; of each part where it is a concatenation."""
+    """Return the effects of a valid trail; of each part of a concatenation."""
     from periplus.cli.trail.schemas import EffectsOut, StepEffectOut
     from periplus.project.trail_store.git_effects import trail_effects
 
@@ -60,7 +60,7 @@ def effects_of(face: Face, found: TrailFile, store: ObjectReader | None, reposit
 
 
 def is_shown(files: list[FileOut]) -> bool:
-    """Whether every effect that was asked for is verified."""
+    """Return whether every requested effect is verified."""
     return all(one.verdict == "verified" for file in files for one in file.effects or ())
 
 
@@ -79,7 +79,7 @@ def effect_lines(face: Face, file: FileOut) -> Iterator[str]:
 
 
 def _root(face: Face, name: str) -> str:
-    """The folder that the agent worked in, by the card of a trail of this store."""
+    """Return the folder that the agent worked in, from the card of a trail in this store."""
     from periplus.base.errors import PeriplusError
 
     if not name.startswith("trl_"):
@@ -88,5 +88,5 @@ def _root(face: Face, name: str) -> str:
         with face.open() as project:
             entity = project.journal.get("trail", name)
     except PeriplusError:
-        return ""  # absolute paths are then no files of the tree
+        return ""  # absolute paths are then outside of the tree
     return str(entity.value.get("cwd", "")) if entity is not None else ""

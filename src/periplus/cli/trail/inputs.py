@@ -1,4 +1,4 @@
-"""Trails as a command line names them: by id, digest or file."""
+"""Trails named on the command line, by id, digest or file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailFile, ObjectReader | None]:
-    """The trail, and the objects of the store at hand; a file is read whatever the state of the store may be.
+    """Return the trail, and the objects of this store. A file is read whatever the state of the store.
 
-    ``remains``: of a trail whose object in the store is damaged, what can still be had.
+    ``remains``: if the trail's object in the store is damaged, return what is left of it.
     """
     from periplus.base.errors import PeriplusError
     from periplus.cli.common.inputs import read_file
@@ -36,11 +36,11 @@ def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailF
     except PeriplusError:
         if face.store_option is not None:
             raise
-        return found, None  # long texts are shown by their digests
+        return found, None  # then long texts are shown as digests
 
 
 def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
-    """A reader of the trail, or of each part of a concatenation; their errors name the file."""
+    """Return a reader of the trail, or of each part of a concatenation. Errors name the file."""
     from periplus.base.encoding.container import KIND_TRAIL, KIND_TRAILS, kind_of
     from periplus.base.errors import DamageError, FormatError, NewerFormatError
     from periplus.trail import open_parts
@@ -62,7 +62,7 @@ def trail_readers(found: TrailFile) -> tuple[TrailReader, ...]:
 
 
 def trail_reader(found: TrailFile) -> TrailReader:
-    """A reader of a trail that must not be a concatenation of several."""
+    """Return a reader of a single trail. Raises UsageError for a concatenation."""
     from periplus.base.errors import UsageError
 
     readers = trail_readers(found)
@@ -75,7 +75,7 @@ def trail_reader(found: TrailFile) -> TrailReader:
 
 
 def part_of(found: TrailFile, part: int | None) -> TrailReader:
-    """A reader of the trail, or of part ``part`` of a concatenation, counted from 1."""
+    """Return a reader of the trail, or of part ``part`` of a concatenation, counted from 1."""
     from periplus.base.errors import NotFoundError, UsageError
 
     readers = trail_readers(found)
@@ -92,7 +92,7 @@ def part_of(found: TrailFile, part: int | None) -> TrailReader:
 
 
 def signed(face: Face, data: bytes, name: str) -> bytes:
-    """The trail with a signature by the store's key. Raises DamageError where it is not the one that its digest says."""
+    """Return the trail, signed with the store's key. Raises DamageError if it does not match its digest."""
     from periplus.base.errors import DamageError, FormatError
 
     with face.open() as project:
@@ -104,7 +104,7 @@ def signed(face: Face, data: bytes, name: str) -> bytes:
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:
-    """The lines up to where the trail turns out to be damaged."""
+    """Yield the lines up to the point of damage."""
     from periplus.base.errors import DamageError, FormatError
 
     try:

@@ -1,4 +1,4 @@
-"""``periplus trail record``: steps as lines of JSON in, an acknowledgement of each as a line of JSON out."""
+"""``periplus trail record``: read steps as lines of JSON, and acknowledge each as a line of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from periplus.project.trail_store.recording import Recording
     from periplus.trail.recording.recorder import Acknowledged
 
-LINE_BYTES_MAX: Final = 128 << 20  # a file of the size that is kept, as base64, and its step
+LINE_BYTES_MAX: Final = 128 << 20  # the largest file that is kept, as base64, and its step
 _STATUSES: Final = ("success", "error", "partial", "cancelled")
 
 
@@ -82,7 +82,7 @@ def _run(face: Face, project: Project, arguments: argparse.Namespace) -> Recordi
 
 
 def _lines(run: Recording) -> Iterator[tuple[int, bytes]]:
-    """The lines of standard input that say something, each with its number."""
+    """Yield the non-empty lines of standard input with their numbers."""
     stream = sys.stdin.buffer
     line_number = 0
     while line := stream.readline(LINE_BYTES_MAX + 1):
@@ -121,7 +121,7 @@ def _recorded(run: Recording, line: bytes, line_number: int) -> Acknowledged:
 
 
 def _refused(run: Recording, line_number: int, wrong: str, mend: str) -> Exception:
-    """The error of a line that is no step. The run stays open, for whoever sends it again mended."""
+    """Return the error for a line that is not a step. The run stays open for a corrected one."""
     from periplus.base.errors import FormatError
 
     run.detach()
@@ -135,7 +135,7 @@ def _acknowledged(found: Acknowledged) -> dict[str, object]:
 
 
 def _say(face: Face, document: dict[str, object]) -> None:
-    """One line, at once: who waits for it goes on when it comes."""
+    """Print one line and flush it: the sender waits for it."""
     import orjson
 
     face.out(orjson.dumps(document).decode())

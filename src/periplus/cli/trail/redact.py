@@ -81,13 +81,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     check_target(path)
     wanted = _wanted(face, arguments)
     found, store = named_trail(face, arguments.trail)
-    trail_readers(found)  # whose errors say more
+    trail_readers(found)  # its errors say more
 
     def read(digest: bytes) -> bytes | None:
         try:
             return store.get(digest) if store is not None else None
         except PeriplusError:
-            return None  # lost or damaged: nobody can say what it held
+            return None  # lost or damaged, so its content is unknown
 
     done = redact_trail(
         found.data,

@@ -110,7 +110,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 class _Original(NamedTuple):
-    """The trail, and where what it refers to is had from; ``cwd`` is the folder that its session ran in."""
+    """The trail, and the source of the objects that it refers to. ``cwd`` is the working folder of its session."""
 
     readers: tuple[TrailReader, ...]
     digest: bytes
@@ -193,7 +193,7 @@ def _recorded_base(original: _Original) -> str:
 
 
 def _capabilities(arguments: argparse.Namespace) -> Capabilities:
-    """Everything, or what --allow says; a world runs commands with --allow-commands only, whatever this is."""
+    """Return all capabilities, or those of --allow. A world runs commands only with --allow-commands."""
     from periplus.trail.replay import Capabilities
 
     if not arguments.allow:
@@ -210,7 +210,7 @@ def _reading(store: ObjectReader | None) -> Callable[[Digest], bytes | None]:
         try:
             return store.get(digest.value)
         except (NotFoundError, DamageError):
-            return None  # the step is skipped and says why; doctor says what is wrong with the object
+            return None  # the step is skipped with a reason; doctor explains the damage
 
     return read
 
@@ -270,7 +270,7 @@ def _log(arguments: argparse.Namespace, original: _Original, folder: str, root: 
 
 
 class _Keeper:
-    """Puts what is to be kept into the store, which is opened once and for that alone."""
+    """Puts objects into the store, which is opened for this alone."""
 
     def __init__(self, face: Face, is_wanted: bool) -> None:  # noqa: FBT001 - one flag, named where it is used
         from periplus.project.trail_store.withholding import Withholding
@@ -284,7 +284,7 @@ class _Keeper:
         return self._withholding.put(data)
 
     def keep(self, data: bytes) -> tuple[str, int]:
-        """The trail's id, and how many texts of it are withheld."""
+        """Return the id of the trail, and the number of texts withheld."""
         from periplus.project.trail_store.replay_results import keep_replay
 
         assert self._project is not None
@@ -297,7 +297,7 @@ def _written(
     face: Face, arguments: argparse.Namespace, original: _Original, replay: Replay, report: ReplayReport, world: str,
     keeper: _Keeper,
 ) -> tuple[str, str, int]:  # fmt: skip
-    """Where the replay's trail was written, its id in the store (empty where neither was asked for) and how many texts are withheld there."""
+    """Return the file of the replay's trail, its id in the store (both empty if not requested), and the number of texts withheld in the store."""
     import hashlib
 
     from periplus.base.files import Files, write_atomic
@@ -317,7 +317,7 @@ def _written(
 
 
 def _teller(face: Face) -> Callable[[Call, Did], None]:
-    """Tells people of each step as it is done, but for those that a replay never performs."""
+    """Return a callback that prints each step, except those that a replay never performs."""
     paint, width = face.palette, face.width or _DETAIL_COLUMNS
     colours = {"done": "", "would": "", "skipped": paint.dim, "denied": paint.bad}
 
@@ -348,7 +348,7 @@ def _result(
 def _lines(face: Face, result: TrailReplayOut, *, is_temporary: bool) -> Iterator[str]:
     paint = face.palette
     colour = paint.good if result.verdict == "same" else paint.warn if result.verdict == "paused" else paint.bad
-    # Remarks, labels and the like come out as done in the dry world too, in which nothing is.
+    # Remarks, labels and the like are "done" even in the dry world, in which nothing is done.
     words = {"done": "with nothing to do"} if result.world == "dry" else {}
     counts = ", ".join(f"{count:,} {words.get(state, state)}" for state, count in sorted(result.states.items()))
     word = {

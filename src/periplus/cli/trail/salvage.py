@@ -1,4 +1,4 @@
-"""What ``--salvage`` of ``trail show`` and ``trail verify`` has in common."""
+"""``--salvage`` of ``trail show`` and ``trail verify``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def salvaged(found: TrailFile) -> Salvage:
-    """What is still good of the trail. Raises DamageError where that is nothing, FormatError where it never was one."""
+    """Return the intact part of the trail. Raises DamageError if nothing is left, FormatError if it was never a trail."""
     from periplus.base.encoding.container import MAGIC
     from periplus.base.errors import DamageError, FormatError
     from periplus.trail import salvage
@@ -34,7 +34,7 @@ def salvaged(found: TrailFile) -> Salvage:
 
 
 def check_salvage(face: Face, names: list[str], target: str | None) -> None:
-    """Whether one trail was named, and its salvage can be written to ``target``."""
+    """Raise UsageError unless one trail is named and ``target`` can be written."""
     from periplus.base.errors import UsageError
     from periplus.cli.common.inputs import check_target
 

@@ -1,4 +1,4 @@
-"""The documents of ``periplus trail … --json``."""
+"""JSON documents of ``periplus trail``."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from periplus.cli.common.schemas import EntityOut
 
 
 class TrailOut(msgspec.Struct):
-    """``value`` is the trail's card: what the journal announced of it. ``withheld`` counts texts that were redacted, and that an
-    import left out again. ``digest`` is of the trail that the file made: another than the card's where the one that is held goes further, and stays.
-    ``before`` is the card of the one that gave way, ``before_seq`` the record to undo to have it back. ``left_out`` counts the older commits of a
-    history that ``--max-commits`` leaves out.
+    """``value`` is the trail's card in the journal. ``withheld`` counts texts that were left out because they are redacted in
+    this store. ``digest`` is that of the imported trail; it differs from the card's if the store has a longer copy, which stays.
+    ``before`` is the card that was replaced, ``before_seq`` the record to undo to restore it. ``left_out`` counts older commits
+    beyond ``--max-commits``.
     """
 
     id: str
@@ -72,7 +72,7 @@ class FailureOut(msgspec.Struct):
 
 
 class ImportedFileOut(msgspec.Struct):
-    """A file that was imported, with the ids of its trails; ``changed`` where one of them is new or another one now."""
+    """An imported file with the ids of its trails; ``changed`` if one of them is new or was updated."""
 
     path: str
     trails: list[str]
@@ -80,8 +80,8 @@ class ImportedFileOut(msgspec.Struct):
 
 
 class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.import/1"):
-    """``left_out``: how many more sessions ``--all`` found than it imports at a time. With ``--follow`` there is one such
-    document a line, for each file that was imported once more.
+    """``left_out`` counts sessions that ``--all`` found beyond its limit. With ``--follow`` there is one document a line, for
+    each new import of a file.
     """
 
     trails: list[TrailOut]
@@ -91,7 +91,7 @@ class TrailImportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.imp
 
 
 class RunOut(msgspec.Struct):
-    """A run without a trail yet; ``state`` is open or ended, ``process`` the one that carries it, 0 where none is named."""
+    """A run without a trail yet. ``state`` is open or ended, ``process`` is its process id, 0 if unknown."""
 
     id: str
     state: str
@@ -103,15 +103,15 @@ class RunOut(msgspec.Struct):
 
 
 class TrailListOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.list/1"):
-    """``unsealed`` are the runs that are recorded now, or were left and could not be sealed."""
+    """``unsealed`` are runs that are being recorded, or that were abandoned and could not be sealed."""
 
     trails: list[EntityOut]
     unsealed: list[RunOut] = []
 
 
 class TrailSealedOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.record/1"):
-    """The trail that a run became; ``changed`` is false where it was sealed before. Of `trail record` the last line: the
-    first is ``{"run"}``, and each step is acknowledged by ``{"index", "seq", "repeated"}`` when it is durable.
+    """The trail of a run. ``changed`` is false if it was sealed before. For `trail record` this is the last line: the first is
+    ``{"run"}``, and each step is acknowledged by ``{"index", "seq", "repeated"}`` when it is durable.
     """
 
     run: str
@@ -138,7 +138,7 @@ class TrailCheckOut(msgspec.Struct):
 
 
 class StepEffectOut(msgspec.Struct):
-    """``verdict`` is right, wrong, not judged, outside (no file that git keeps) or start (what the run began on)."""
+    """``verdict`` is right, wrong, not judged, outside (not a file in git) or start (the state at the beginning)."""
 
     index: int
     op: str
@@ -147,8 +147,8 @@ class StepEffectOut(msgspec.Struct):
 
 
 class EffectsOut(msgspec.Struct):
-    """Whether the steps of a trail, or of a part of it, give the files of its checkpoints: ``verdict`` is verified, wrong or
-    not shown. ``missing`` says what the trail or the repository lacks for more to be judged.
+    """The check of whether the steps of a trail, or of a part, produce the files of its checkpoints. ``verdict`` is verified,
+    wrong or not shown. ``missing`` says what the trail or the repository lacks.
     """
 
     digest: str
@@ -160,9 +160,7 @@ class EffectsOut(msgspec.Struct):
 
 
 class FileOut(msgspec.Struct):
-    """A trail; ``digest`` is empty where its bytes could not be had. ``effects`` is null where they were not asked for, or the
-    trail is not sound.
-    """
+    """A trail. ``digest`` is empty if it could not be read. ``effects`` is null if not requested, or if the trail is not valid."""
 
     name: str
     digest: str
@@ -174,7 +172,7 @@ class FileOut(msgspec.Struct):
 
 
 class SalvageOut(msgspec.Struct):
-    """What was kept of a damaged trail: ``steps`` with the comment that tells; ``exact`` where it was only cut off."""
+    """The intact part of a damaged trail: ``steps`` includes the comment about the loss; ``exact`` if the file was only truncated."""
 
     path: str
     digest: str
@@ -184,7 +182,7 @@ class SalvageOut(msgspec.Struct):
 
 
 class DifferenceOut(msgspec.Struct):
-    """Where a replay and its record part: ``what`` is outcome, exit code, result, tree, files or tests passed."""
+    """A difference between a replay and its trail: ``what`` is outcome, exit code, result, tree, files or tests passed."""
 
     step: int
     op: str
@@ -194,9 +192,9 @@ class DifferenceOut(msgspec.Struct):
 
 
 class TrailReplayOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.replay/1"):
-    """``verdict`` is same, diverged, paused or limit; ``states`` counts the steps that were done, would be done, were
-    skipped or denied; ``next`` is the step to go on with; ``differences`` are the first hundred; ``withheld`` counts the texts that
-    the trail that was kept withholds because they were redacted in the store.
+    """``verdict`` is same, diverged, paused or limit. ``states`` counts the steps that were done, would be done, were skipped or
+    denied. ``next`` is the step to continue with. ``differences`` are the first hundred. ``withheld`` counts texts that the kept
+    trail leaves out because they are redacted in the store.
     """
 
     trail: str
@@ -218,7 +216,7 @@ class TrailReplayOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.rep
 
 
 class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.verify/1"):
-    """``salvage`` is what --salvage wrote."""
+    """``salvage`` is the result of --salvage."""
 
     ok: bool
     trails: list[FileOut]
@@ -226,7 +224,7 @@ class TrailVerifyOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.ver
 
 
 class TrailPartOut(msgspec.Struct):
-    """A part of a concatenation; ``name`` is what it was taken from."""
+    """A part of a concatenation; ``name`` is its source."""
 
     name: str
     digest: str
@@ -235,7 +233,7 @@ class TrailPartOut(msgspec.Struct):
 
 
 class TrailSignOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.sign/1"):
-    """``key`` is the public key whose private one signed."""
+    """``key`` is the public key of the signature."""
 
     path: str
     digest: str
@@ -252,7 +250,7 @@ class TrailConcatOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.con
 
 
 class TrailExportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.export/1"):
-    """A file that was written; ``signed`` is whether it carries a signature of this store's key."""
+    """A file that was written; ``signed`` if it has a signature with this store's key."""
 
     path: str
     format: str
@@ -262,14 +260,14 @@ class TrailExportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.exp
 
 
 class SubjectOut(msgspec.Struct):
-    """What an attestation is about: ``digest`` by the name of its algorithm, as in-toto names them."""
+    """A subject of an attestation: ``digest`` by the name of its algorithm, as in in-toto."""
 
     name: str
     digest: dict[str, str]
 
 
 class AttestationOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.attestation/1"):
-    """``signer`` is empty where the signature does not hold, or no key was at hand to check it with."""
+    """``signer`` is empty if the signature is not valid, or there was no key to verify it."""
 
     holds: bool
     signer: str
@@ -279,7 +277,7 @@ class AttestationOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.at
 
 
 class TrailProveOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.prove/1"):
-    """A file that was written; ``key`` is the one that signed the trail, empty where nobody did."""
+    """A file that was written; ``key`` is the key that signed the trail, or empty."""
 
     path: str
     digest: str
@@ -291,9 +289,9 @@ class TrailProveOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.prov
 
 
 class TrailRedactOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.redact/1"):
-    """Counts of entries of the string tables. ``chosen`` were named, ``traces`` and ``digests`` would have given them away,
-    ``unread`` of these because what they stand for is not at hand; ``unchecked`` digests and, with ``--exactly``, ``left``
-    strings may tell of it still; ``before`` were withheld already. ``digest`` is that of the trail, as before.
+    """Counts of strings. ``chosen`` were selected; ``traces`` and ``digests`` would have revealed them; ``unread`` are those of
+    them whose content is not available. ``unchecked`` digests and, with ``--exactly``, ``left`` strings may still reveal them;
+    ``before`` were withheld already. ``digest`` is the unchanged digest of the trail.
     """
 
     path: str
@@ -328,7 +326,7 @@ class DiffFieldOut(msgspec.Struct):
 
 
 class DiffLineOut(msgspec.Struct):
-    """``mark`` is ``-`` (only in A), ``+`` (only in B), ``~`` (in both, and ended otherwise) or a space (the same)."""
+    """``mark`` is ``-`` (only in A), ``+`` (only in B), ``~`` (in both, with another outcome) or a space (equal)."""
 
     mark: str
     part_a: int | None
@@ -338,8 +336,8 @@ class DiffLineOut(msgspec.Struct):
 
 
 class TrailDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.diff/1"):
-    """``equal``: as far as was compared. ``identical``: the same digest, whatever either withholds. ``same``, ``changed``,
-    ``removed`` and ``added`` count steps, ``unknown`` those that are withheld in both; ``left_out`` lines are not here.
+    """``equal``: as far as was compared. ``identical``: the same digest, even if strings are withheld. ``same``, ``changed``,
+    ``removed`` and ``added`` count steps, ``unknown`` those that both withhold; ``left_out`` lines are not included.
     """
 
     equal: bool
@@ -357,8 +355,8 @@ class TrailDiffOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.diff/
 
 
 class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step/1"):
-    """``whose`` says by what the trail is known: a digest or key that was given, or a trail of the store at hand; empty
-    where nobody vouches for it. ``header`` and ``value`` are as in ``trail show --json``; empty where it does not hold.
+    """``whose`` says how the trail is known: a given digest or key, or a trail of this store; empty if nothing vouches for it.
+    ``header`` and ``value`` are as in ``trail show --json``; empty if the proof is not valid.
     """
 
     holds: bool
@@ -374,7 +372,7 @@ class StepProofOut(msgspec.Struct, tag_field="schema", tag="periplus.verify.step
 
 
 class FaultOut(msgspec.Struct):
-    """What is damaged in a trail of version 1; ``step`` counts from 0, which is TRAIL_BEGIN."""
+    """Damage in a trail of version 1. ``step`` counts from 0, which is TRAIL_BEGIN."""
 
     kind: str
     offset: int
@@ -383,8 +381,8 @@ class FaultOut(msgspec.Struct):
 
 
 class TrailCompileOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.compile/1"):
-    """``digest`` is the trail digest of version 2, the SHA-256 of a file of version 1. ``told`` has what a lenient
-    compile guessed, ``left_out`` what version 1 has no place for, ``masked`` counts secrets.
+    """``digest`` is the trail digest of version 2, or the SHA-256 of a file of version 1. ``told`` lists guesses of a lenient
+    compile, ``left_out`` what version 1 cannot express, ``masked`` counts secrets.
     """
 
     path: str
@@ -398,8 +396,8 @@ class TrailCompileOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.co
 
 
 class TrailEncodeOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.encode/1"):
-    """As of ``trail compile``. ``told`` has what version 1 had lost, where the trail was of that version, and
-    ``faults`` what is damaged in it.
+    """The result of encoding. ``told`` lists what version 1 had lost, if the input was version 1, and ``faults`` its damage;
+    other fields are as in ``trail compile``.
     """
 
     path: str
@@ -413,9 +411,7 @@ class TrailEncodeOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.enc
 
 
 class TrailDecodeOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.decode/1"):
-    """``entries`` is a worklog; ``fault_count`` counts also the faults that are not listed. ``path`` is empty where
-    the entries were not written to a file.
-    """
+    """``entries`` is a worklog. ``fault_count`` includes faults that are not listed. ``path`` is empty if the entries were not written to a file."""
 
     path: str
     version: int

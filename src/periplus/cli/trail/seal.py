@@ -48,7 +48,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"{one.trail}  {one.status}, {steps}{'' if one.changed else ' (sealed before)'}  {one.run}"
         if not result.sealed:
             yield nothing
-        for run_id in still_open:  # its process lives, or it had a step within a day
+        for run_id in still_open:  # its process is running, or it had a step within a day
             yield f"Still open: {run_id}. To end it: periplus trail seal {run_id} --status success"
 
     return face.emit(result, lines, troubles[0][1].exit_code if troubles else 0)

@@ -70,7 +70,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         try:
             return store.get(digest) if store is not None else None
         except PeriplusError:
-            return None  # the listing shows the reference; doctor says what is wrong with the object
+            return None  # the listing shows the reference; doctor explains the damage
 
     form: Form = "json" if face.as_json else arguments.form
     lines = _lines(face, found, parts, len(readers), form, read, is_bare=arguments.at is not None)
@@ -88,7 +88,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selection: Selection) -> int:
-    """The bytes of version 1 as they are; every other form is of what version 2 makes of them."""
+    """List the bytes of version 1. All other forms show its conversion to version 2."""
     from itertools import islice
 
     from periplus.base.errors import UsageError
@@ -121,7 +121,7 @@ def _selection(arguments: argparse.Namespace) -> Selection:
 
 
 def _chosen(found: TrailFile, readers: tuple[TrailReader, ...], arguments: argparse.Namespace) -> list[int]:
-    """Which parts, counted from 1, after a look at whether what was asked for is there."""
+    """Return the selected parts, counted from 1. Raises UsageError if the selection does not exist."""
     from periplus.base.errors import NotFoundError, UsageError
 
     part, at = arguments.part, arguments.at

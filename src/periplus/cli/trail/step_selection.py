@@ -1,4 +1,4 @@
-"""The options that choose steps of a trail: ``--steps``, ``--op``, ``--outcome``, ``--path``."""
+"""The options that select steps of a trail: ``--steps``, ``--op``, ``--outcome``, ``--path``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_filters(parser: argparse.ArgumentParser, *, steps: bool = True) -> None:
 
 
 def selection_of(arguments: argparse.Namespace) -> Selection:
-    """Raises UsageError for what cannot be read."""
+    """Parse the options. Raises UsageError."""
     from periplus.trail import Selection
     from periplus.trail.listings.selection import path_matcher
 
@@ -37,7 +37,7 @@ def selection_of(arguments: argparse.Namespace) -> Selection:
 
 
 def range_of(text: str | None) -> tuple[int | None, int | None]:
-    """The two ends of ``--steps``. Raises UsageError."""
+    """Parse the two ends of ``--steps``. Raises UsageError."""
     from periplus.base.errors import UsageError
 
     if text is None:

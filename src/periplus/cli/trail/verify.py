@@ -74,7 +74,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 class _Parents:
-    """The trails that this store holds, by their digests; it is opened when the first parent is asked for."""
+    """The trails of this store by digest; the store is opened when the first parent is needed."""
 
     def __init__(self, face: Face) -> None:
         self._face = face
@@ -100,11 +100,11 @@ class _Parents:
         try:
             return self._store.get(bytes.fromhex(name))
         except (DamageError, NotFoundError, ValueError):
-            return None  # doctor says what is wrong with the object
+            return None  # doctor explains the damage
 
 
 class _Redacted:
-    """Whether an object was taken out of this store, which is asked when the first one is missing."""
+    """Tells whether an object was redacted in this store, which is opened when the first one is missing."""
 
     def __init__(self, face: Face) -> None:
         self._face = face
@@ -120,7 +120,7 @@ class _Redacted:
                 with self._face.open() as project:
                     self._removed = taken_out(project.journal)
             except PeriplusError:
-                pass  # without a store nothing was redacted
+                pass  # without a store there are no redactions
         return digest in self._removed
 
 
@@ -143,7 +143,7 @@ def _verified(
 
 
 def _verified_flux(found: TrailFile) -> FileOut:
-    """A trail of version 1, which has neither digest nor signature: what is damaged in it."""
+    """Verify a trail of version 1, which has neither digest nor signature."""
     import hashlib
 
     from periplus.base.errors import FormatError
@@ -169,7 +169,7 @@ def _verified_flux(found: TrailFile) -> FileOut:
 
 
 def _to_verify(face: Face, names: list[str]) -> Iterator[tuple[TrailFile, ObjectReader | None, str]]:
-    """Each trail with the store of its objects; or the reason why its bytes cannot be had."""
+    """Yield each trail with the objects of its store, or the reason why it cannot be read."""
     from periplus.base.errors import DamageError, NotFoundError
     from periplus.project import TrailFile
 

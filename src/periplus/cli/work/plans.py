@@ -1,4 +1,4 @@
-"""``plan``: work in steps, who does which, and what can be started now."""
+"""``plan``: plans with steps, who works on each, and which can be started."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _state(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _already(project: Project, work: Entity) -> Iterator[str]:
-    """Who brought ``work`` to the state that it is in: in another clone perhaps, while it was being done here."""
+    """Tell who brought ``work`` into its state: perhaps another clone, while it was being done here."""
     from periplus.journal.history.versions import said_by
 
     said = [one.record for one in said_by(project.journal, work, "state")]

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of plans, claims, handoffs, mail and sessions. See ``cli.schemas``."""
+"""JSON documents of plans, claims, handoffs, mail and sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from periplus.cli.work.claim_schemas import CheckOut, ClaimListOut, ClaimOut, Cl
 
 
 class PlanOut(msgspec.Struct):
-    """``counts`` are of its steps by state, where they were asked for."""
+    """``counts`` is the number of its steps by state, where requested."""
 
     id: str
     state: str
@@ -42,7 +42,7 @@ class PlanOut(msgspec.Struct):
 
 
 class StepOut(msgspec.Struct):
-    """``waits_for`` are the ids of what has to be done before and is not; ``place`` is its number in the plan."""
+    """``waits_for`` are ids of unfinished work that has to be done first; ``place`` is its number in the plan."""
 
     id: str
     plan: str
@@ -56,7 +56,7 @@ class StepOut(msgspec.Struct):
 
 
 class PlanMadeOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.made/1"):
-    """``steps`` are those that were written now."""
+    """``steps`` are the new steps."""
 
     plan: PlanOut
     steps: list[StepOut]
@@ -73,7 +73,7 @@ class PlanShowOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.show/1"
 
 
 class PlanReadyOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.ready/1"):
-    """Where nothing can be started, ``left`` counts the open steps by what they wait for, and ``stuck`` is what waits for ever."""
+    """Steps that can be started. If there are none, ``left`` counts the open steps by reason, and ``stuck`` is work that nobody can start."""
 
     steps: list[StepOut]
     left: dict[str, int] = {}
@@ -81,7 +81,7 @@ class PlanReadyOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.ready/
 
 
 class PlanNextOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.next/1"):
-    """The step that was taken, with its claim; null where nothing can be started now, with ``left`` and ``stuck`` as of ``plan ready``."""
+    """The step that was taken, with its claim; null if none can be started, with ``left`` and ``stuck`` as in ``plan ready``."""
 
     step: StepOut | None
     claim: ClaimOut | None
@@ -114,7 +114,7 @@ class HandoffListOut(msgspec.Struct, tag_field="schema", tag="periplus.handoff.l
 
 
 class MessageOut(msgspec.Struct):
-    """``thread`` is the id of the first message of its thread, ``ref`` of what it is about."""
+    """``thread`` is the id of the first message of the thread, ``ref`` the id of what it is about."""
 
     id: str
     state: str
@@ -128,7 +128,7 @@ class MessageOut(msgspec.Struct):
 
 
 class MailOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.mail/1"):
-    """Of ``send`` and ``answer`` the one that was written, of ``read`` its whole thread; oldest first."""
+    """Oldest first: for ``send`` and ``answer`` the new message, for ``read`` the whole thread."""
 
     messages: list[MessageOut]
 
@@ -151,7 +151,7 @@ class SessionOneOut(msgspec.Struct, tag_field="schema", tag="periplus.session/1"
 
 
 class PresentOut(msgspec.Struct):
-    """Somebody who works here now; ``session`` is null for who claims something outside of one."""
+    """Somebody who works here now; ``session`` is null for a claim outside of a session."""
 
     name: str
     session: SessionOut | None

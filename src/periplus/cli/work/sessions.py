@@ -1,4 +1,4 @@
-"""``session`` and ``who``: who works here, since when, on what."""
+"""``session`` and ``who``: begin and end sessions of work, and list who works here."""
 
 from __future__ import annotations
 

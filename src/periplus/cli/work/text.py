@@ -1,4 +1,4 @@
-"""Text of claims, and of names that nobody has: shared by the commands of coordination."""
+"""Text about claims and unknown names, shared by the commands of coordination."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tell_who_is_meant(face: Face, project: Project, name: str, again: str) -> None:
-    """Say on standard error that nobody is called ``name``, but nearly so; ``again`` is the command for him, behind "periplus"."""
+    """Warn that nobody is called ``name`` but somebody has a similar name; ``again`` is the corrected command, after "periplus"."""
     meant = project.work.meant_by(name) if name else ""
     if meant:
         face.stderr.write(

@@ -1,4 +1,4 @@
-"""``periplus trail compile``: a worklog becomes a trail."""
+"""``periplus trail compile``: compile a worklog to a trail."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _read(face: Face, name: str) -> tuple[str, bytes]:
-    """The worklog and how errors name it."""
+    """Return the worklog, and its name for errors."""
     import sys
 
     from periplus.cli.common.inputs import read_file

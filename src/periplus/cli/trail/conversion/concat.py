@@ -58,7 +58,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _concat_flux(face: Face, arguments: argparse.Namespace, path: str) -> int:
-    """Version 1 keeps of the parts one header and one status, and nothing says where a part began."""
+    """Join files of version 1. It keeps one header and one status, and does not mark where a part began."""
     import hashlib
 
     from periplus.base.errors import UsageError

@@ -1,4 +1,4 @@
-"""``periplus trail decode``: a trail as a worklog, and of version 1 what is damaged."""
+"""``periplus trail decode``: write a trail as a worklog, and report damage in version 1."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _array(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The entries as the lines of one JSON array, an entry on each."""
+    """Yield the lines of one JSON array, with an entry on each."""
     from periplus.trail.worklogs.json_text import entry_line
 
     held = ""

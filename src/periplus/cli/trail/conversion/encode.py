@@ -1,4 +1,4 @@
-"""``periplus trail encode``: a trail in any of its forms, written in version 2 or in version 1."""
+"""``periplus trail encode``: write a trail in version 2 or version 1."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source:
-    """The program of what was named, and its secret where it has one. Nothing is masked: it is the same trail."""
+    """Return the program, and its secret if it has one. Nothing is masked, because the trail stays the same."""
     from periplus.base.encoding.container import MAGIC
     from periplus.base.errors import FormatError
     from periplus.cli.trail.conversion.versions import errors_naming, faults_out, flux_reader
@@ -110,5 +110,5 @@ def _source(found: TrailFile, *, is_flux_wanted: bool, lenient: bool) -> _Source
         except FormatError:
             if not (is_flux_wanted and lenient):
                 raise
-            compiled = compile_worklog(found.data, mask=False)  # what version 1 cannot carry, the writer leaves out
+            compiled = compile_worklog(found.data, mask=False)  # the writer skips what version 1 cannot express
     return _Source(compiled.program, compiled.secret)

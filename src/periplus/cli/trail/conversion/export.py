@@ -1,4 +1,4 @@
-"""``periplus trail export``: a trail as a report, as spans, as an attestation."""
+"""``periplus trail export``: write a trail as a report, as spans, or as an attestation."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _exported(
 def _revision(
     face: Face, arguments: argparse.Namespace, source: ExportSource
 ) -> tuple[str, Callable[[str], bytes | None]]:
-    """The commit that the record speaks of, and its files; where the repository has no such commit, none of them."""
+    """Return the commit that the trail refers to, and its files; no files if the repository does not have the commit."""
     from periplus.base.errors import PeriplusError
     from periplus.interop.exports.agent_trace import FILE_BYTES_MAX, last_commit
     from periplus.interop.git_history.history_import import commit_id, file_at

@@ -99,7 +99,7 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
                 raise
             failed.append((path, error))
             if not _is_of_the_file(error, path):
-                break  # the store or the machine, not the file: the next one would fare no better
+                break  # a failure of the store or the machine: the next file would fail, too
         finally:
             face.clear_progress()
     for _, trouble in failed:
@@ -148,7 +148,7 @@ def _follow(face: Face, project: Project, arguments: argparse.Namespace, named: 
                     face.out(line)
             face.stdout.flush()
     except KeyboardInterrupt:
-        pass  # how a person ends it
+        pass  # the normal way to stop
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the commands that write and read trails in two versions share."""
+"""Helpers of the actions that read and write trails of both versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOLD_MAX: Final = 20
 
 
 class Tools(NamedTuple):
-    """What a trail is written with: its secret, made of the SHA-256 of its source, and where long texts are kept."""
+    """The trail secret and the place for long texts that a writer of trails needs."""
 
     secret: Callable[[bytes], bytes]
     put_text: Callable[[bytes], bytes] | None
@@ -40,7 +40,7 @@ class Tools(NamedTuple):
 
 @contextmanager
 def writing_tools(face: Face, secret: bytes | None) -> Iterator[Tools]:
-    """With a store, equal sources give equal secrets; without one the secret is drawn, and no text can be long."""
+    """Return the tools. With a store, equal sources give equal secrets; without one, the secret is random and long texts are refused."""
     from periplus.base.errors import PeriplusError
 
     def fixed(source: bytes) -> bytes:
@@ -62,7 +62,7 @@ def writing_tools(face: Face, secret: bytes | None) -> Iterator[Tools]:
 
 @contextmanager
 def errors_naming(name: str) -> Iterator[None]:
-    """Errors of a format that come of what is done within name the file."""
+    """Add the name of the file to format errors."""
     from periplus.base.errors import FormatError
 
     try:
@@ -74,7 +74,7 @@ def errors_naming(name: str) -> Iterator[None]:
 
 
 def read_secret(face: Face, name: str | None) -> bytes | None:
-    """The 32 bytes of a trail secret from a file of 64 hexadecimal digits. Raises UsageError."""
+    """Return the 32 bytes of a trail secret from a file of 64 hexadecimal digits. Raises UsageError."""
     from periplus.base.errors import UsageError
     from periplus.cli.common.inputs import read_file
 
@@ -91,7 +91,7 @@ def read_secret(face: Face, name: str | None) -> bytes | None:
 
 
 def check_output(source: str, path: str) -> None:
-    """Raises UsageError where ``path`` cannot be written, or is what is read."""
+    """Raise UsageError if ``path`` cannot be written, or is the input."""
     from periplus.base.errors import UsageError
     from periplus.cli.common.inputs import check_target
 
@@ -101,7 +101,7 @@ def check_output(source: str, path: str) -> None:
 
 
 def flux_reader(found: TrailFile) -> FluxReader:
-    """A reader of version 1 whose error names the file."""
+    """Return a reader of version 1 whose errors name the file."""
     from periplus.trail.v1.reader import FluxReader
 
     with errors_naming(found.name):
@@ -109,7 +109,7 @@ def flux_reader(found: TrailFile) -> FluxReader:
 
 
 def as_version_2(found: TrailFile) -> TrailFile:
-    """``found``, or where it is of version 1, what version 2 makes of it: to be looked at, not to be kept."""
+    """Return ``found``, converted to version 2 if it is version 1; for display only."""
     import hashlib
 
     from periplus.trail.program import trail_of_program
@@ -129,7 +129,7 @@ def faults_out(reader: FluxReader) -> list[FaultOut]:
 
 
 def tell(face: Face, name: str, sentences: Iterable[str]) -> None:
-    """Say on standard error what a person should know of the file, the first of it."""
+    """Print the first notes about the file on standard error."""
     told = list(sentences)
     for sentence in told[:_TOLD_MAX]:
         face.stderr.write(f"periplus: {visible(name)}: {visible(sentence)}\n")
