@@ -1,11 +1,13 @@
-"""One connection of a context server: bytes go to its machine, events become jobs, and what the machine has to send is written.
+"""One connection of a context server: received bytes go to its protocol machine, events become jobs, and the machine's output is
+written.
 
-Rules kept here:
+Rules:
 
-* nothing is made that could not be sent: a job's next step begins when its stream has credit and the transport is not full;
-* a peer that asks and does not read is not read from either, until it does;
-* the machine's deadlines are the only clock: an unfinished handshake, a silent peer and a dead one end by them;
-* when the connection ends, every job of it does.
+* Nothing is computed that could not be sent: the next step of a job starts when its stream has credit and the transport is not
+full.
+* A peer that sends requests but does not read is not read from until it does.
+* The machine's deadlines are the only clock; they end an unfinished handshake, a silent peer and a dead one.
+* When the connection ends, all its jobs end.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ from periplus.server.workers import Job, Lane, Workers
 
 WRITE_HIGH_BYTES: Final = 256 << 10
 CLOSE_PATIENCE_S: Final = 5.0
-PING_SHARE: Final = 3  # a peer is asked for a sign of life after so small a part of the time that it may be silent
+PING_SHARE: Final = 3  # the fraction of the allowed silence after which a peer is pinged
 STATS_ASKED: Final = b"STATS\n"
 _Job: TypeAlias = Job[Bench, Step]
 
 
 class Hub(Protocol):
-    """What connections need of their server."""
+    """The parts of a server that its connections use."""
 
     stats: Stats
     workers: Workers[Bench, Step]
@@ -60,15 +62,15 @@ class Hub(Protocol):
     def machine(self) -> ServerMachine: ...
 
     def refs(self) -> dict[str, bytes]:
-        """Where the refs stood when they were last looked at."""
+        """The refs as of the last look."""
         ...
 
     def watch(self, told: Callable[[], None]) -> Callable[[], None]:
-        """Have ``told`` called when refs have moved; what it gives ends that."""
+        """Call ``told`` when refs have moved. Calling the result ends that."""
         ...
 
     def refs_changed(self) -> None:
-        """A ref was moved, or may have been."""
+        """Report that a ref has moved, or may have."""
         ...
 
     def log(self, error: BaseException) -> None: ...
@@ -79,7 +81,7 @@ class Hub(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """``is_local`` for a connection that only this machine's user can have made."""
+    """``is_local``: only this user of this machine can have opened the connection."""
 
     def __init__(self, hub: Hub, *, is_local: bool) -> None:
         self._hub = hub
@@ -138,7 +140,7 @@ class Connection(asyncio.Protocol):
         self._handle(machine.receive(data, self._heard_at))
 
     def eof_received(self) -> bool:
-        """What the peer has asked for is not sent to it any more: whoever wants an answer keeps its side open."""
+        """Close. A peer that wants answers has to keep its side open, so pending ones are dropped."""
         if self._machine is not None:
             self._handle(self._machine.receive_eof(time.monotonic()))
         return False
@@ -155,7 +157,7 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def _close(self) -> None:
-        """What was written still goes out, if the peer takes it before its time is up."""
+        """Close after the written data went out, or when the peer's time is up."""
         transport = self._transport
         self._end()
         if transport is not None and not transport.is_closing():
@@ -245,10 +247,10 @@ class Connection(asyncio.Protocol):
             case Opened():
                 self._restart_timer()
             case Closed():
-                if event.code:  # that of a peer may be any text, of which there are too many to count each
+                if event.code:  # a peer may send any text, so its codes are not counted one by one
                     self._hub.stats.errors[event.code if event.code in ERRORS else "other"] += 1
             case _:
-                pass  # a sign of life
+                pass  # a ping
 
     def _restart_timer(self) -> None:
         if self._timer is not None:
@@ -260,7 +262,7 @@ class Connection(asyncio.Protocol):
         assert machine is not None
         self._hub.stats.requests[type(body).__name__] += 1
         if not machine.is_stream_open(stream):
-            return  # what came behind it in the same bytes has ended it
+            return  # a later frame in the same bytes has cancelled it
         if isinstance(body, Watch):
             unwatch = self._hub.watch(lambda: self._changed(stream))
             self._watching[stream] = (unwatch, None, body.prefix)
@@ -327,7 +329,7 @@ class Connection(asyncio.Protocol):
         self._hub.stats.chunks += step.chunks
         self._hub.stats.objects_out += step.objects
         if step.is_work:
-            return True  # a search ends, however slowly its answer is taken: others wait for its place
+            return True  # a search frees its place before its answer is read, because others wait
         self._hub.workers.searched(self._jobs.get(stream))
         self._flush()
         return self._may_go_on(stream)
@@ -389,7 +391,7 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def _tell_changes(self, stream: int) -> None:
-        """What moved since the stream was last told; at first, where all stand. Changes meet while it cannot be told."""
+        """Send the refs that moved since the last message, at first all. Changes are merged while they cannot be sent."""
         watching, machine = self._watching.get(stream), self._machine
         if watching is None or machine is None or self._is_full or not machine.ready(stream):
             return
@@ -411,7 +413,7 @@ class Connection(asyncio.Protocol):
     # The end
 
     def shut_down(self) -> None:
-        """No more requests are taken; the connection ends when what is open has."""
+        """Accept no more requests; close when open ones have ended."""
         self._is_stopping = True
         machine = self._machine
         if machine is None:
@@ -424,7 +426,7 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def tell_and_close(self) -> None:
-        """What is still open is told that it ends here."""
+        """Report the end to all open streams, and close."""
         machine = self._machine
         if machine is not None:
             for _ in machine.abort_streams():
@@ -439,7 +441,7 @@ class Connection(asyncio.Protocol):
 
 
 def _most(body: Any) -> ChunkLimits:
-    """What a chunk may hold at the most: as asked where the request says it, for equal questions get equal chunks everywhere."""
+    """Return the limits of a chunk. The limits of the request win, so that equal requests give equal chunks everywhere."""
     if not isinstance(body, StreamRequest):
         return DEFAULT_LIMITS
     return ChunkLimits(

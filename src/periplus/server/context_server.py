@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-A loop has all sockets (``server.connection``) and never waits: bytes go through the machines of ``context.wire``, the work of the
-store is done step by step in a few threads (``server.workers``). Everything that a client can make the server hold is bounded: the
-connections, the time for a handshake, the streams of a connection, the frames and bytes under way on each, what waits to be written.
-So a slow reader costs the chunk that waits for him and what the system's buffers hold, and a dead one is gone when its time is up.
+One event loop has all sockets (``server.connection``) and never blocks. Bytes pass through the machines of ``context.wire``; the
+work on the store is done step by step in a few threads (``server.workers``). Everything that a client can make the server hold is
+bounded: connections, the time for a handshake, streams of a connection, frames and bytes in flight on each, and unsent data. A
+slow reader costs one waiting chunk and the system's buffers; a dead one is dropped when its time is up.
 
-A server is a convenience and never an owner: other processes use the store next to it, and it may be killed at any moment. What was
-acknowledged is on the disk; what was not becomes visible to nobody, for a ref moves only to contexts that are whole.
+Other processes use the store at the same time, and the server may be killed at any moment. What was acknowledged is on disk. What
+was not is visible to nobody, because a ref moves only to complete contexts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from periplus.server.request_handlers import Bench, Step
 from periplus.server.stats import Stats
 from periplus.server.workers import Job, Lane, Workers
 
-ACCEPT_PAUSE_S: Final = 0.2  # after the system had no descriptor left
+ACCEPT_PAUSE_S: Final = 0.2  # pause after the system ran out of descriptors
 FLUSH_PATIENCE_S: Final = 2.0
 STATS_BYTES_MAX: Final = 1 << 20
 TURNED_AWAY_BYTES: Final = 16_384
@@ -44,11 +44,11 @@ _DEFAULT_POLICY: Final = Policy(request_burst=1_000, output_bytes_max=8 << 20, a
 
 
 class ServerLimits(NamedTuple):
-    """``wire`` is what is agreed with a client at the most, ``policy`` what is enforced and told nobody.
+    """``wire`` is the most that is agreed with a client; ``policy`` is enforced without telling the client.
 
-    ``grace_s`` is how long streams may go on when the server is stopped; ``watch_s`` how often refs are looked at while somebody
-    watches them; ``workers`` are threads with a store each, the last of them for what takes long. ``unreferenced_bytes`` is what one
-    connection may have sent that no ref reaches, ``unreferenced_bytes_all`` the same of all since the server began (``server.quota``).
+    ``grace_s`` is how long streams may continue when the server stops; ``watch_s`` is the interval at which watched refs are
+    checked. ``workers`` are threads with a store each, the last one for long jobs. ``unreferenced_bytes`` limits objects that one
+    connection may send without a ref to them, ``unreferenced_bytes_all`` those of all connections (``server.quota``).
     """
 
     connections: int = 256
@@ -67,7 +67,7 @@ DEFAULT_SERVER_LIMITS: Final = ServerLimits()
 class ContextServer:
     """Serves the store that ``open_store`` opens, once in each worker's thread. ``can_push`` lets clients change it.
 
-    ``on_error`` is told of what went wrong on our side; clients hear no more than that something did.
+    ``on_error`` gets internal errors; clients learn only that there was one.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ContextServer:
         self.unreferenced = Unreferenced(limits.unreferenced_bytes, limits.unreferenced_bytes_all)
         self.stats = Stats(self.unreferenced)
         self._connections: set[Connection] = set()
-        self._opening = 0  # accepted, and not yet among the connections
+        self._opening = 0  # accepted, but not yet a connection
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._watchers: set[Callable[[], None]] = set()
@@ -103,16 +103,16 @@ class ContextServer:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where it listens, with the ports that it got."""
+        """The addresses that it listens on, with actual ports."""
         return [listener.address for listener in self._listeners]
 
     async def start(self) -> None:
-        """Listen. Raises UsageError, RefusedError, EnvironmentFailure; then nothing is left listening."""
+        """Listen. Raises UsageError, RefusedError, EnvironmentFailure, and then listens on nothing."""
         self._began_s = time.monotonic()
         try:
             for endpoint in self._endpoints:
                 self._listeners.append(listen(endpoint))
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # close what was opened, then raise again
             self._close_listeners()
             raise
         self.workers: Workers[Bench, Step] = Workers(self._bench, self._limits.workers)
@@ -123,7 +123,7 @@ class ContextServer:
         return Bench(self._open_store, self.unreferenced)
 
     async def stop(self) -> None:
-        """Take no more connections and requests, let open streams finish within the grace, tell the rest, close."""
+        """Accept nothing more, let open streams finish within the grace period, notify the rest, close."""
         self._close_listeners()
         for connection in list(self._connections):
             connection.shut_down()
@@ -140,7 +140,7 @@ class ContextServer:
         await self.workers.stop()
 
     def abort(self) -> None:
-        """End every connection at once, without a word."""
+        """End all connections at once, without notice."""
         for connection in list(self._connections):
             connection.abort()
 
@@ -151,7 +151,7 @@ class ContextServer:
                     self._gone.clear()
                     await self._gone.wait()
         except TimeoutError:
-            pass  # whoever is left is told
+            pass  # notify the rest
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -171,7 +171,7 @@ class ContextServer:
                 accepted, _ = await loop.sock_accept(listener.socket)
             except OSError as error:
                 if listener.socket.fileno() < 0:
-                    return  # the server stops
+                    return  # the server is stopping
                 self.log(error)
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
@@ -184,14 +184,14 @@ class ContextServer:
             self._spawn(self._open(listener, accepted))
 
     async def _open(self, listener: Listener, accepted: socket.socket) -> None:
-        """Everything up to the first byte of the protocol; the handshake of TLS has as much time as ours."""
+        """Prepare a connection up to the first byte of the protocol. The TLS handshake has the same deadline as ours."""
         import ssl
 
         loop = asyncio.get_running_loop()
         connection = Connection(_Side(self, listener), is_local=listener.is_local)
         self._connections.add(connection)
         self.stats.connections_open += 1
-        self._opening -= 1  # from here on it counts as a connection, and once
+        self._opening -= 1  # from here on it counts as a connection
         patience = {"ssl_handshake_timeout": self._limits.policy.handshake_s} if listener.tls is not None else {}
         try:
             if not listener.is_local:
@@ -202,7 +202,7 @@ class ContextServer:
             self.stats.refused["tls"] += 1
             accepted.close()
             self.closed(connection)
-        except BaseException:  # whatever it is: what was opened is closed, then it goes on
+        except BaseException:  # close what was opened, then raise again
             accepted.close()
             self.closed(connection)
             raise
@@ -231,7 +231,7 @@ class ContextServer:
             self._on_error(error)
 
     def document(self) -> dict[str, Any]:
-        """What ``--stats`` shows."""
+        """Return the statistics for ``--stats``."""
         return self.stats.document(int((time.monotonic() - self._began_s) * 1_000))
 
     # Refs that move
@@ -245,7 +245,7 @@ class ContextServer:
         return lambda: self._watchers.discard(told)
 
     def refs_changed(self) -> None:
-        """Look where the refs stand, if anybody watches them; again when a look is under way already."""
+        """Check the refs if anybody watches them; check again if a check is running."""
         if not self._watchers:
             return
         if self._look_job is not None:
@@ -264,7 +264,7 @@ class ContextServer:
     def _looked(self, found: list[dict[str, bytes]], error: BaseException | None) -> None:
         self._look_job = None
         if error is not None and str(error) != self._look_error:
-            self.log(error)  # once, however often it is looked for nothing
+            self.log(error)  # report a repeated failure once
         self._look_error = "" if error is None else str(error)
         for now in found:
             is_new = now != self._refs
@@ -284,7 +284,7 @@ class ContextServer:
 
 
 def _turn_away(accepted: socket.socket, *, is_told: bool) -> None:
-    """Close what there is no room for; who would not have to be shaken hands with first is told why, if that can be done at once."""
+    """Close a connection for which there is no room. Without TLS, send the reason if that does not block."""
     try:
         if is_told:
             accepted.setblocking(False)
@@ -292,15 +292,15 @@ def _turn_away(accepted: socket.socket, *, is_told: bool) -> None:
             accepted.shutdown(socket.SHUT_WR)
             accepted.recv(
                 TURNED_AWAY_BYTES
-            )  # what came already: unread, it would have the system throw away what was said
+            )  # read what has arrived: unread data would make the system discard our answer
     except OSError:
-        pass  # it is gone, or nothing has come of it yet
+        pass  # the peer is gone, or has sent nothing
     finally:
         accepted.close()
 
 
 class _Side:
-    """The server as a connection of one listener sees it."""
+    """The server, as a connection of one listener sees it."""
 
     def __init__(self, server: ContextServer, listener: Listener) -> None:
         self._listener = listener
@@ -320,7 +320,7 @@ class _Side:
 
 
 async def serve(server: ContextServer, on_ready: Callable[[list[Address]], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then stop as ``stop`` does; a second signal stops at once. For a process of its own."""
+    """Serve until SIGTERM or SIGINT, then stop as ``stop`` does; a second signal stops at once. For a separate process."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     hurried = asyncio.Event()
@@ -347,7 +347,7 @@ async def serve(server: ContextServer, on_ready: Callable[[list[Address]], None]
 
 
 def fetch_stats(address: Address, timeout_s: float = 10.0) -> dict[str, Any]:
-    """The stats of the server that listens on a Unix socket. Raises EnvironmentFailure, FormatError."""
+    """Fetch the statistics of the server on a Unix socket. Raises EnvironmentFailure, FormatError."""
     import json
 
     from periplus.base.errors import FormatError

@@ -1,7 +1,7 @@
-"""Where a context server listens, and what it refuses to listen on.
+"""Listening sockets of a context server, and addresses that it refuses.
 
-A Unix socket has mode 0600 before anybody can connect. TCP is bound to loopback unless another host is named; then there has to be a
-token and there has to be TLS. A server that died leaves its socket behind: the lock beside it tells the leftover from one in use.
+A Unix socket has mode 0600 before anybody can connect. TCP is bound to loopback unless another host is named, which requires a
+token and TLS. A killed server leaves its socket behind; the lock beside it distinguishes a leftover from a socket in use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOCKET_MODE: Final = 0o600
 
 
 class Endpoint(NamedTuple):
-    """Where to listen: ``path`` of a Unix socket, or ``host`` and ``port`` (0: any that is free), with what protects it."""
+    """An address to listen on: ``path`` of a Unix socket, or ``host`` and ``port`` (0: any free one), with token and TLS files."""
 
     path: str = ""
     host: str = ""
@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 
 
 class Listener:
-    """An open socket that listens. ``is_local`` where only this machine's user can reach it: a Unix socket."""
+    """An open listening socket. ``is_local``: a Unix socket, which only this user can reach."""
 
     def __init__(
         self, opened: socket.socket, address: Address, token: str | None, tls: ssl.SSLContext | None, lock: Lock | None
@@ -57,21 +57,21 @@ class Listener:
         return self.address.scheme == "unix"
 
     def close(self) -> None:
-        """Nobody can connect any more; the socket's name goes where it is still ours."""
+        """Stop listening, and remove the socket's file if it is still ours."""
         self.socket.close()
         if self._lock is not None:
             try:
-                if _name_of(self.address.path) == self._name:  # else it is that of a server which came after us
+                if _name_of(self.address.path) == self._name:  # otherwise a later server owns it
                     os.unlink(self.address.path)
             except FileNotFoundError:
-                pass  # somebody cleaned up
+                pass  # already removed
             self._lock.release()
             self._lock.close()
             self._lock = None
 
 
 def _name_of(path: str) -> tuple[int, int] | None:
-    """Which socket has this name now."""
+    """Identify the socket that has this name now."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -80,7 +80,7 @@ def _name_of(path: str) -> tuple[int, int] | None:
 
 
 def token_matches(given: str | None, wanted: str | None) -> bool:
-    """Takes as long for a wrong token as for the right one, whatever its length."""
+    """Compare tokens in constant time."""
     if wanted is None:
         return True
     return (
@@ -89,13 +89,13 @@ def token_matches(given: str | None, wanted: str | None) -> bool:
 
 
 def listen(endpoint: Endpoint) -> Listener:
-    """Raises UsageError and RefusedError for what must not be listened on, EnvironmentFailure where it cannot be."""
+    """Open the listener. Raises UsageError and RefusedError for forbidden addresses, EnvironmentFailure for failures."""
     return _listen_unix(endpoint) if endpoint.path else _listen_tcp(endpoint)
 
 
 def _listen_unix(endpoint: Endpoint) -> Listener:
     path = os.path.abspath(endpoint.path)
-    _is_leftover(path)  # what is no socket is left alone, and no lock is put beside it
+    _is_leftover(path)  # do not touch a file that is not a socket, and put no lock beside it
     lock = Lock(path + ".lock")
     if not lock.try_take():
         holder = holder_of(path + ".lock")
@@ -109,7 +109,7 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
         _remove_leftover(path)
         with socket_path(path) as name:
             opened.bind(name)
-            os.chmod(name, SOCKET_MODE)  # before it listens: until then nobody can connect
+            os.chmod(name, SOCKET_MODE)  # before it listens, so before anybody can connect
         opened.listen(BACKLOG)
         opened.setblocking(False)
     except OSError as error:
@@ -117,7 +117,7 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
         lock.release()
         lock.close()
         raise environment_failure(error, "listen on", path) from error
-    except BaseException:  # whatever it is: what was opened is closed, then it goes on
+    except BaseException:  # close what was opened, then raise again
         opened.close()
         lock.release()
         lock.close()
@@ -126,7 +126,7 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
 
 
 def _is_leftover(path: str) -> bool:
-    """Whether a socket is there. Raises UsageError where something else is."""
+    """Return whether there is a socket. Raises UsageError if there is another file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -138,7 +138,7 @@ def _is_leftover(path: str) -> bool:
 
 def _remove_leftover(path: str) -> None:
     if _is_leftover(path):
-        os.unlink(path)  # its server holds no lock: it is dead
+        os.unlink(path)  # nobody holds its lock, so its server is dead
 
 
 def _listen_tcp(endpoint: Endpoint) -> Listener:
@@ -186,13 +186,15 @@ def _check_protected(endpoint: Endpoint, host: str) -> None:
 
 
 def server_tls(certificate_file: str, key_file: str | None) -> ssl.SSLContext:
-    """TLS 1.3 alone. Raises UsageError."""
+    """Return a TLS context for TLS 1.3 only. Raises UsageError."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        context.load_cert_chain(certificate_file, key_file, password=lambda: "")  # else a terminal is asked, and held
+        context.load_cert_chain(
+            certificate_file, key_file, password=lambda: ""
+        )  # otherwise OpenSSL would ask at the terminal and block
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
             f"certificate {certificate_file} with key {key_file}: cannot be read, or do not belong together",

@@ -1,8 +1,9 @@
-"""How much a context server takes in that no ref reaches yet: what is received is kept before anything names it, so it has to have an end.
+"""Limits on received objects that no ref reaches yet. Objects are stored before anything refers to them, so their amount is
+bounded.
 
-Each connection has a *share*, and all that were received since the server began count together. What a ref comes to reach through a
-push, or a move of a ref, no longer counts, whichever connection brought it. What a connection left behind goes on counting: it lies on
-the disk until a collection (``periplus context gc``) takes it, and the next server begins to count anew.
+Each connection has a *share*, and all objects since the start of the server count together. Objects that a push or a move of a
+ref makes reachable no longer count, whichever connection sent them. Objects left behind by a connection keep counting: they are
+on disk until a collection (``periplus context gc``) removes them, and the next server starts at 0.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from periplus.base.errors import PeriplusError
 from periplus.context.records.record import children_of
 from periplus.server.refusal import Refused
 
-OBJECT_OVERHEAD_BYTES: Final = 4_096  # what a small file takes of a disk, about
+OBJECT_OVERHEAD_BYTES: Final = 4_096  # about the disk space of a small file
 OBJECTS_PER_REST: Final = 256
 
 
 class Share:
-    """What one connection has brought that no ref reaches."""
+    """Objects that one connection sent and no ref reaches."""
 
     __slots__ = ("used_bytes",)
 
@@ -32,7 +33,7 @@ class Share:
 
 
 class Unreferenced:
-    """Objects received and not reached by a ref, with whose share they count in; for the threads of all workers."""
+    """Received objects that no ref reaches, and the share of each; shared by the threads of all workers."""
 
     def __init__(self, share_bytes_max: int, bytes_max: int) -> None:
         self.share_bytes_max = share_bytes_max
@@ -46,7 +47,7 @@ class Unreferenced:
         return len(self._held)
 
     def take(self, share: Share, data: bytes, has: Callable[[bytes], bool]) -> None:
-        """Count an object before it is kept, unless it is here. Raises Refused where that is too much; nothing is counted then."""
+        """Count an object before it is stored, unless it is here already. Raises Refused over the limit, without counting."""
         digest = sha256(data).digest()
         if has(digest):
             return
@@ -61,9 +62,9 @@ class Unreferenced:
             self.used_bytes += size
 
     def reached(self, head: bytes, get: Callable[[bytes], bytes]) -> Iterator[None]:
-        """A ref reaches ``head``: what counted of it and below it counts no more. A rest every OBJECTS_PER_REST objects.
+        """Stop counting objects that the ref to ``head`` reaches. Yields a rest every OBJECTS_PER_REST objects.
 
-        What was here before is not gone into: below that nothing new can be that was not asked for by itself.
+        Older objects are not followed: everything new below them was requested separately.
         """
         waiting = [head]
         looked = 0
@@ -77,7 +78,7 @@ class Unreferenced:
             try:
                 data = get(digest)
             except PeriplusError:
-                continue  # it is not here any more, or is damaged: it goes on counting
+                continue  # missing or damaged: it keeps counting
             with self._mutex:
                 found = self._held.pop(digest, None)
                 if found is not None:
@@ -86,4 +87,4 @@ class Unreferenced:
             try:
                 waiting += children_of(data)
             except PeriplusError:
-                continue  # the text of an atom
+                continue  # an atom's text

@@ -1,4 +1,4 @@
-"""The error of a request that a context server answers with a code of its own choice."""
+"""An error with a wire code of the server's choice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from periplus.context.wire import REDACTED_FIELD, ErrorCode, code_of
 _FIELD: Final = re.compile(r"[A-Za-z0-9_.\[\]]{1,255}(?=:)")
 
 
-class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
-    """A request that is answered by ``wire_code``."""
+class Refused(PeriplusError):  # noqa: N818 - named after the result, not the failure
+    """A request that is answered with ``wire_code``."""
 
     def __init__(self, wire_code: ErrorCode, wrong: str, *, field: str = "") -> None:
         super().__init__(wrong)
@@ -23,9 +23,9 @@ class Refused(PeriplusError):  # noqa: N818 - what it is, not what went wrong
 
 
 def field_of(error: BaseException) -> str:
-    """The field that an error names at its beginning, if it does: names of fields may cross the wire, texts may not.
+    """Return the field name at the beginning of an error: names may go to the client, texts may not.
 
-    Why something was refused is said by a name in the field's place, of the few that the protocol has for that.
+    A reason for a refusal is sent in place of the field, as one of the names that the protocol defines.
     """
     if isinstance(error, RedactedError):
         return REDACTED_FIELD

@@ -1,7 +1,8 @@
-"""What a context server does for each request: steps that run in a worker's thread, each followed by something to send.
+"""Handlers for each request of a context server: generators of steps that run in a worker's thread, each followed by something to
+send.
 
-A *step* is a function over the machine of the connection; the loop calls it, and lets the next step begin when the stream is ready
-for more. So a request costs memory for one step, whatever it asks for, and gives way to others after each.
+A *step* is a function over the protocol machine of the connection. The loop calls it, and lets the next step start when the
+stream is ready for more. So a request uses the memory of one step, and others get their turn after each.
 """
 
 from __future__ import annotations
@@ -66,14 +67,12 @@ from periplus.server.short_hashes import AliasIndex
 
 LISTED_PER_STEP: Final = 1_024
 REFS_PER_FRAME_MAX: Final = 2_048
-_REF_OVERHEAD: Final = 72  # a digest in JSON, quotes, commas
-OBJECT_BYTES_PER_STEP: Final = (
-    256 << 10
-)  # also what is lost at most of a transfer that is cut off, beside what is under way
+_REF_OVERHEAD: Final = 72  # a digest in JSON, with quotes and comma
+OBJECT_BYTES_PER_STEP: Final = 256 << 10  # also the most that an interrupted transfer loses, besides data in flight
 
 
 class Step(NamedTuple):
-    """What is sent after a step, and what of it is counted. ``is_work`` where nothing is: the next may begin, whatever the peer takes."""
+    """The output of a step and its counters. ``is_work``: there is no output, and the next step may start at once."""
 
     send: Callable[[ServerMachine], object]
     chunks: int = 0
@@ -82,7 +81,7 @@ class Step(NamedTuple):
 
 
 class Bench:
-    """What a worker's thread works with: its store, as such, as a side of transfers, and by the short hashes of version 1."""
+    """The resources of a worker's thread: its store, the transfer side of it, and its short hashes of version 1."""
 
     def __init__(self, open_store: Callable[[], ContextLibrary], unreferenced: Unreferenced | None = None) -> None:
         self._open_store = open_store
@@ -96,9 +95,9 @@ class Bench:
         self.library.close()
 
     def renew(self) -> bool:
-        """Let go of what is held of a store from which something was redacted, or which is not in its place any more; True then.
+        """Drop what is held of a store in which something was redacted, or which was replaced; return True then.
 
-        Raises what opening the store raises, as long as there is none: nothing is answered from what was one.
+        Raises the error of opening the store while there is none: nothing is answered from a store that is gone.
         """
         if not self.library.is_in_place():
             library = self._open_store()
@@ -112,7 +111,7 @@ class Bench:
         return True
 
     def guarded(self, begin: Callable[[], Iterator[Step]]) -> Iterator[Step]:
-        """The steps of a request, as long as nothing is redacted and the store stays: what it read before must not be told any more."""
+        """Run the steps of a request while nothing is redacted and the store is the same: earlier reads must not be sent after that."""
         self.renew()
         began = self.renewals
         steps = begin()
@@ -132,28 +131,28 @@ class Bench:
                 close()
 
     def reached(self, head: bytes | None) -> Iterator[Step]:
-        """A ref was set: what was received for it no longer counts as unreferenced."""
+        """Stop counting what was received for a ref that is now set."""
         if head is not None and self.unreferenced is not None:
             for _ in self.unreferenced.reached(head, self.library.source.get):
                 yield REST
 
 
 def is_long(body: Request | V1Request) -> bool:
-    """Whether a single step of it may take long: all of a context is searched, or checked, or a history walked."""
+    """Return whether a single step may take long: a search or check of a whole context, or a walk through history."""
     if isinstance(body, RefsRequest):
-        return body.update is not None  # who only wants to know where refs stand does not wait for all queries
+        return body.update is not None  # a question for refs does not wait for queries
     if isinstance(body, V1Expand | V1Stream):
         return not isinstance(body.context, str) and bool(body.context.removed)
     return isinstance(body, QueryRequest | PushContext | Have | Prove | V1Query | V1Push)
 
 
 def is_search(body: Request | V1Request) -> bool:
-    """Whether it goes through a whole context, and holds numbers of all that it finds until the end."""
+    """Return whether it reads a whole context and keeps numbers of all results until the end."""
     return isinstance(body, QueryRequest | V1Query)
 
 
 def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limits: ChunkLimits) -> Iterator[Step]:
-    """The steps of a request. Raises PeriplusError for what cannot be answered; ``told_code`` says what the client is told."""
+    """Return the steps of a request. Raises PeriplusError; ``told_code`` gives the code for the client."""
     match body:
         case ExpandRequest():
             yield from _expand(bench.library, stream, body, limits, chunk_limits)
@@ -180,7 +179,7 @@ def answers(bench: Bench, stream: int, body: Request, limits: Limits, chunk_limi
 def _expand(
     library: ContextLibrary, stream: int, body: ExpandRequest, limits: Limits, chunk_limits: ChunkLimits
 ) -> Iterator[Step]:
-    """In one frame where that can be, else in chunks, of which the last ones bring the molecules."""
+    """Send an expansion in one frame if possible, otherwise in chunks, the last of which have the molecules."""
     expansion = _small_expansion(library, body.context, limits)
     if expansion is not None:
         sent: list[bool] = []
@@ -202,7 +201,7 @@ def _expand(
 
 
 def _small_expansion(library: ContextLibrary, digest: bytes, limits: Limits) -> Expansion | None:
-    """The expansion, where it may fit a frame: of what does not, no more than that is held."""
+    """Return the expansion if it may fit a frame; only that much is held."""
     if library.header(digest).live > limits.atoms:
         return None
     entries: list[Entry] = []
@@ -216,13 +215,13 @@ def _small_expansion(library: ContextLibrary, digest: bytes, limits: Limits) -> 
 
 
 def _molecules(library: ContextLibrary, digest: bytes) -> Expansion:
-    """An expansion without its atoms."""
+    """Return an expansion without its atoms."""
     while True:
         try:
             table = molecule_table(library.runs(digest))
             return Expansion(digest, (), table.molecules(), table.broken())
         except StaleCacheError:
-            continue  # the library has dropped it by the next time
+            continue  # the library drops it until the next time
 
 
 def _stream(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
@@ -255,12 +254,12 @@ def end_step(stream: int, end: StreamEnd) -> Step:
     return Step(lambda machine: machine.send_end(stream, end))
 
 
-REST: Final = Step(lambda _: None)  # nothing to send yet; others have their turn
-WORK: Final = Step(lambda _: None, is_work=True)  # the same in a search, whose answer is one frame
+REST: Final = Step(lambda _: None)  # nothing to send yet; let others run
+WORK: Final = Step(lambda _: None, is_work=True)  # the same for a search, which answers with one frame
 
 
 def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
-    """The atoms that pass, in the chunks that they would be in; chunks of which none passes are left out."""
+    """Yield matching atoms in the chunks of the unfiltered stream; chunks without any are left out."""
     assert body.filter is not None
     matcher = Matcher(filters_of(body.filter), time.time_ns() // 1_000_000)
     atoms = tokens = number = 0
@@ -400,7 +399,7 @@ def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
 
 
 def refs_per_frame(limits: Limits) -> int:
-    """How many refs a frame holds in any case, twice: those that moved, and names of those that ended."""
+    """Return how many refs always fit a frame, counted twice: moved ones, and names of removed ones."""
     return min(REFS_PER_FRAME_MAX, limits.frame_bytes // (2 * (REF_NAME_BYTES_MAX + _REF_OVERHEAD)))
 
 
@@ -424,7 +423,7 @@ def _grant_step(grant: Callable[[int, int], object], frames: int, size_bytes: in
 
 
 class Keeping:
-    """An upload: objects that came, until the store has them. The loop adds, the worker takes."""
+    """An upload: received objects, until they are stored. The loop adds, the worker takes."""
 
     def __init__(self, share: Share) -> None:
         self._share = share
@@ -436,7 +435,7 @@ class Keeping:
         return bool(self.waiting) or self.is_ended
 
     def steps(self, bench: Bench, stream: int, grant: Callable[[int, int], object]) -> Iterator[Step]:
-        """Each step says how much more may come; the last one, which is synced to the disk, acknowledges."""
+        """Store received objects. Each step says how much more may come; the last one, after a sync, acknowledges."""
         count = 0
         source = None
         try:
@@ -447,9 +446,7 @@ class Keeping:
                 while self.waiting:
                     data, more_frames, more_bytes = self.waiting.popleft()
                     if not is_of_contexts(data):
-                        raise UsageError(
-                            "parts: an object that is none of contexts"
-                        )  # no collection would clear it away
+                        raise UsageError("parts: an object that is none of contexts")  # it would never be collected
                     if bench.unreferenced is not None:
                         bench.unreferenced.take(self._share, data, source.has)
                     source.take(data)
@@ -463,12 +460,12 @@ class Keeping:
                 yield _grant_step(grant, frames, size_bytes)
         finally:
             if source is not None:
-                source.settle()  # also of an upload that was cut off: what came is kept
+                source.settle()  # also for an interrupted upload: what arrived is kept
         yield Step(lambda machine: machine.send_ack(stream, objects=count))
 
 
 def changes(before: dict[str, bytes], now: dict[str, bytes], prefix: str) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """The refs below ``prefix`` that stand elsewhere now, and the names of those that ended."""
+    """Return the refs below ``prefix`` that moved, and the names of removed ones."""
     moved = [(name, target) for name, target in now.items() if name.startswith(prefix) and before.get(name) != target]
     gone = [name for name in before if name.startswith(prefix) and name not in now]
     return moved, gone

@@ -1,8 +1,8 @@
-"""What a context server does for the requests of version 1 peers, which know short hashes only.
+"""Handlers for requests of version 1 peers, which know only short hashes.
 
-A push becomes a context over the one that its base's short hash stands for, and a ref keeps it (``server.aliases``). A delta that is
-only to be expanded is laid over its base as that is read, and nothing of it is kept. A query that names no context asks the ref
-``main``, or the only ref that there is.
+A push becomes a context over the one that its base's short hash means, and a ref keeps it (``server.short_hashes``). A delta that
+is only expanded is laid over its base while that is read, and is not stored. A query without a context asks the ref ``main``, or
+the only ref.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from periplus.server.refusal import Refused
 from periplus.server.request_handlers import REST, Bench, Step, chunk_step, end_step, query_steps
 from periplus.server.short_hashes import V1_REFS, AliasIndex, v1_ref
 
-ANSWER_CHARACTERS_MAX: Final = 65_535  # more fits no answer
+ANSWER_CHARACTERS_MAX: Final = 65_535  # more does not fit an answer
 PATH_MAX: Final = ANSWER_CHARACTERS_MAX // 19
 _MAIN: Final = "main"
 
 
 def answers_v1(bench: Bench, stream: int, body: V1Request, chunk_limits: ChunkLimits) -> Iterator[Step]:
-    """The steps of a request. Raises PeriplusError for what cannot be answered."""
+    """Return the steps of a request. Raises PeriplusError."""
     index = bench.aliases
     match body:
         case V1Expand():
@@ -83,7 +83,7 @@ def _expand(bench: Bench, index: AliasIndex, stream: int, body: V1Expand) -> Ite
         if size > ANSWER_CHARACTERS_MAX:
             raise Refused("too_large", "the expansion fits no answer")
         if len(passing) < len(chunk.entries):
-            break  # all that follow are less relevant
+            break  # the rest is less relevant
         yield REST
     path = []
     at: bytes | None
@@ -110,7 +110,7 @@ def _stream(bench: Bench, index: AliasIndex, stream: int, body: V1Stream, limits
                 continue
             yield chunk_step(stream, chunk)
             if chunk.entries and chunk.entries[-1].atom.relevance < body.min_relevance:
-                break  # all that follow are less relevant
+                break  # the rest is less relevant
         yield end_step(stream, StreamEnd())
     finally:
         chunks.close()
@@ -119,7 +119,7 @@ def _stream(bench: Bench, index: AliasIndex, stream: int, body: V1Stream, limits
 def _chunks(
     bench: Bench, index: AliasIndex, context: str | V1Push, limits: ChunkLimits
 ) -> Generator[Chunk | None, None, None]:
-    """The atoms of a context, or of a delta over its base, the most relevant first; None where others may have their turn."""
+    """Yield the atoms of a context, or of a delta over its base, the most relevant first; None lets others run."""
     if isinstance(context, str):
         yield from bench.library.stream(index.context(context), limits=limits)
         return
@@ -128,7 +128,7 @@ def _chunks(
     if base is not None and context.removed:
         for _ in index.find_below(base, {*context.removed}, below):
             yield None
-    # What is not there needs no removing: version 1 passed it over where it expanded.
+    # Removals of missing atoms are ignored, as version 1 did.
     removed = {
         _one(below, alias, f"context.removed_hashes[{place}]")
         for place, alias in enumerate(context.removed)
@@ -142,7 +142,7 @@ def _chunks(
 def _laid_over(
     bench: Bench, base: bytes | None, own: list[Entry], hidden: AbstractSet[bytes], limits: ChunkLimits
 ) -> Iterator[Chunk]:
-    """``own`` and what is in ``base`` and not ``hidden``, in their order."""
+    """Merge ``own`` with atoms of ``base`` that are not ``hidden``, in order."""
     waiting = deque(sorted(own, key=_key))
     total, start = len(own), 0
     if base is not None:
@@ -171,7 +171,7 @@ def _key(entry: Entry) -> OrderKey:
 
 
 def _atoms_of_molecules(given: V1Push) -> list[Atom]:
-    """The atoms that only molecules have, each once."""
+    """Return the atoms that only molecules have, each once."""
     atoms = {atom_digest(atom): atom for one in given.molecules for atom in one.atoms if not isinstance(atom, str)}
     own = set(map(atom_digest, given.atoms))
     return [atom for digest, atom in atoms.items() if digest not in own]

@@ -1,9 +1,9 @@
-"""What the short hashes of version 1 stand for, in the store of one worker.
+"""Short hashes of version 1, for the store of one worker.
 
-Contexts that version 1 peers pushed are known by a ref each, ``v1/<short hash>/<first half of the digest>``: their short hash goes by
-the order in which their atoms were pushed, which nothing else has kept, and a ref keeps them from being collected. All others that refs
-lead to have the short hash of their atoms in order; these are computed when a version 1 peer first asks, and then as contexts come.
-Nothing is compared or believed by a short hash: one that means two things is refused.
+A context pushed by a version 1 peer has a ref, ``v1/<short hash>/<first half of the digest>``: its short hash depends on the
+order in which its atoms were pushed, which is stored nowhere else, and the ref keeps it from being collected. All other contexts
+with refs have the short hash of their atoms in order; these are computed when a version 1 peer first asks, and later as contexts
+are added. Short hashes are not trusted: an ambiguous one is refused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ATOMS_PER_REST: Final = 2_048
 
 
 def v1_ref(alias: str, digest: bytes) -> str:
-    """The ref under which a context stays that a version 1 peer pushed."""
+    """Return the ref that keeps a context pushed by a version 1 peer."""
     return f"{V1_REFS}{alias}/{digest.hex()[:32]}"
 
 
 class AliasIndex:
-    """Short hashes of the contexts of ``library``. Derived, kept in memory, and made as it is asked for."""
+    """Short hashes of the contexts of ``library``: derived, in memory, computed on demand."""
 
     def __init__(self, library: ContextLibrary) -> None:
         self._library = library
@@ -36,7 +36,7 @@ class AliasIndex:
         self._digests: dict[str, set[bytes]] = {}
 
     def context(self, alias: str) -> bytes:
-        """The context that ``alias`` stands for. Raises Refused."""
+        """Return the context for ``alias``. Raises Refused."""
         refs = self._library.refs()
         pushed = {target for name, target in refs.items() if name.startswith(f"{V1_REFS}{alias}/")}
         self._learn(refs)
@@ -48,15 +48,16 @@ class AliasIndex:
         return next(iter(found))
 
     def alias_of(self, digest: bytes) -> str:
-        """The short hash of a context that a ref leads to."""
+        """Return the short hash of a context that a ref leads to."""
         if digest not in self._alias_of:
             self._learn(self._library.refs() | {"": digest})
         return self._alias_of[digest]
 
     def find_below(self, base: bytes, wanted: AbstractSet[str], found: dict[str, set[bytes]]) -> Iterator[None]:
-        """Put into ``found`` those atoms of ``base`` that have one of the ``wanted`` short hashes; a rest every ATOMS_PER_REST.
+        """Add the atoms of ``base`` that have one of the ``wanted`` short hashes to ``found``. Yields a rest every
+        ATOMS_PER_REST.
 
-        All of ``base`` is looked at, for an alias that means two things is refused; no more is held than was asked for.
+        All of ``base`` is read, because an ambiguous hash is refused; only requested atoms are held.
         """
         for number, row in enumerate(self._library.ordered_rows(base), 1):
             alias = atom_alias(row.atom)
@@ -66,7 +67,7 @@ class AliasIndex:
                 yield
 
     def _learn(self, refs: dict[str, bytes]) -> None:
-        """All contexts that refs lead to, bases first; what was learned before is not read again."""
+        """Read all contexts that refs lead to, bases first; known ones are not read again."""
         pushed = {}
         for name, target in refs.items():
             alias = name.removeprefix(V1_REFS).partition("/")[0]

@@ -1,4 +1,4 @@
-"""What a context server counts of itself."""
+"""Statistics of a context server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STATS_SCHEMA: Final = "periplus/context-server-stats/1"
 
 
 class Stats:
-    """Counters since the start; numbers of what is open now stand beside those of what there was in all."""
+    """Counters since the start, with current numbers beside totals."""
 
     def __init__(self, unreferenced: Unreferenced) -> None:
         self._unreferenced = unreferenced
@@ -31,7 +31,7 @@ class Stats:
         self.cancelled = 0
 
     def document(self, uptime_ms: int) -> dict[str, Any]:
-        """As `periplus context serve --stats` prints it."""
+        """Return the statistics as `periplus context serve --stats` prints them."""
         return {
             "schema": STATS_SCHEMA,
             "uptime_ms": uptime_ms,

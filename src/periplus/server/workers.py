@@ -1,9 +1,9 @@
-"""Threads that do the work of a store, so that the loop of a server never waits for a disk.
+"""Threads that work on a store, so that the event loop of a server never waits for a disk.
 
-Every thread opens a store of its own, and a job stays with the thread that began it: no store and no generator is ever used by two.
-A job works in *steps*, each bounded (a chunk, a batch of objects). Threads take steps in turn over the *lanes* that have something to
-do; a connection has one lane in each thread, so that whoever asks for a thousand things is served as often as whoever asks for one.
-A step's outcome is given to the loop, which decides whether the job goes on now, later, or not at all.
+Each thread opens a store of its own, and a job stays in the thread that began it: no store and no generator is shared. A job runs
+in bounded *steps* (a chunk, a batch of objects). A thread alternates between the *lanes* that have work; a connection has one
+lane in each thread, so that a client with a thousand requests gets the same share as a client with one. The result of a step goes
+to the loop, which decides whether the job continues now, later, or not.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ SEARCHES_AT_ONCE: Final = 4
 
 
 class Lane:
-    """What the jobs of one connection have in common. Nothing but its identity counts."""
+    """The identity that the jobs of one connection share."""
 
     __slots__ = ()
 
 
 class Job(Generic[StoreT, StepT]):
-    """``begin(store)`` gives the steps; it runs in a worker's thread, as they do.
+    """``begin(store)`` returns the steps; it runs in a worker's thread, as they do.
 
-    ``on_step`` and ``on_end`` are called in the loop: ``on_step`` with each step's outcome, and it says whether the next may begin at
-    once; ``on_end`` with None, or with what was raised. ``is_long`` where a single step may take long, or many follow
-    each other. ``is_search`` where it holds much until it is done: of these each lane has one under way, all lanes SEARCHES_AT_ONCE.
+    ``on_step`` and ``on_end`` are called in the loop: ``on_step`` with the result of each step, returning whether the next may
+    start at once; ``on_end`` with None or the exception. ``is_long``: single steps may take long, or there are many.
+    ``is_search``: it holds much memory until it is done; each lane runs one of these at a time, all lanes together
+    SEARCHES_AT_ONCE.
     """
 
     def __init__(
@@ -61,21 +62,21 @@ class Job(Generic[StoreT, StepT]):
         self.on_end = on_end
         self.steps: Iterator[StepT] | None = None
         self.worker: _Worker[StoreT, StepT] | None = None
-        self.is_waiting = False  # for leave of the loop to go on
+        self.is_waiting = False  # waits for the loop to continue
         self.is_over = False
 
 
 class _Ring(Generic[StoreT, StepT]):
-    """Jobs in turn: one of a lane, then one of the next that has any."""
+    """Round-robin over lanes: one job of a lane, then one of the next."""
 
     def __init__(self) -> None:
-        self._lanes: dict[Lane, deque[Job[StoreT, StepT]]] = {}  # as they come in turn
+        self._lanes: dict[Lane, deque[Job[StoreT, StepT]]] = {}  # in turn
 
     def add(self, job: Job[StoreT, StepT]) -> None:
         self._lanes.setdefault(job.lane, deque()).append(job)
 
     def take(self, busy: Collection[Lane] = ()) -> Job[StoreT, StepT] | None:
-        """The next one that is still wanted, of a lane that is not ``busy``."""
+        """Return the next wanted job of a lane that is not ``busy``."""
         for lane in list(self._lanes):
             if lane in busy:
                 continue
@@ -97,14 +98,14 @@ class _Worker(Generic[StoreT, StepT]):
         self._loop = loop
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._ready: _Ring[StoreT, StepT] = _Ring()
-        self._searches: _Ring[StoreT, StepT] = _Ring()  # that have not begun
+        self._searches: _Ring[StoreT, StepT] = _Ring()  # not started yet
         self._searching: dict[Lane, Job[StoreT, StepT]] = {}
         self._is_busy = False
         self._store: StoreT | None = None
         self.jobs: set[Job[StoreT, StepT]] = set()
         self.thread = threading.Thread(target=self._run, name=f"periplus-contexts-{number}", daemon=True)
 
-    # In the loop.
+    # Called in the loop.
 
     def add(self, job: Job[StoreT, StepT]) -> None:
         self.jobs.add(job)
@@ -120,13 +121,13 @@ class _Worker(Generic[StoreT, StepT]):
         self._next()
 
     def searched(self, job: Job[StoreT, StepT]) -> None:
-        """It has what it searched for, or is over: another may begin."""
+        """Record the end of a search, so that another may start."""
         if self._searching.get(job.lane) is job:
             del self._searching[job.lane]
             self._next()
 
     def end(self, job: Job[StoreT, StepT]) -> None:
-        """The job is not wanted any more; what it holds is let go in its own thread. ``on_end`` is not called."""
+        """Cancel the job; its thread releases what it holds. ``on_end`` is not called."""
         if job.is_over:
             return
         job.is_over = True
@@ -157,7 +158,7 @@ class _Worker(Generic[StoreT, StepT]):
                 if job.on_step(outcome) and job.is_waiting and not job.is_over:
                     self.make_ready(job)
         finally:
-            self._next()  # whatever becomes of one job, those that wait have their turn
+            self._next()  # the waiting jobs continue, whatever happens to one
 
     def _ended(self, job: Job[StoreT, StepT], error: BaseException | None) -> None:
         self._is_busy = False
@@ -170,12 +171,12 @@ class _Worker(Generic[StoreT, StepT]):
             self.searched(job)
             self._next()
 
-    # In the thread.
+    # Called in the thread.
 
     def _run(self) -> None:
         while (order := self._orders.get()) is not None:
             order()
-            del order  # it holds a job, and so a connection
+            del order  # it references a job, and so a connection
         if self._store is not None:
             self._store.close()
 
@@ -191,7 +192,7 @@ class _Worker(Generic[StoreT, StepT]):
             outcome = next(job.steps)
         except StopIteration:
             return self._tell(self._ended, job, None)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the loop answers for it
+        except BaseException as error:  # noqa: BLE001 - the loop handles it
             return self._tell(self._ended, job, error)
         return self._tell(self._stepped, job, outcome)
 
@@ -199,11 +200,11 @@ class _Worker(Generic[StoreT, StepT]):
         try:
             self._loop.call_soon_threadsafe(what, *values)
         except RuntimeError:
-            pass  # the loop has ended: nobody is left to be told
+            pass  # the loop has ended
 
 
 class Workers(Generic[StoreT, StepT]):
-    """``count`` threads, each with a store of ``open_store``. Used from the loop alone."""
+    """``count`` threads, each with a store from ``open_store``. Used from the loop only."""
 
     def __init__(self, open_store: Callable[[], StoreT], count: int) -> None:
         loop = asyncio.get_running_loop()
@@ -212,13 +213,13 @@ class Workers(Generic[StoreT, StepT]):
             worker.thread.start()
 
     def submit(self, job: Job[StoreT, StepT]) -> None:
-        """Give it to whoever has least to do; the last thread is for what may take long, so that it is waited for by its like."""
+        """Give the job to the thread with the least work; the last thread is reserved for long jobs."""
         among = self._workers[-1:] if job.is_long else self._workers[:-1] or self._workers
         job.worker = min(among, key=lambda worker: len(worker.jobs))
         job.worker.add(job)
 
     def resume(self, job: Job[StoreT, StepT]) -> None:
-        """Let a job whose ``on_step`` said no go on."""
+        """Continue a job whose ``on_step`` returned False."""
         if job.worker is not None and job.is_waiting and not job.is_over:
             job.worker.make_ready(job)
 
@@ -232,7 +233,7 @@ class Workers(Generic[StoreT, StepT]):
             job.worker.end(job)
 
     async def stop(self) -> None:
-        """Every thread ends after the step that it is in, and closes its store."""
+        """Let each thread end after its current step, and close its store."""
         for worker in self._workers:
             worker.stop()
         for worker in self._workers:

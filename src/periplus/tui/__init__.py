@@ -1,4 +1,4 @@
-"""The agent at a terminal: one line to write in, everything else scrolls by."""
+"""A session with the agent at a terminal: one input line, with the output scrolling above it."""
 
 from __future__ import annotations
 

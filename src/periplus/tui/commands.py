@@ -1,4 +1,4 @@
-"""Commands that change a session: topics, folds, the mode, what a turn did to files. Each is done in the session's thread, between turns."""
+"""Slash commands that change a session: topics, folds, the mode, undoing file changes. They run in the session's thread, between turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOPIC: Final = "/topic new NAME [title], /topic switch NAME, /topic park|done|a
 
 
 def do_command(session: AgentSession, text: str) -> list[str]:
-    """Do what a line asks for; what is to be said of it. Raises PeriplusError, and has changed nothing then."""
+    """Run a slash command and return what to print. Raises PeriplusError, without having changed anything."""
     name, *words = text.split()
     return SESSION_COMMANDS[name](session, words)
 

@@ -1,7 +1,7 @@
-"""What a line means: a request, something said while the agent works, an answer to its question, or a command.
+"""The meaning of an input line: a request, a remark while the agent works, an answer to its question, or a command.
 
-There is one line to write in, always. The session lives in a thread of its own, which alone touches the store; whoever reads the line hands it to
-``submit`` and is never kept waiting. What is said while the agent works is written down by a second thread, and only then said to be said.
+The input line is always available. The session lives in a thread of its own, which alone uses the store; the reader of the line
+calls ``submit``, which never blocks. A second thread records remarks made while the agent works, and only then confirms them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _ALSO: Final[Mapping[str, str]] = dict.fromkeys(("/exit", "/q", "/bye", "/leave"
     "/?": "/help",
     "/cost": "/stats",
 }
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a key or a paste left; lines and tabs stay
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)  # control characters from keys or pastes; newlines and tabs stay
 _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
 
 
@@ -56,34 +58,34 @@ _SAID_SHOWN: Final = 200
 
 
 def _nothing() -> None:
-    """For who holds nothing."""
+    """Return None: the lookup for a session without files or outputs."""
 
 
 def session_row(one: StoredSession) -> str:
-    """A session in a list from which a person picks."""
+    """Format a session for a list to choose from."""
     turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.is_interrupted else ''}"
     return f"{one.name}  {one.last}  {turns}  {one.title}"
 
 
 def chosen(answer: str, options: Sequence[str]) -> str:
-    """The option whose number ``answer`` is; any other answer is as it was said."""
+    """Return the option with the number ``answer``, or the answer itself."""
     return {str(at): option for at, option in enumerate(options, 1)}.get(answer, answer)
 
 
 def meant(answer: str) -> Answer | None:
-    """What somebody says who is asked whether a call may run; None where that is no answer."""
+    """Parse the answer to the question whether a call may run; None if it is not an answer."""
     said = {"y": "yes", "n": "no", "a": "always"}.get(answer.lower(), answer.lower())
     return cast("Answer", said) if said in ("yes", "no", "always") else None
 
 
 def mentions_in(text: str) -> list[str]:
-    """The files that a line points to as ``@path``; ``@periplus/…`` is a page and stays as it is."""
+    """Return the files mentioned as ``@path``; ``@periplus/…`` is a page, not a file."""
     found = [match.group(1).rstrip(".,;:!?)") for match in _MENTION.finditer(text)]
     return [path for path in dict.fromkeys(found) if path and not path.startswith("periplus/")]
 
 
 class Conversation:
-    """``say`` prints a line; ``exists`` says whether there is such a file in the project."""
+    """A conversation at the terminal. ``say`` prints a line; ``exists`` tells whether the project has a file."""
 
     def __init__(
         self, say: Callable[[str], None], exists: Callable[[str], bool], model: str, mode: str, name: str,
@@ -93,39 +95,39 @@ class Conversation:
         self._model, self._mode, self._name = model, mode, name
         self._opening = opening
         self._session: AgentSession | None = None
-        self._opened = threading.Event()  # the session, or it failed
+        self._opened = threading.Event()  # a session, or the failure to open one
         self._lock = threading.Lock()
         self._state: State = "running"
         self._answered = threading.Event()
         self._answer = self._asks = ""
-        self._is_yes_or_no = False  # what is asked
+        self._is_yes_or_no = False  # the current question
         self._jobs: queue.SimpleQueue[tuple[Job, str, CancelToken]] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="agent")
-        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None: nobody speaks any more
+        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # None ends the thread
         self._speaker = threading.Thread(target=self._speak, name="words")
         self._token: CancelToken | None = None
-        self._is_beginning = False  # a turn: what is said meanwhile is for it
-        self._late: list[str] = []  # requests that came while the turn before was ending
+        self._is_beginning = False  # during a turn, remarks go to it
+        self._late: list[str] = []  # requests that arrived while the previous turn was ending
         self._spending = Spending()
-        self._subagents: dict[str, str] = {}  # that run now: names by their sessions
+        self._subagents: dict[str, str] = {}  # running subagents: names by session
         self._turns = 0
         self._is_open = False
         self.is_over = False
-        self.tells_state = False  # says what would stand at the foot, where nothing can
-        self.rests: Callable[[], object] = (
-            _nothing  # before the person is waited for, who may think for long: in the session's thread
+        self.tells_state = False  # prints the status where the terminal has no status line
+        self.rests: Callable[[], object] = _nothing  # called in the session's thread before it waits for the person
+        self.shows: Callable[[], object] = (
+            _nothing  # the complete last diff or output; called in the thread of the input line
         )
-        self.shows: Callable[[], object] = _nothing  # the whole of the last diff or output; in the thread of the line
         self.failure: Exception | None = None
 
     def begin(self) -> None:
-        """Open the session; a turn that was cut off is gone on with."""
+        """Open the session and continue an interrupted turn."""
         self._worker.start()
         self._speaker.start()
 
     @property
     def name(self) -> str:
-        """That of the session."""
+        """The name of the session."""
         return self._name
 
     @property
@@ -134,7 +136,7 @@ class Conversation:
             return self._state
 
     def status(self) -> str:
-        """The line at the foot, with what matters most first: it is cut where the terminal is narrow."""
+        """The status line, the most important first, because a narrow terminal cuts it."""
         with self._lock:
             spent = self._spending.short()
             names = [name or session.rpartition("/")[2] for session, name in self._subagents.items()]
@@ -167,7 +169,7 @@ class Conversation:
             self._start(text)
 
     def stop(self) -> None:
-        """Stop the turn that runs; a question is answered with no."""
+        """Stop the running turn; a pending question is answered with no."""
         if self.state == "asking":
             self._answer = "n"
             self._answered.set()
@@ -175,7 +177,7 @@ class Conversation:
             self._token.cancel("the person stopped it")
 
     def leave(self) -> None:
-        """Stop what runs, and wait until all is written down. Raises what kept the session from being opened."""
+        """Stop running work and wait until everything is recorded. Raises the error that kept the session from opening."""
         self.is_over = True
         self.stop()
         self._words.put(None)
@@ -186,7 +188,7 @@ class Conversation:
             raise self.failure
 
     def heard(self, event: Event) -> None:
-        """What happens, for the line at the foot; from any thread."""
+        """Update the status line from an event. Called from any thread."""
         from periplus.agent.events import AgentEnded, AgentStarted, TurnStarted
 
         with self._lock:
@@ -212,7 +214,7 @@ class Conversation:
         return meant(answer or "") or "no"
 
     def ask(self, question: str, options: Sequence[str], asks: str = "asks: your answer") -> str | None:
-        """None where the person leaves; ``asks`` stands at the foot."""
+        """Ask the person; None if he leaves. ``asks`` is shown in the status line."""
         for line in question.splitlines():
             self._say(line)
         for at, option in enumerate(options, 1):
@@ -242,20 +244,20 @@ class Conversation:
 
     def _put(self, job: Job, text: str = "") -> None:
         with self._lock:
-            if job == "turn" and self._state != "idle":  # the one before has ended, and is not done with
+            if job == "turn" and self._state != "idle":  # the previous turn has ended but is not recorded yet
                 self._late.append(text)
             else:
                 self._begin(job, text)
 
     def _begin(self, job: Job, text: str) -> None:
-        """With the lock."""
+        """Start a turn. The caller holds the lock."""
         self._state = "running"
         self._is_beginning = job == "turn"
         self._token = CancelToken()
         self._jobs.put((job, text, self._token))
 
     def _speak(self) -> None:
-        """The thread of what is said while the agent works."""
+        """Run the thread that records remarks while the agent works."""
         try:
             while (text := self._words.get()) is not None:
                 if (session := self._opened_session()) is None:
@@ -270,12 +272,12 @@ class Conversation:
                     self._say("(said to the agent; it hears it before its next step)")
                 else:
                     self._start(text)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
+        except Exception as error:  # noqa: BLE001 - the person at the terminal is told
             self.failure = error
             self.is_over = True
 
     def _opened_session(self) -> AgentSession | None:
-        """Waits while it is being opened; None where that failed."""
+        """Wait until the session is open; None if that failed."""
         if self._session is None and self.failure is None:
             self._say("(a moment: the session is being opened; what you say is kept for it)")
         while (session := self._session) is None and self.failure is None:
@@ -283,18 +285,18 @@ class Conversation:
         return session
 
     def _steer(self, session: AgentSession, text: str) -> bool:
-        """False where the turn is over, or what runs is none: then nothing would hear it."""
+        """Pass a remark to the running turn. False if there is none that would read it."""
         with self._lock:
             is_beginning = self._is_beginning
         if session.try_steer(text):
             return True
-        if is_beginning or self.is_over:  # nobody begins another turn for it
+        if is_beginning or self.is_over:  # no other turn would take it
             session.steer(text)
             return True
         return False
 
     def _work(self) -> None:
-        """The thread of the session, or of one after another: where one cannot be opened, the one before it is gone on with."""
+        """Run the thread of the sessions, one after another. If one cannot be opened, the previous one continues."""
         before, name = "", self._name
         try:
             while name:
@@ -306,14 +308,14 @@ class Conversation:
                         raise
                     self._tell(error)
                     before, name = "", before
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads the line is told
+        except Exception as error:  # noqa: BLE001 - the person at the terminal is told
             self.failure = error
             self.is_over = True
             self._opened.set()
             self._rest()
 
     def _converse(self, name: str) -> str:
-        """One session; gives the name of the next, empty where the person leaves."""
+        """Run one session; return the name of the next one, empty if the person leaves."""
         from periplus.agent.tape.fence import one_line
 
         with self._opening(self, name) as session:
@@ -331,7 +333,7 @@ class Conversation:
                 job, text, token = self._jobs.get()
                 if job == "leave":
                     for late in self._late:
-                        session.steer(late)  # who goes on with this session hears it
+                        session.steer(late)  # the next run of this session reads it
                     return ""
                 following = self._do(session, job, text, token)
                 if following:
@@ -340,7 +342,7 @@ class Conversation:
                     return following
 
     def _do(self, session: AgentSession, job: Job, text: str, token: CancelToken) -> str:
-        """Gives the name of a session that is to be gone on with instead."""
+        """Run a command. Return the name of a session to switch to, if any."""
         from periplus.tui.commands import do_command
 
         following = ""
@@ -363,7 +365,7 @@ class Conversation:
         return following
 
     def _picked(self, session: AgentSession, name: str) -> str:
-        """Another session of this project, by its name or from a list."""
+        """Choose another session of this project, by name or from a list."""
         from periplus.agent.persistence.run_log import stored_sessions
         from periplus.agent.subagents.session_names import parent_of
 
@@ -424,7 +426,7 @@ class Conversation:
                 self._say(line)
         elif name == "/status":
             self._say(f"session {self._name}, {self._turns} turn{'s' * (self._turns != 1)} here · {self.status()}")
-        elif name in COMMANDS:  # what changes the session, or leaves it
+        elif name in COMMANDS:  # commands that change or leave the session
             if state != "idle":
                 self._say("(not while the agent works; stop it first)")
             elif name == "/resume":

@@ -1,4 +1,4 @@
-"""The line at the foot of the terminal (prompt_toolkit), and what scrolls by above it."""
+"""The input line at the bottom of the terminal (prompt_toolkit), and the output above it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PASSED: Final = frozenset({".git", ".periplus", "node_modules", ".venv", "__pyc
 
 
 def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
-    """Read lines at the terminal until the person leaves. Raises UsageError where prompt_toolkit is not installed.
+    """Read lines at the terminal until the person leaves. Raises UsageError if prompt_toolkit is not installed.
 
-    Where the terminal is closed nobody leaves: the turn is cut off as it stands, and gone on with the next time.
+    If the terminal is closed, the turn is interrupted as it is, and continued the next time.
     """
     try:
         from prompt_toolkit import PromptSession
@@ -52,7 +52,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
     def _(_event: Any) -> None:
         conversation.stop()
 
-    # Where no line can be written anew nothing stands at the foot, and what is said would stand behind the prompt.
+    # A terminal that cannot rewrite lines gets no status line, and output would follow the prompt.
     sign = "" if is_dumb_terminal() else "› "
     conversation.tells_state = not sign
     prompt: Any = PromptSession(
@@ -69,7 +69,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
                     conversation.stop()
                 except (EOFError, OSError) as error:
                     if is_hung_up(0):
-                        # The terminal is gone. Its own signal may come too late, and who began us may have had it ignored.
+                        # The terminal is gone. SIGHUP may come too late, or be ignored.
                         signal.signal(signal.SIGHUP, signal.SIG_DFL)
                         signal.raise_signal(signal.SIGHUP)
                     elif isinstance(error, OSError):
@@ -80,7 +80,7 @@ def talk(conversation: Conversation, root: str, *, colour: bool) -> None:
 
 
 class Colours:
-    """A stream to which only sequences pass that set colours and weights: whatever else moves a cursor is shown as ``?``."""
+    """A stream that passes only sequences for colours and weights; other control sequences become ``?``."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -99,17 +99,17 @@ def _unarmed(text: str) -> str:
 
 
 def is_hung_up(fd: int) -> bool:
-    """Whether nobody is at the other side of a terminal any more.
+    """Return whether the terminal was closed.
 
-    It is a terminal until its processes have been told, and reading from it ends before that: so both are asked.
+    It counts as a terminal until its processes get the signal, while reads end before that, so both are checked.
     """
     poll = select.poll()
-    poll.register(fd, 0)  # a hang-up is told unasked
+    poll.register(fd, 0)  # poll reports a hang-up without being asked
     return not os.isatty(fd) or any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _paths(root: str, begun: str) -> list[str]:
-    """Files of the project whose path holds what was begun, the shortest first."""
+    """Return files of the project whose path contains the typed text, the shortest first."""
     found: list[str] = []
     seen = 0
     for place, folders, names in os.walk(root):

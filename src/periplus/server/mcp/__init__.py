@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-``catalogue`` is the table of what there is, ``desk`` the one place where calls meet the project, in one thread of its own; both
-know nothing of the protocol. ``sdk`` says the same to the official SDK, which speaks the protocol in both generations. ``front``
-answers what a client asks first out of the catalogue, so that ``stdio`` is ready before the SDK, which takes over a second to load, is
-there; the SDK is then told what was said, and goes on. ``http`` is the SDK's own transport, on loopback.
+``catalogue`` is the table of tools, resources and prompts. ``tool_calls`` runs calls on the project, in one thread. Both are
+independent of the protocol; ``sdk_server`` adapts them to the official SDK, which speaks both generations of it. Loading the SDK
+takes over a second, so ``handshake`` answers a client's first requests from the catalogue while ``stdio`` loads the SDK; the SDK
+then gets the earlier messages, and continues. ``http`` is the SDK's own transport, on loopback.
 
-The server is a convenience and never an owner: commands, hooks and other servers use the store beside it.
+Commands, hooks and other servers may use the store at the same time.
 """
 
 from __future__ import annotations

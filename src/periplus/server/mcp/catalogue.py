@@ -1,6 +1,6 @@
-"""The catalogue: what the server offers, as one table; documents of the protocol, schemas and documentation are made of it.
+"""The table of everything that the server offers. Protocol documents, schemas and documentation are generated from it.
 
-Nothing of the SDK is needed to know it, so that a client which asks is answered before the SDK has loaded.
+It does not need the SDK, so clients can be answered before the SDK is loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAME: Final = "periplus"
 TITLE: Final = "Periplus: this project's memory"
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION: Final = "2026-07-28"
-LIST_TTL_MS: Final = 3_600_000  # the lists change with the program only
+LIST_TTL_MS: Final = 3_600_000  # the lists change only with the program
 INSTRUCTIONS: Final = (
     "Periplus is the memory of this project, shared by all agents and people who work on it: decisions and why, rules, traps, "
     "how things are done here, what earlier sessions did, who works on what now.\n"
@@ -50,7 +50,7 @@ INSTRUCTIONS: Final = (
 
 
 class Tool(NamedTuple):
-    """``load`` gives the function that answers, imported when it is first called."""
+    """``load`` returns the function of the tool, imported at its first call."""
 
     name: str
     title: str
@@ -196,7 +196,7 @@ TEMPLATES: Final[tuple[dict[str, Any], ...]] = (
 
 
 def tool_documents() -> list[dict[str, Any]]:
-    """The tools as `tools/list` tells them, in the order of the table."""
+    """Return the tools as `tools/list` lists them, in table order."""
     return [
         {
             "name": tool.name,

@@ -1,8 +1,8 @@
-"""The front: what a client asks first, answered out of the catalogue before the SDK is there.
+"""Answers to a client's first requests, from the catalogue, before the SDK is loaded.
 
-To load the SDK takes over a second. What a client wants at its start takes none: the handshake, the lists, a ping. ``Front`` answers
-those, word for word as the SDK would (a test holds it to that), and only where they are asked for exactly as the protocol says; anything
-else it leaves to the SDK, which is told first what was said here, so that it stands where it would if it had heard all of it itself.
+Loading the SDK takes over a second. ``Front`` answers the handshake, the lists and pings exactly as the SDK would (a test
+compares), and only if they follow the protocol exactly. Everything else is left to the SDK, which first gets the messages that
+were answered here, so that its state is the same.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _LISTS: Final = {
 
 
 class Front:
-    """One connection, until the SDK takes it over. ``heard`` are the lines that were dealt with, for the SDK to be told."""
+    """One connection, until the SDK takes it over. ``heard`` are the lines that were answered, for the SDK."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
         self._version = ""
 
     def answer(self, line: bytes) -> bytes | None:
-        """The answer to a line; empty where none is due; None where the SDK has to see it."""
+        """Return the answer to a line; empty if none is due; None if the SDK has to handle it."""
         if len(self.heard) >= _HEARD_MAX:
             return None
         try:

@@ -1,7 +1,7 @@
-"""MCP over HTTP, on the loopback interface alone.
+"""MCP over HTTP, on the loopback interface only.
 
-Any web page can make a browser send requests to this machine. So requests are answered only where ``Host`` names the loopback
-interface and ``Origin``, if there is one, too (both checked by the SDK); and where a token was set, only with that token.
+Any web page can make a browser send requests to this machine. A request is therefore answered only if ``Host`` names the loopback
+interface, and ``Origin``, if present, too (both checked by the SDK); if a token is set, only with that token.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OnEnd = Callable[[str], Awaitable[None]]
 
 
 def make_app(server: Any, *, token: str = "", on_end: OnEnd | None = None) -> App:
-    """The application that serves ``server``, one of the SDK's, at ``PATH``; ``on_end`` is told the ids of sessions that clients end."""
+    """Return the application that serves the SDK's ``server`` at ``PATH``. ``on_end`` gets the ids of sessions that clients end."""
     app: App = server.streamable_http_app(
         streamable_http_path=PATH, host=_HOST, session_idle_timeout=_IDLE_S, max_sessions=_SESSIONS_MAX
     )
@@ -38,7 +38,7 @@ def make_app(server: Any, *, token: str = "", on_end: OnEnd | None = None) -> Ap
 
 
 class _Ends:
-    """Hears of sessions that clients end, once the SDK has ended them, and before the client is told so."""
+    """Notices sessions that clients end, after the SDK has ended them and before the client gets the answer."""
 
     def __init__(self, app: App, on_end: OnEnd) -> None:
         self._app = app
@@ -60,7 +60,7 @@ class _Ends:
 
 
 class _Guard:
-    """Lets only those in who know the token."""
+    """Admits only requests with the token."""
 
     def __init__(self, app: App, token: str) -> None:
         self._app = app
@@ -87,8 +87,8 @@ class _Guard:
 def serve_http(
     server: Any, port: int, on_ready: Callable[[str], None], *, token: str = "", on_end: OnEnd | None = None
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; ``on_ready`` is told the address, ``on_end`` as ``make_app`` has it. Raises
-    EnvironmentFailure for a port that is taken.
+    """Serve until SIGTERM, SIGINT or SIGHUP. ``on_ready`` gets the address, ``on_end`` is as in ``make_app``. Raises
+    EnvironmentFailure if the port is in use.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -114,14 +114,14 @@ async def _serve(app: App, listener: socket.socket, on_ready: Callable[[str], No
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(
             number, lambda *_: None
-        )  # uvicorn puts its own in their place, and raises them anew when it has ended
+        )  # uvicorn replaces these handlers, and raises the signals again when it has ended
     if (
         signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    ):  # else whoever started it wants it to outlive the terminal
-        signal.signal(signal.SIGHUP, lambda *_: setattr(running, "should_exit", True))  # uvicorn has none for it
+    ):  # if SIGHUP is ignored, the server should outlive the terminal
+        signal.signal(signal.SIGHUP, lambda *_: setattr(running, "should_exit", True))  # uvicorn does not handle it
     task = asyncio.ensure_future(running.serve(sockets=[listener]))
     while not running.started and not task.done():
-        await asyncio.wait({task}, timeout=0.01)  # it has no event for that
+        await asyncio.wait({task}, timeout=0.01)  # there is no event for it
     if not task.done():
         on_ready(f"http://{_HOST}:{listener.getsockname()[1]}{PATH}")
     await task

@@ -1,4 +1,4 @@
-"""Lines of JSON from a descriptor, bounded; and what can be told of one that cannot be read."""
+"""Lines of JSON from a file descriptor, bounded in length, and error answers to unreadable ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SCALAR: Final = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.){0,200}"|-?\d{1,18})\s*[,}
 
 
 class Line(NamedTuple):
-    """``is_whole`` is False for one over the limit, of which only the beginning was kept."""
+    """``is_whole`` is False for a line over the limit, of which only the beginning was kept."""
 
     data: bytes
     is_whole: bool = True
 
 
 class LineReader:
-    """Lines of a descriptor, one at a time; what is behind the limit of one is read and thrown away."""
+    """Reads lines of a descriptor. The part of a line beyond the limit is read and dropped."""
 
     def __init__(self, source: int) -> None:
         self._source = source
@@ -59,14 +59,14 @@ class LineReader:
 
 
 def write_all(sink: int, data: bytes) -> None:
-    """Raises OSError."""
+    """Write all bytes. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(sink, view) :]
 
 
 def id_in(data: bytes) -> int | str | None:
-    """The id of a request that cannot be decoded, found without going into its depth; None where none can be told."""
+    """Return the id of a request that cannot be decoded, found without parsing its depth; None if there is none."""
     depth = at = 0
     while found := _TOKEN.search(data, at):
         token, at = found[0], found.end()
@@ -89,6 +89,6 @@ def id_in(data: bytes) -> int | str | None:
 
 
 def error_line(data: bytes, code: int, message: str) -> bytes:
-    """The answer to a line that is no message: with the id of the request that it was meant to be, if it says so."""
+    """Return the error answer to a line that is not a message, with its request id if it has one."""
     document = {"jsonrpc": "2.0", "id": id_in(data), "error": {"code": code, "message": message}}
     return json.dumps(document).encode() + b"\n"

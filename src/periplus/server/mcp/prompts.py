@@ -1,4 +1,4 @@
-"""The prompts: what a session begins and ends with, made of what the project knows now."""
+"""The prompts ``start`` and ``end``, with what the project knows now."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _BUDGET: Final = 3_000
 _PART: Final = 600
-_TASK_CHARACTERS_MAX: Final = 8_000  # that are searched by; the prompt has all of it
+_TASK_CHARACTERS_MAX: Final = 8_000  # characters used for the search; the prompt contains all
 
 
 def prompt_text(project: Project, name: str, arguments: Mapping[str, str] | None) -> str:
-    """The text of a prompt. Raises NotFoundError, UsageError."""
+    """Return the text of a prompt. Raises NotFoundError, UsageError."""
     row = next((row for row in PROMPTS if row["name"] == name), None)
     if row is None:
         raise NotFoundError(f"there is no prompt {name[:60]!r}", mend="There are: start, end.")

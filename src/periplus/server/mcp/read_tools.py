@@ -1,4 +1,4 @@
-"""The tools that read: ``brief``, ``recall``, ``show``."""
+"""The read-only tools: ``brief``, ``recall``, ``show``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 _CHANGES_MAX: Final = 30
-_CHANGE_TOKENS: Final = 20  # that a change takes at least
+_CHANGE_TOKENS: Final = 20  # the least that a change takes
 _GUESSES: Final = 10
 _RULES: Final = {"Rules to obey": "constraint", "Traps": "trap"}
 _SHOWS: Final = ("recall(", "plan(", "message(", "claim(")
@@ -34,7 +34,7 @@ _STEP_CHARACTERS: Final = 20_000
 
 
 def run_brief(project: Project, given: BriefArguments) -> Answer:
-    """What is known before a task, and of the paths that it will touch; what stands in the way comes first."""
+    """Return what is known about a task and its paths; obstacles come first."""
     task = given.task.strip()
     if not task and not given.paths and not given.since:
         raise UsageError(
@@ -61,7 +61,7 @@ def run_brief(project: Project, given: BriefArguments) -> Answer:
         return Answer(foot=foot or "Nothing is known about this yet.", data={"blocked": False})
 
     def more(shown: int) -> str:
-        """A larger budget where that shows more; what no brief has room for is asked for by itself."""
+        """Return the call with a larger budget if that shows more, otherwise calls for the parts that no brief includes."""
         if given.budget < BUDGET_MAX and (shown < len(entries) or unseen or known.has_more):
             return _larger("brief", given.budget, task=given.task, paths=list(given.paths), since=given.since)
         return known.beyond or "ask about less at once"
@@ -70,23 +70,25 @@ def run_brief(project: Project, given: BriefArguments) -> Answer:
 
 
 class _Known:
-    """The brief of a task, as entries. Nothing is told twice: not a rule that was ``checked`` for the paths already."""
+    """The brief of a task as entries. Rules that were ``checked`` for the paths are not repeated."""
 
     def __init__(self, project: Project, task: str, budget: int, checked: Checked | None) -> None:
         self.entries: list[Entry] = []
         self.left_out = 0
         self._more: list[tuple[int, str]] = []
-        self.has_more = False  # whether a larger budget has room for what this one left out: each section has so many lines and no more
+        self.has_more = (
+            False  # whether a larger budget would show more: the number of lines of a section is limited, too
+        )
         if not task:
             return
         told = {one.entity.item_id for one in checked.rules} if checked is not None else set()
-        # The lines were chosen for the whole budget, best of each section first; what is over it falls from the end.
+        # The lines fit the whole budget, the best of each section first; what exceeds the rest is dropped from the end.
         known = project.brief(task, budget_tokens=max(_BRIEF_MIN, budget))
         self.has_more = known.cut > 0
         for section in known.sections:
             lines = [line for line in section.lines if line.source not in told]
             call = for_tools(section.more)
-            is_guess = call.startswith("brief(task=")  # of files: the best are shown, and no tool has more than those
+            is_guess = call.startswith("brief(task=")  # files: the best are shown, and no tool has more
             left_out = 0 if is_guess and len(section.lines) >= _GUESSES else self._not_told(section, checked)
             self.left_out += left_out
             self._more.append((left_out, call))
@@ -98,7 +100,7 @@ class _Known:
                 self.entries.append(Entry(f"{title}{line.text}{more}", data))
 
     def _not_told(self, section: BriefSection, checked: Checked | None) -> int:
-        """How many of a section are left out, but for rules about the paths: those are told, or counted, by themselves."""
+        """Count what a section leaves out, except rules about the paths, which are listed or counted separately."""
         if checked is None or section.title not in _RULES:
             return section.left_out
         shown = {line.source for line in section.lines}
@@ -107,13 +109,13 @@ class _Known:
 
     @property
     def beyond(self) -> str:
-        """The call that shows most of what no brief has room for; empty where no tool does."""
+        """Return the call that shows most of what no brief includes; empty if there is none."""
         calls = [(left_out, call) for left_out, call in self._more if left_out and call.startswith(_SHOWS)]
         return max(calls)[1] if calls else ""
 
 
 def _file_entries(project: Project, paths: Sequence[str]) -> Iterator[Entry]:
-    """What is likely to change with ``paths``."""
+    """Return files that are likely to change with ``paths``."""
     for file in project.related(paths, limit=_FILES_MAX).files:
         why = f" ({'; '.join(file.why)})" if file.why else ""
         yield Entry(
@@ -123,7 +125,7 @@ def _file_entries(project: Project, paths: Sequence[str]) -> Iterator[Entry]:
 
 
 def _change_entries(project: Project, since: str, limit: int) -> tuple[list[Entry], int]:
-    """What others changed, at most ``limit`` of things and of files, and how many more there are."""
+    """Return changes by others, at most ``limit`` entities and files each, and the number of further ones."""
     found = project.changed(since, limit=limit)
     entries: list[Entry] = []
     for item in found.items:
@@ -210,7 +212,7 @@ def _hit_entry(hit: Hit) -> Entry:
 
 
 def run_show(project: Project, given: ShowArguments) -> Answer:
-    """An entity with its history, or a session's trail with its steps."""
+    """Return an entity with its history, or a session's trail with its steps."""
     reference = given.id.strip()
     if reference.startswith(SCHEME):
         kind, _, reference = reference.removeprefix(SCHEME).partition("/")
@@ -253,7 +255,7 @@ def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answ
     for record in project.history(entity):
         text = f"{record.action} by {record.writer}, {record.ts[:19]}"
         entries.append(Entry(f"  record {record.seq}: {text}", {"record": record.seq, "text": text}))
-    if project.journal.index.has_floors:  # also behind ``history``, which looks for all of them
+    if project.journal.index.has_floors:  # after ``history``, which reads all of them
         text = "older records are not here: see `periplus status`"
         entries.append(Entry(f"  {text}", {"field": "history", "text": text}))
     total = len(entries)
@@ -299,7 +301,7 @@ def _show_trail(project: Project, entity: Entity, given: ShowArguments, step: in
 
 
 def step_entries(project: Project, reader: Any, begin: int, budget: int, *, whole: bool) -> list[Entry]:
-    """The steps from ``begin`` that may fit ``budget``; ``whole``: that one alone, with all that it says."""
+    """Return the steps from ``begin`` that may fit ``budget``. ``whole``: only that step, complete."""
     from itertools import islice
 
     from periplus.base.errors import PeriplusError
@@ -311,7 +313,7 @@ def step_entries(project: Project, reader: Any, begin: int, budget: int, *, whol
         try:
             return project.journal.objects.get(digest)
         except PeriplusError:
-            return None  # the listing shows the reference; doctor says what is wrong with the object
+            return None  # the listing shows the reference; doctor explains the damage
 
     if whole:
         one = next(islice(reader.steps(), begin, None))

@@ -1,4 +1,4 @@
-"""Resources: entities, trails and proofs by address, and the list of them, page by page."""
+"""Resources: entities, trails and proofs by address, and their paged list."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PAGE: Final = 100
 SCHEME: Final = "periplus://"
 _URI_MAX: Final = 500
 _TRAIL_CHARACTERS_MAX: Final = 100_000
-_UNLISTED: Final = frozenset({"step"})  # its plan tells of it
+_UNLISTED: Final = frozenset({"step"})  # listed with its plan
 
 
 class Content(NamedTuple):
-    """What stands at an address: ``text``, or ``data`` where it is no text."""
+    """The content of an address: ``text``, or ``data`` for other than text."""
 
     uri: str
     mime_type: str
@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 
 def list_page(project: Project, cursor: str | None) -> Page:
-    """What is in force, by type and id; and the trails. Raises UsageError for a cursor that none of our pages gave."""
+    """Return a page of active entities, by type and id, and trails. Raises UsageError for an unknown cursor."""
     begin = _place(cursor) if cursor else ("", "")
     project.journal.refresh()
     now_ms = project.journal.clock.now_ms()
@@ -82,7 +82,7 @@ def _document(entity: Entity) -> dict[str, Any]:
 
 
 def read_resource(project: Project, uri: str) -> Content:
-    """What stands at ``uri``. Raises NotFoundError."""
+    """Return the content at ``uri``. Raises NotFoundError."""
     kind, slash, name = uri.removeprefix(SCHEME).partition("/")
     if len(uri) > _URI_MAX or not uri.startswith(SCHEME) or not slash or not name or "/" in name:
         raise NotFoundError(

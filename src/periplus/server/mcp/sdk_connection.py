@@ -1,4 +1,4 @@
-"""A connection over standard input and output in the SDK's hands, after the front gave it over."""
+"""A connection over standard input and output, served by the SDK after the handshake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOO_LONG: Final = f"a message has over {MESSAGE_BYTES_MAX:,} bytes; nothing of 
 def hand_over(
     thread: DeskThread, connection: str, lines: LineReader, sink: int, front: Front, first: Line, stop_signals: Sequence[signal.Signals]
 ) -> None:  # fmt: skip
-    """Go on with a connection of which the SDK is told what ``front`` heard, then ``first``, then what comes. Raises OSError."""
+    """Continue a connection with the SDK: it gets what ``front`` heard, then ``first``, then further lines. Raises OSError."""
     asyncio.run(_Handed(thread, connection, lines, sink, front, first).run(stop_signals))
 
 
@@ -35,7 +35,7 @@ def _has_id(data: bytes) -> bool:
 
 
 class _Daemon:
-    """A thread that does one thing after another, and keeps no process from ending: what it waits for may never come."""
+    """A thread that runs jobs one after another, and does not keep the process from ending: a read may block for ever."""
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[], Any]]] = (
@@ -64,7 +64,7 @@ def _tell(loop: asyncio.AbstractEventLoop, how: Callable[..., None], future: asy
     try:
         loop.call_soon_threadsafe(how, future, what)
     except RuntimeError:
-        return  # the loop is closed: nobody waits any more
+        return  # the loop is closed, so nobody waits
 
 
 def _settle(future: asyncio.Future[Any], value: object) -> None:
@@ -78,7 +78,7 @@ def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
 
 
 class _Handed:
-    """A connection in the SDK's hands."""
+    """The connection, served by the SDK."""
 
     def __init__(
         self, thread: DeskThread, connection: str, lines: LineReader, sink: int, front: Front, first: Line
@@ -109,7 +109,7 @@ class _Handed:
         for number in stop_signals:
             loop.add_signal_handler(number, serving.cancel)
         try:
-            # The one that ends first ends the others: the input is over, the output is gone, or somebody said stop.
+            # The first to end stops the others: end of input, closed output, or a signal.
             done, _ = await asyncio.wait({serving, draining}, return_when=asyncio.FIRST_COMPLETED)
             if serving in done and not serving.cancelled():
                 await asyncio.wait({draining})
@@ -167,7 +167,9 @@ class _Handed:
             )
             await self._write(error_line(line.data, code, told))
             return
-        if isinstance(message, mcp_types.JSONRPCNotification) and _has_id(line.data):  # who asks so waits for an answer
+        if isinstance(message, mcp_types.JSONRPCNotification) and _has_id(
+            line.data
+        ):  # a sender that gives an id waits for an answer
             await self._write(error_line(line.data, _INVALID_REQUEST, "an id is a text or a whole number"))
             return
         if isinstance(message, mcp_types.JSONRPCRequest):

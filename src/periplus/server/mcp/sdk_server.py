@@ -1,4 +1,4 @@
-"""The catalogue and the desk, said to the official SDK. Imported by ``periplus mcp`` alone; the SDK is imported where it is used."""
+"""The catalogue and the tool calls as handlers of the official SDK, which is imported where it is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from periplus.server.mcp.tool_wording import told_error
 _T = TypeVar("_T")
 _INVALID_PARAMS: Final = -32602
 _INTERNAL: Final = -32603
-_NOT_FOUND: Final = -32002  # of a resource, until 2025-11-25; the revision after says that its arguments are wrong
+_NOT_FOUND: Final = -32002  # for resources, up to 2025-11-25; later revisions use "invalid params"
 
 
 def missing_sdk(error: ImportError) -> EnvironmentFailure:
@@ -38,7 +38,7 @@ def missing_sdk(error: ImportError) -> EnvironmentFailure:
 
 
 class DeskThread:
-    """A desk and the one thread that may use it."""
+    """A desk, and the only thread that may use it."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -48,13 +48,13 @@ class DeskThread:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.desk)
 
     def close(self) -> None:
-        """Wait for what is being done, end the sessions, close the store."""
+        """Wait for the current call, end the sessions, close the store."""
         self._threads.submit(self.desk.close).result()
         self._threads.shutdown()
 
 
 def make_server(answers: Answers) -> Any:
-    """The SDK's server, over ``answers``."""
+    """Return an SDK server with the handlers of ``answers``."""
     from mcp.server.caching import CacheHint
     from mcp.server.lowlevel import Server
 
@@ -81,10 +81,10 @@ def make_server(answers: Answers) -> Any:
 
 
 class Answers:
-    """The handlers of the SDK's server, which are what it offers."""
+    """The handlers of the SDK server, which define what it offers."""
 
     def __init__(self, thread: DeskThread, connection: str) -> None:
-        """``connection`` is the session of who is on the other side, where the transport does not say more."""
+        """``connection`` names the peer's session, if the transport has only one."""
         self._thread = thread
         self._connection = connection
 
@@ -140,24 +140,24 @@ class Answers:
         return _as("GetPromptResult", {"description": row["description"], "messages": [message]})
 
     async def leave(self, said: str) -> None:
-        """The client ended the session ``said`` of the transport: what it began here ends too."""
+        """End what the client's transport session ``said`` began: the client ended it."""
         connection = self._of_several(said)
         await self._thread.run(lambda desk: desk.leave(connection))
 
     def _of_several(self, said: str) -> str:
-        """The session of one connection of those that the transport has."""
+        """Return the session of one connection of a transport with several."""
         from periplus.base.ids import derived_id
 
         return f"{self._connection}-{derived_id('con', said)[4:12]}"
 
     async def _asked(self, work: Callable[[Desk], _T], context: Any) -> _T:
-        """What ``work`` gives; what goes wrong is an error of the protocol that says what is wrong."""
+        """Return the result of ``work``; raise failures as protocol errors that say what is wrong."""
         from mcp.shared.exceptions import MCPError
 
         def guarded(desk: Desk) -> _T:
             try:
                 return work(desk)
-            except Exception as error:  # whatever it is, it goes on as the desk tells it
+            except Exception as error:  # raised again in the desk's words
                 raise desk.told(error) from error
 
         try:
@@ -173,7 +173,7 @@ class Answers:
             raise MCPError(code=code, message=told_error(error)) from error
 
     def _caller(self, context: Any) -> Caller:
-        """Who asks: what the client said of itself, and the session of its connection where the transport has several."""
+        """Return the caller: the client's own name, and the session of its connection if the transport has several."""
         params = context.session.client_params
         client = params.client_info.name if params is not None else ""
         connection = self._connection
@@ -183,14 +183,14 @@ class Answers:
 
 
 def _as(name: str, document: dict[str, Any]) -> Any:
-    """``document`` as the SDK's result of that name, which gives each revision of the protocol what belongs to it."""
+    """Convert ``document`` to the SDK's result of that name, which fits each revision of the protocol."""
     import mcp_types
 
     return getattr(mcp_types, name).model_validate(document, by_name=False)
 
 
 def _refuse_cursor(params: Any) -> None:
-    """Lists of one page give no cursor."""
+    """Refuse a cursor for a list of one page."""
     if params is not None and params.cursor:
         from mcp.shared.exceptions import MCPError
 

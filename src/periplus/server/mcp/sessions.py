@@ -1,9 +1,9 @@
-"""Which session the writes of a connection belong to.
+"""The session to which the writes of a connection belong.
 
-An agent that was connected with its hooks has a session of its own, which the hooks tell of; a client of MCP does not say which one it
-serves. Where just one open session of that agent gave a sign of late, it is that one: else its own claim would be shown to the agent as
-somebody else's, and its hook would refuse its own edit. Otherwise the connection is a session by itself, begun at its first write, begun again
-at the next one where somebody ended it or the store is another, and sealed when it ends.
+An agent with connected hooks has a session of its own, which its hooks report, but an MCP client does not say which one it
+serves. If exactly one open session of that agent was active recently, the connection belongs to it; otherwise the agent's own
+claim would look like somebody else's, and its hook would refuse its own edit. In all other cases the connection is a session of
+its own: begun at its first write, begun again after it was ended elsewhere or the store was replaced, and sealed at its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPOOL_PATIENCE_S: Final = 0.5
 
 
 class Sessions:
-    """Of one server. ``fixed`` is the name of the session that it was started in, if it was."""
+    """The sessions of one server. ``fixed`` is the name of the session that the server was started in, if any."""
 
     def __init__(self, fixed: str = "") -> None:
         self._fixed = fixed
@@ -31,11 +31,11 @@ class Sessions:
 
     @property
     def begun(self) -> tuple[str, ...]:
-        """The connections whose own session was begun here."""
+        """Connections whose own session was begun here."""
         return tuple(sorted(self._begun))
 
     def name_of(self, connection: str, agent_id: str, project: Project) -> str:
-        """The session of a connection, as it is now: one that was adopted and has ended is looked for anew."""
+        """Return the current session of a connection. An adopted session that has ended is looked up again."""
         if self._fixed or connection in self._begun or not connection:
             return self._fixed or connection
         take_in_hooks(project)
@@ -45,13 +45,13 @@ class Sessions:
         return held or connection
 
     def alive(self, connection: str, title: str, project: Project) -> None:
-        """After a write: begin the session where it is the connection's own, or that it was told of; else say that it is alive."""
+        """After a write, begin the session if it is the connection's own or the one it was told; otherwise refresh it."""
         from periplus.memory.coordination.sessions import NewSession
 
         name = project.writer.session
         project.journal.refresh()
         if self._fixed:
-            is_due = name not in self._begun  # who ends it elsewhere knows why
+            is_due = name not in self._begun  # it was ended elsewhere on purpose
         else:
             is_due = bool(name) and name == connection and not _is_open(name, project)
         if is_due:
@@ -61,7 +61,7 @@ class Sessions:
             project.work.seen()
 
     def end(self, connection: str, project: Project) -> None:
-        """Seal the session of a connection that ended, if it was its own; one that was begun elsewhere goes on there."""
+        """Seal the connection's own session; a session that was begun elsewhere continues."""
         if connection in self._begun and connection != self._fixed:
             self._begun.discard(connection)
             project.journal.refresh()
@@ -70,13 +70,13 @@ class Sessions:
 
 
 def take_in_hooks(project: Project) -> None:
-    """What the agent's hooks told since; whoever asks is not to wait long for it, and never to fail for it."""
+    """Take in the events of the agent's hooks, without a long wait and without failing."""
     hooks = project.hooks
     try:
         if hooks.has_events:
             hooks.take_in(patience_s=_SPOOL_PATIENCE_S)
     except PeriplusError as error:
-        hooks.note("take in", str(error))  # the events stay where they are; doctor tells
+        hooks.note("take in", str(error))  # the events stay in the spool; doctor reports it
 
 
 def _is_open(name: str, project: Project) -> bool:
@@ -87,7 +87,7 @@ def _is_open(name: str, project: Project) -> bool:
 
 
 def _only_live(agent_id: str, project: Project) -> str:
-    """The name of the one open session of the agent, begun elsewhere, that gave a sign of late; empty for none and for several."""
+    """Return the agent's only open session from elsewhere that was active recently; empty for none or several."""
     from periplus.base.clock import format_ms
     from periplus.memory.coordination.sessions import LIVE_S
     from periplus.memory.fulltext.links import linked

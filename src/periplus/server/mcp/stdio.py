@@ -1,10 +1,10 @@
-"""MCP over standard input and output, one client for the life of the process.
+"""MCP over standard input and output, with one client for the life of the process.
 
-The front answers the first requests while a thread loads the SDK; the first line that the front leaves alone is the SDK's, which is told
-all that was said before and from then on hears everything. Standard input and output are taken away from the rest of the process, so
-that nothing which prints or reads gets between the lines.
+The handshake answers the first requests while a thread loads the SDK. The first line that it leaves alone goes to the SDK, which
+first gets all earlier ones, and then handles everything. The rest of the process gets other descriptors in place of standard
+input and output, so that nothing else can read or print between the messages.
 
-The end of the input ends the server, once what was asked is answered; so do SIGTERM, SIGINT and, when a terminal is closed, SIGHUP, at once.
+The server ends at the end of input, after pending answers, and at once at SIGTERM, SIGINT, or SIGHUP when the terminal is closed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class Stopped(BaseException):
-    """A signal that ends the server, while the front was listening."""
+    """A signal ended the server during the handshake."""
 
 
 @contextmanager
 def claimed_streams() -> Iterator[tuple[int, int]]:
-    """Descriptors of their own for standard input and output; in their places stand nothing, and standard error, until the end."""
+    """Move standard input and output to other descriptors. Meanwhile standard input is empty, and output goes to standard error."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -41,16 +41,16 @@ def claimed_streams() -> Iterator[tuple[int, int]]:
         yield source, sink
     finally:
         os.dup2(source, 0)
-        os.dup2(sink, 1)  # the two are left open: a thread may still wait for a line
+        os.dup2(sink, 1)  # the two stay open, because a thread may still wait for a line
 
 
 def connection_name() -> str:
-    """A name for the session of a connection that has none."""
+    """Return a name for the session of a connection without one."""
     return f"mcp-{os.urandom(5).hex()}"
 
 
 def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: int, sink: int) -> None:
-    """Serve until the client is gone. Raises OSError where its descriptors fail otherwise than by being closed."""
+    """Serve until the client is gone. Raises OSError if a descriptor fails in another way than by being closed."""
     before = {number: signal.signal(number, _stop) for number in _stop_signals()}
     lines, front = LineReader(source), Front()
     loading: threading.Thread | None = None
@@ -77,7 +77,7 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
         return
     finally:
         for number, handler in before.items():
-            # A shell and the kernel say both that a terminal was closed: the second must not cut this short.
+            # Shell and kernel both send SIGHUP for a closed terminal; the second must not interrupt this.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else handler)
         if thread is not None:
             thread.close()
@@ -86,7 +86,7 @@ def serve_stdio(make_thread: Callable[[], DeskThread], connection: str, source: 
 
 
 def _stop_signals() -> tuple[signal.Signals, ...]:
-    """Those that say that the server is to end; SIGHUP is none where whoever started it wants it to outlive the terminal."""
+    """Return the signals that end the server. SIGHUP is left out if the parent ignores it, so that the server outlives the terminal."""
     is_hup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if is_hup else ()))
 
@@ -96,7 +96,7 @@ def _stop(*_: object) -> None:
 
 
 def _load() -> None:
-    """What the first call will want. Who needs what cannot be had says so."""
+    """Import what the first call needs. A missing package is reported by its user."""
     with suppress(ImportError):
         import periplus.project
         import periplus.server.mcp.read_tools

@@ -1,8 +1,7 @@
-"""What each tool of the MCP server takes: a struct a tool, from which the JSON Schema that clients see is made and by which
-what they send is checked.
+"""Arguments of each tool: a struct, which gives the JSON Schema for clients and validates their input.
 
-Models write arguments by hand. What is plainly meant is taken for it (``"5"`` for a number, one word or a list in quotes for a
-list of words); what is not is refused with the name of the field.
+Models write arguments by hand, so obvious variants are accepted (``"5"`` for a number, one word or a quoted list for a list of
+words). Anything else is refused with the name of the field.
 """
 
 from __future__ import annotations
@@ -256,8 +255,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, without references: some clients resolve none. What a model has no use for, limits of
-    length and empty defaults, is left out of what it has to read; it is checked all the same.
+    """Return the JSON Schema of a tool's arguments, without references, because some clients do not resolve them. Length limits
+    and empty defaults are left out to keep it short for models; they are still enforced.
     """
     _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
     schema = _inlined(components[kind.__name__], components)
@@ -279,13 +278,13 @@ def _inlined(value: Any, components: Mapping[str, Any]) -> Any:
         for name, inner in value.items()
         if name not in _UNTOLD and not (name == "default" and not inner)
     }
-    if "enum" in kept:  # some clients want a type beside it, and no empty word in it
+    if "enum" in kept:  # some clients need a type beside it, and no empty value
         kept = {**kept, "type": "string", "enum": [word for word in kept["enum"] if word]}
     return kept
 
 
 def read_arguments(kind: type[_T], given: object) -> _T:
-    """``given`` as ``kind``. Raises UsageError that names the field."""
+    """Convert ``given`` to ``kind``. Raises UsageError that names the field."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
@@ -306,7 +305,7 @@ def read_arguments(kind: type[_T], given: object) -> _T:
 
 
 def _told(error: str) -> str:
-    """``Expected `int` >= 1 - at `$.limit``` as ``limit: expected `int` >= 1``."""
+    """Convert ``Expected `int` >= 1 - at `$.limit``` to ``limit: expected `int` >= 1``."""
     what, _, where = error.partition(" - at ")
     place = re.sub(r"^`\$\.?|`$", "", where)
     missing = re.match(r"Object missing required field `(\w+)`", what)
@@ -316,7 +315,7 @@ def _told(error: str) -> str:
 
 
 def _choices(kind: type[msgspec.Struct], error: str) -> str:
-    """The words that may stand where another stood; empty where any may."""
+    """List the allowed values of a wrong one; empty if any value is allowed."""
     found = re.match(r"Invalid enum value .* - at `\$\.(\w+)", error)
     if found is None:
         return ""
@@ -333,7 +332,7 @@ def _short(text: str) -> str:
 
 
 def _as_list(value: object) -> object:
-    """One word, or a list that was written as text, as the list that was meant."""
+    """Convert one word, or a list written as text, to a list."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -348,7 +347,7 @@ def _as_list(value: object) -> object:
 
 
 def _check(value: object, place: str, depth: int) -> None:
-    """Whole characters, no NUL, and no deeper than any argument is."""
+    """Raise UsageError for lone surrogates, NUL, or deep nesting."""
     if depth == 0:
         raise _wrong(f"{_short(place)} is nested too deeply")
     if isinstance(value, str):

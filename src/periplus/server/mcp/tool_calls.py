@@ -1,11 +1,9 @@
-"""The desk: where calls of tools meet the project. It is used by one thread alone.
+"""Tool calls on the project, in one thread.
 
-The project is opened at the first call and kept open, so that a call costs what it does and no start; a store that is not there yet
-is looked for again at each call, and one that was replaced is opened anew. A call never raises: what went wrong is an answer that says
-what is wrong, what is still safe and what to do next.
+The project is opened at the first call and stays open. A missing store is looked for at each call; a replaced store is opened
+again. A call never raises: a failure becomes an answer that says what is wrong, what is safe, and what to do next.
 
-Who writes is the agent that the client says it is, unless the server was started for somebody by name; in which session, see
-``sessions``.
+The writer is the agent that the client claims to be, unless the server was started with a name; for the session see ``sessions``.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _NAME_MAX: Final = 60
 _DAMAGE_TOKENS: Final = 60
-_LOOKS: Final = ("list", "show", "inbox")  # actions of writing tools that write nothing
+_LOOKS: Final = ("list", "show", "inbox")  # read-only actions of writing tools
 _BUDGET: Final = 2_000
 _KNOWN_AS: Final = {
     "codex-mcp-client": "codex",
@@ -45,13 +43,13 @@ _KNOWN_AS: Final = {
 
 
 def agent_name(client: str) -> str:
-    """The name of an agent from what its MCP client calls itself: that under which its hooks and its transcripts are known."""
+    """Return the name of an agent for the name of its MCP client, as its hooks and transcripts use it."""
     name = re.sub(r"[^A-Za-z0-9._/-]+", "-", client).strip("-./")[:_NAME_MAX].strip("-./")
     return _KNOWN_AS.get(name.lower(), name) or "mcp-client"
 
 
 class Caller(NamedTuple):
-    """``client`` is what the other side calls itself, ``connection`` the name of the session that its writes belong to."""
+    """``client`` is the client's own name, ``connection`` the name of the session for its writes."""
 
     client: str
     connection: str
@@ -66,8 +64,8 @@ class Reply(NamedTuple):
 
 
 class Desk:
-    """``open_project`` opens the store for a writer. ``name`` and ``session`` say for whom the server was started, if for
-    somebody; ``on_error`` hears of defects, whose details no client is told.
+    """Runs tool calls. ``open_project`` opens the store for a writer. ``name`` and ``session`` are those of the server's start,
+    if given; ``on_error`` gets defects, whose details clients do not see.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class Desk:
         self._callers: dict[str, Caller] = {}
 
     def call(self, caller: Caller, tool: str, arguments: object) -> Reply:
-        """The answer of a tool, within the budget that its arguments ask for."""
+        """Return the answer of a tool, within the token budget of its arguments."""
         from periplus.server.mcp.tool_arguments import read_arguments
 
         try:
@@ -99,16 +97,16 @@ class Desk:
                 return _reply(found, getattr(given, "budget", _BUDGET), project)
 
             return self.within(caller, answer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer and the server stays
+        except Exception as error:  # noqa: BLE001 - the client gets an answer, and the server continues
             return Reply(told_error(self.told(error)), None, is_error=True)
 
     def within(self, caller: Caller, work: Callable[[Project], _T]) -> _T:
-        """What ``work`` does with the project, in the caller's name. Raises what it raises; a damaged index is built anew."""
+        """Run ``work`` on the project in the caller's name. Raises its errors; a damaged index is rebuilt."""
         try:
             return self._within(caller, work)
         finally:
             if self._project is not None:
-                self._project.journal.rest()  # the next call may come tomorrow
+                self._project.journal.rest()  # the next call may be hours away
 
     def _within(self, caller: Caller, work: Callable[[Project], _T]) -> _T:
         try:
@@ -117,9 +115,9 @@ class Desk:
             from periplus.journal.storage.store_identity import ReplacedError
 
             if isinstance(error, ReplacedError):
-                self._let_go()  # it was told; the next call opens what stands there then
+                self._let_go()  # reported; the next call opens the store again
             raise
-        except Exception as error:  # of a module that may not be imported: only that of SQLite is dealt with
+        except Exception as error:  # SQLite may not be imported; only its error is handled here
             sqlite3 = sys.modules.get("sqlite3")
             if sqlite3 is None or not isinstance(error, sqlite3.DatabaseError):
                 raise
@@ -128,7 +126,7 @@ class Desk:
                 raise
             if isinstance(error, sqlite3.OperationalError) and "malformed" not in said and "no such" not in said:
                 raise
-        # The index is derived: it is built anew. Writing twice is no danger, a duplicate is found.
+        # The index is derived and is rebuilt. A repeated write is recognized as a duplicate.
         self._let_go()
         project.discard_index(os.path.dirname(project.root), store=project.root)
         return work(self._opened(caller))
@@ -137,17 +135,17 @@ class Desk:
         self._callers[caller.connection] = caller
         try:
             self._sessions.alive(caller.connection, caller.client, project)
-        except PeriplusError as error:  # what was asked for is written; a sign of life can wait for the next call
+        except PeriplusError as error:  # the write is done; refreshing the session can wait for the next call
             self.told(error)
 
     def leave(self, connection: str) -> None:
-        """A connection ended: what it began is sealed, and its claims are let go."""
+        """End a connection: seal what it began and release its claims."""
         caller = self._callers.pop(connection, None)
         if caller is None:
             return
         try:
             self.within(caller, lambda project: self._sessions.end(connection, project))
-        except Exception as error:  # noqa: BLE001 - nobody is there to be told; its claims run out by themselves
+        except Exception as error:  # noqa: BLE001 - nobody is left to tell, and its claims expire
             self.told(error)
 
     def close(self) -> None:
@@ -160,7 +158,7 @@ class Desk:
         return Writer(name, derived_id("who", name, self._host), session[:100], os.getpid())
 
     def told(self, error: BaseException) -> PeriplusError:
-        """``error`` as a client is told of it; the details of a defect go to ``on_error``."""
+        """Convert ``error`` to the answer for the client; details of a defect go to ``on_error``."""
         if isinstance(error, PeriplusError):
             if isinstance(error, NotAStoreError) and not error.mend:
                 error.mend = "Run `periplus init` in the project's folder, then call again."
@@ -212,7 +210,7 @@ def _row(tool: str) -> Tool:
 
 
 def _place_of(root: str) -> tuple[int, ...]:
-    """Which folder it is, whatever its name, and which configuration it has: types are declared in it. Empty where there is none."""
+    """Identify the store's folder and its configuration, which declares types; empty if there is no store."""
     try:
         found = os.stat(root)
     except OSError:
@@ -243,7 +241,7 @@ def _told_of(damage: DamageError) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text that any encoder takes: names of files may hold bytes that are no characters."""
+    """Replace bytes that are not text, as in file names, so that any encoder accepts the text."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -1,7 +1,7 @@
-"""Answers of tools: text for a model and the same as data, both within the budget of tokens that was asked for.
+"""Results of tools: text for a model and the same as data, both within the requested token budget.
 
-An answer has entries, most important first. As many as fit are shown; what was left out is counted, with the call that shows
-it. A budget that not even the first entry fits gets its beginning.
+A result has entries, the most important first. As many as fit are shown; the rest is counted, with the call that shows it. If not
+even the first entry fits, its beginning is shown.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _FEW: Final = 12
 
 
 class Entry(NamedTuple):
-    """``text`` are its lines; ``data`` the same for machines, with the long part, if any, under ``text``."""
+    """``text`` are its lines; ``data`` is the same for machines, with the long part, if any, under ``text``."""
 
     text: str
     data: dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """``more(shown)`` is the call that shows what comes behind the first ``shown`` entries; ``left_out`` those never listed."""
+    """``more(shown)`` is the call that shows the entries after the first ``shown``; ``left_out`` counts entries that are in no list."""
 
     head: str = ""
     entries: tuple[Entry, ...] = ()
-    data: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+    data: dict[str, Any] = {}  # noqa: RUF012 - never modified
     left_out: int = 0
     more: Callable[[int], str] | None = None
     foot: str = ""
@@ -40,7 +40,7 @@ class Fitted(NamedTuple):
 
 
 def fit(answer: Answer, budget: int) -> Fitted:
-    """``answer`` in at most ``budget`` tokens, as text and as data each."""
+    """Fit ``answer`` into ``budget`` tokens, as text and as data each."""
     import json
 
     costs = [
@@ -77,7 +77,7 @@ def _rendered(answer: Answer, entries: tuple[Entry, ...], shown: int) -> Fitted:
 
 
 def _beginning(answer: Answer, budget: int) -> Fitted | None:
-    """The answer with the first entry cut; None where not even its beginning has room."""
+    """Return the answer with its first entry cut; None if not even its beginning fits."""
     first = answer.entries[0]
     body = str(first.data.get("text", ""))
     room = len(first.text)
@@ -92,7 +92,7 @@ def _beginning(answer: Answer, budget: int) -> Fitted | None:
 
 
 def _cut(fitted: Fitted, budget: int) -> Fitted:
-    """A head that is too long by itself: its beginning, and no more data than says so."""
+    """Cut a head that is too long by itself, and reduce its data to that note."""
     text = fitted.text
     while text and estimate_tokens(f"{text}…") > budget:
         text = text[: len(text) * 3 // 4]

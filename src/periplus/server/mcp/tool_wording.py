@@ -1,4 +1,4 @@
-"""What the layers below say to people at a terminal, as it is said to who has these tools instead."""
+"""Translation of messages from commands of a terminal to calls of the MCP tools."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 
 
 def for_tools(text: str) -> str:
-    """``text`` with the commands that it names as calls of these tools, where there is one that does the same."""
+    """Replace commands in ``text`` by equivalent calls of tools."""
     if "periplus " in text or "--" in text or "Repeat the command" in text:
         for pattern, said in _COMMANDS:
             text = pattern.sub(said, text)
@@ -59,7 +59,7 @@ def for_tools(text: str) -> str:
 
 
 def told_error(error: PeriplusError) -> str:
-    """What is wrong, what is still safe and what to do next, in one paragraph."""
+    """Return what is wrong, what is safe and what to do next, as one paragraph."""
     wrong = str(error)
     if len(wrong) > _TOLD_MAX:
         wrong = f"{wrong[: _TOLD_MAX // 2]} … {wrong[-_TOLD_MAX // 2 :]}"
@@ -73,6 +73,6 @@ def one_line(text: object, most: int = 0) -> str:
 
 
 def call_of(tool: str, **arguments: object) -> str:
-    """A call as a model would write it; what is empty is left away."""
+    """Format a call as a model would write it, without empty arguments."""
     given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items() if value)
     return f"{tool}({given})"

@@ -1,4 +1,4 @@
-"""The tools that write: ``remember``, ``revise``, ``claim``, ``plan``, ``message``."""
+"""The writing tools: ``remember``, ``revise``, ``claim``, ``plan``, ``message``."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _is_id(ref: str) -> bool:
 
 
 def _check_about(project: Project, refs: Sequence[str]) -> list[str]:
-    """What is to be told of ``refs`` that name no file. Raises UsageError for a path that leads out of the project."""
+    """Return notes about ``refs`` that name no file. Raises UsageError for a path outside of the project."""
     from periplus.memory.code_anchors.anchor_creation import split_ref
 
     notes = []
@@ -131,7 +131,7 @@ def run_revise(project: Project, given: ReviseArguments) -> Answer:
 
 
 def _about_named(project: Project, reference: str, fields: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """``fields`` with what is in ``about`` named as ``plan`` names what a step is about, and what is to be told of what names no file."""
+    """Return ``fields`` with ``about`` normalized as ``plan`` does for steps, and notes about names without a file."""
     about = fields.get("about")
     if not isinstance(about, list):
         return fields, []
@@ -147,7 +147,7 @@ def _need(value: str, field: str, action: str) -> None:
 
 
 def _idle(action: str, said: Mapping[str, object], meant: str) -> None:
-    """Who forgot ``action`` is not shown a list as if what he said was written."""
+    """Explain that ``action`` is missing, so that a list is not mistaken for a write."""
     for field, value in said.items():
         if value:
             raise UsageError(
@@ -212,7 +212,7 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
 
 
 def _is_there(project: Project, path: str) -> bool:
-    """Whether what is claimed is there by that name, or can be told to be a pattern."""
+    """Return whether a claimed path exists, or is a pattern."""
     names = (path, path.rpartition(":")[0])
     return any(letter in path for letter in "*?[{") or any(
         name and os.path.lexists(os.path.join(project.work.top, name)) for name in names
@@ -379,7 +379,7 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
 
 
 def _who_is_meant(work: ProjectWork, name: str) -> list[str]:
-    """What is to be told of a name that nobody here has, but nearly."""
+    """Return a note about a name that nobody has, if somebody has a similar one."""
     meant = work.meant_by(name) if name else ""
     said = f"Nobody has written here as {one_line(name)}, and somebody has as {one_line(meant)}, who is not shown it"
     return (

@@ -1,4 +1,4 @@
-"""The page of ``periplus run --monitor``: on this machine alone, for who has its address, and only to look at."""
+"""The page of ``periplus run --monitor``: read-only, on this machine, for whoever has its address."""
 
 from __future__ import annotations
 

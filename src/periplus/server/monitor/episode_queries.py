@@ -1,7 +1,7 @@
-"""What the page asks, answered from the episodes in the store. One thread uses it, with a store that it has opened for itself.
+"""Queries of the page, answered from the episodes in the store, by one thread with a store of its own.
 
-Nothing of the run is touched: what is shown has been written down. Memory is bounded whatever the session is like: a row for each of the
-newest STEPS_MAX steps, the few newest requests; older ones are made again from the episodes when somebody asks for them.
+The run is not touched, because everything shown is recorded. Memory is bounded for any session: a row for each of the newest
+STEPS_MAX steps, and a few of the newest requests; older ones are rebuilt from the episodes on demand.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FOUND_CHARACTERS: Final = 4_000_000
 
 
 class Growing:
-    """The answer that grows, as the run tells it: never a reason for the run to wait or to fail."""
+    """The answer in progress, from the events of the run. It never makes the run wait or fail."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class Growing:
 
     def take(self, event: Event) -> None:
         if event.agent:
-            return  # a subagent's: it has a session of its own
+            return  # of a subagent, which has its own session
         kind = event.__struct_config__.tag
         with self._lock:
             if kind in ("step_started", "answer_completed", "answer_restarted", "turn_ended"):
@@ -76,7 +76,7 @@ class Growing:
                     self._characters -= len(self._pieces.popleft())
 
     def text(self) -> str:
-        """Its end, up to the last whole word: a secret is masked once it is whole, and before what is shown is cut."""
+        """The end of the text, up to the last complete word: a secret is masked only when complete, and before the text is cut."""
         with self._lock:
             text = "".join(self._pieces)
         whole = text[: max(text.rfind(" "), text.rfind("\n")) + 1]
@@ -84,7 +84,7 @@ class Growing:
 
 
 class Desk:
-    """``is_live``: a run of this process writes the session, and ``growing`` is told its events."""
+    """``is_live``: a run of this process writes the session, and ``growing`` gets its events."""
 
     def __init__(
         self, opening: Callable[[], Project], session: str, *, title: str = "", model: str = "", is_live: bool = False
@@ -109,13 +109,13 @@ class Desk:
             self._project = None
 
     def refresh(self) -> int:
-        """Take what was added; the version of what there is now."""
+        """Read what was added; return the version of the current state."""
         count = 0
         try:
             for episode in self._episodes():
                 self._take(episode)
                 count += 1
-        except PeriplusError as error:  # the page says it; the store may be whole again when it is asked next
+        except PeriplusError as error:  # the page shows it; the store may be intact again at the next query
             is_new, self._problem = self._problem != str(error), str(error)
             count += is_new
         else:
@@ -154,7 +154,7 @@ class Desk:
     # -- the list ------------------------------------------------------------------------------------------------------
 
     def overview(self, first: int = 0) -> SessionOut:
-        """``first``: the number of the first step that the page does not have."""
+        """Return the list of steps. ``first`` is the number of the first step that the page does not have."""
         ledger = self._ledger
         end = len(ledger.calls)
         begin = min(max(first, end - STEPS_MAX, 0), end)
@@ -177,7 +177,7 @@ class Desk:
     # -- a step --------------------------------------------------------------------------------------------------------
 
     def step(self, turn: int, step: int) -> StepOut:
-        """Raises NotFoundError, DamageError."""
+        """Return one step. Raises NotFoundError, DamageError."""
         seen = self._seen(turn, step)
         left = [_STEP_CHARACTERS]
         answered = seen.answered
@@ -201,7 +201,8 @@ class Desk:
         )  # fmt: skip
 
     def part(self, turn: int, step: int, what: str, place: int, start: int) -> PartOut:
-        """A piece of a text of a step: of ``message`` number ``place``, of its calls' ``args``, of the ``answer``, of an ``output``.
+        """Return a piece of a text of a step: of ``message`` number ``place``, of its calls' ``args``, of the ``answer``, or of
+        an ``output``.
 
         Raises NotFoundError, UsageError, DamageError.
         """
@@ -266,7 +267,7 @@ def _call(call: ToolCall, budget: list[int]) -> CallRow:
 
 
 def _message(place: int, message: Message, kept: int, budget: list[int]) -> MessageOut:
-    """The beginning of what was there before, more of what is new; as long as the step has room."""
+    """Return the beginning of an old message, or more of a new one, within the room of the step."""
     most = _KEPT_CHARACTERS if kept == -1 else kept + _FRESH_CHARACTERS
     text, left = _cut(message.content, min(most, budget[0]))
     budget[0] -= len(text)

@@ -1,10 +1,11 @@
-"""The page's server: HTTP/1.1 on loopback in a thread of its own, which only answers GET.
+"""The server of the page: HTTP/1.1 on loopback, in a separate thread, GET only.
 
-Who may read: whoever has the address, whose token is made anew each time. A page of somebody else's in the same browser does not have
-it, cannot read an answer (there is no CORS), and cannot get here under another name (``Host`` and ``Origin`` are those of the address).
+Anybody with the address can read; its token is new each time. A foreign page in the same browser does not know it, cannot read an
+answer (there is no CORS), and cannot use another name (``Host`` and ``Origin`` must be those of the address).
 
-What a reader can cost is bounded: CONNECTIONS_MAX of them, DEADLINE_S for a request and for each answer, one answer in the making, which
-is made in a thread beside the loop. Who is too slow is hung up on. The run never waits: it leaves a mark (``wake``) and goes on.
+The cost of readers is bounded: CONNECTIONS_MAX connections, DEADLINE_S for a request and for each answer, and one answer in
+preparation, in a thread beside the loop. Slow readers are disconnected. The run never waits; it sets a mark (``wake``) and
+continues.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ WATCHERS_MAX: Final = 16
 DEADLINE_S: Final = 15.0
 _HEAD_BYTES_MAX: Final = 8_192
 _WAITING_MAX: Final = 32
-_LOOK_S: Final = 0.7  # for a session that another process writes
+_LOOK_S: Final = 0.7  # poll interval for sessions written by another process
 _LINGER_S: Final = 1.0
 _HEARTBEAT_S: Final = 15.0
-_PAUSE_S: Final = 0.2  # between two messages to a watcher
+_PAUSE_S: Final = 0.2  # interval between messages to a watcher
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -74,7 +75,7 @@ class _Request(NamedTuple):
 
 
 class Monitor:
-    """``start`` gives the address. ``tell`` and ``wake`` may be called from any thread, and never raise."""
+    """``start`` returns the address. ``tell`` and ``wake`` may be called from any thread, and never raise."""
 
     def __init__(self, desk: Desk, *, port: int = 0, deadline_s: float = DEADLINE_S) -> None:
         self._desk = desk
@@ -101,7 +102,7 @@ class Monitor:
         self.close()
 
     def start(self) -> str:
-        """Raises EnvironmentFailure where the port cannot be had."""
+        """Start the server. Raises EnvironmentFailure if the port is not available."""
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
@@ -114,18 +115,18 @@ class Monitor:
         return f"http://127.0.0.1:{self._port}/{self._token}/"
 
     def tell(self, event: Event) -> None:
-        """What the run just told; at most it is not shown."""
+        """Pass an event of the run; at worst it is not shown."""
         self._desk.growing.take(event)
         self.wake()
 
     def wake(self) -> None:
-        """There is something new."""
+        """Report that there is something new."""
         if not self._is_marked:
             self._is_marked = True
             try:
                 self._loop.call_soon_threadsafe(self._look)
             except RuntimeError:
-                pass  # the page is closed; the run goes on
+                pass  # the server is closed; the run continues
 
     def close(self) -> None:
         try:
@@ -155,14 +156,14 @@ class Monitor:
         looking = asyncio.create_task(self._looking())
         self._started.set()
         await self._stop.wait()
-        if self._watchers:  # so that they see how it ended
+        if self._watchers:  # so that they see the end
             self._changed.set()
             await asyncio.sleep(_LINGER_S)
         server.close()
         for task in (*self._tasks, looking):
             task.cancel()
         await asyncio.gather(*self._tasks, looking, return_exceptions=True)
-        await asyncio.sleep(0)  # so that what was hung up on is closed
+        await asyncio.sleep(0)  # so that aborted connections are closed
         await asyncio.sleep(0)
 
     def _stopping(self) -> None:
@@ -174,7 +175,7 @@ class Monitor:
         self._changed.set()
 
     async def _looking(self) -> None:
-        """Find out what is new while somebody watches: at a mark, and now and then for what other processes write."""
+        """Look for changes while somebody watches: at a mark, and at intervals for other processes."""
         while True:
             try:
                 await asyncio.wait_for(self._changed.wait(), _LOOK_S)
@@ -194,12 +195,12 @@ class Monitor:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        writer.transport.set_write_buffer_limits(high=1)  # a drain waits until the reader has taken everything
+        writer.transport.set_write_buffer_limits(high=1)  # drain waits until the reader has received everything
         try:
             if len(self._tasks) <= CONNECTIONS_MAX:
                 await self._converse(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # it hung up, was too slow, or talks otherwise: nobody is left to tell
+            pass  # it disconnected, was too slow, or does not speak HTTP
         finally:
             self._tasks.discard(task)
             if writer.transport.get_write_buffer_size():
@@ -225,7 +226,7 @@ class Monitor:
             await self._send(writer, await self._answer(path, request.query), is_head=request.method == "HEAD")
 
     def _refused(self, request: _Request) -> _Answer | None:
-        """Who else's page asks, or under another name, learns nothing."""
+        """Return a refusal for foreign pages and other host names, without details."""
         hosts = (f"127.0.0.1:{self._port}", f"localhost:{self._port}")
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
@@ -260,7 +261,7 @@ class Monitor:
             self._waiting -= 1
 
     def _asked(self, path: str, query: Mapping[str, str]) -> _Answer:
-        """In the thread of the desk."""
+        """Answer a request in the thread of the desk."""
         desk = self._desk
         out: msgspec.Struct
         try:
@@ -284,7 +285,7 @@ class Monitor:
         return _Answer(200, "application/json", _encoded(out))
 
     async def _watch(self, writer: asyncio.StreamWriter) -> None:
-        """Say that something is new, as often as it is and the reader can take it."""
+        """Report changes as they happen, as fast as the reader takes them."""
         self._watchers += 1
         try:
             lines = [
@@ -354,7 +355,7 @@ def _refusal(status: int, why: str) -> _Answer:
 def _encoded(out: msgspec.Struct) -> bytes:
     try:
         return msgspec.json.encode(out)
-    except UnicodeEncodeError:  # half a character, which a model may well send
+    except UnicodeEncodeError:  # a lone surrogate, which a model may send
         import json
 
         return json.dumps(msgspec.to_builtins(out)).encode()

@@ -1,4 +1,4 @@
-"""What the page is told, as JSON. Texts stand in it as they are; the page shows them as text and never as anything else."""
+"""JSON values for the page. Texts are unescaped; the page inserts them as text only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from periplus.agent.observation import CallMetrics, Totals
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step in the list. ``tools`` are the names of what it called; ``says`` is how its answer begins."""
+    """A step in the list. ``tools`` are the names of its calls; ``says`` is the beginning of its answer."""
 
     metrics: CallMetrics
     tools: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionOut(msgspec.Struct, frozen=True, kw_only=True):
-    """``version`` grows with every change; ``steps`` are those from number ``first`` on (counted from 0), ``left`` there are more."""
+    """``version`` grows with every change; ``steps`` are those from number ``first`` on (counted from 0), ``left`` is the number of further ones."""
 
     version: int
     session: str
@@ -70,7 +70,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
-    """``kept`` characters stood in the request before; -1: the whole message. ``left`` characters are not in ``text``."""
+    """``kept`` characters were in the previous request already; -1: the whole message. ``left`` characters are not in ``text``."""
 
     place: int
     role: str
@@ -85,7 +85,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutcomeOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a call; ``outcome`` is empty while it runs."""
+    """The result of a call; ``outcome`` is empty while it runs."""
 
     call: CallRow
     outcome: str
@@ -104,7 +104,7 @@ class ToolOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThenOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What came behind the step: something said to the model, a hook that failed, the end of the turn."""
+    """An event after the step: a message to the model, a failed hook, the end of the turn."""
 
     what: str
     text: str
@@ -126,7 +126,7 @@ class StepOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a long text: ``left`` characters behind it."""
+    """A piece of a long text, with ``left`` characters after it."""
 
     text: str
     left: int
