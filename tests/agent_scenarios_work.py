@@ -163,15 +163,15 @@ def undo_beside_a_person(scene):
 
     session = scene.open(says("", read("calc.py")), says("", MENDS, shell("echo x > made.txt")), says("Done."))
     scene.turn("change things")
-    with pytest.raises(UsageError, match="/undo takes no 'everything'"):
+    with pytest.raises(UsageError, match="/undo does not take 'everything'"):
         do_command(session, "/undo everything")
     assert do_command(session, "/undo") == [
-        "as before that turn: calc.py",
-        "left as they are: made.txt",
-        "they changed while a command ran, by it or by somebody else; /undo all takes them back too",
+        "restored: calc.py",
+        "not restored: made.txt",
+        "they changed while a command ran; /undo all restores them, too",
     ]
     assert (scene.folder / "made.txt").exists()
-    assert do_command(session, "/undo all") == ["as before that turn: made.txt"]
+    assert do_command(session, "/undo all") == ["restored: made.txt"]
     assert git(scene.folder, "status", "--porcelain") == ""
 
 

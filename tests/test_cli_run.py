@@ -370,7 +370,10 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     (shell.folder / "periplus.toml").write_text('oracle = "touch /tmp/owned"\nmax_steps = 7\n')
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("", 200)
-    assert "Files that the agent follows there: periplus.toml. To review: periplus run --dry-run x" in shell("trust", "give").out
+    assert (
+        "Files that the agent follows there: periplus.toml. To review: periplus run --dry-run x"
+        in shell("trust", "give").out
+    )
     plan = shell.json("run", "x", "--dry-run")
     assert (plan.oracle, plan.max_steps) == ("touch /tmp/owned", 7)
     (shell.folder / "periplus.toml").write_text("max_steps = 9\n")
@@ -399,7 +402,9 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
 
 @pytest.mark.parametrize("option", ["--allow", "--deny"])
 def test_a_wrong_rule_is_told_by_the_option_and_as_it_was_typed(shell, option):
-    wrong = shell.fails("run", "x", option, "shell(", code=2, wrong=f"periplus: {option} 'shell(' is not a permission rule")
+    wrong = shell.fails(
+        "run", "x", option, "shell(", code=2, wrong=f"periplus: {option} 'shell(' is not a permission rule"
+    )
     assert f"{option} 'shell(git status)'" in wrong.err
 
 
@@ -606,7 +611,16 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
     (shell.folder / "talk.jsonl").write_text("no exchange\n")
     assert "periplus setup" in shell.fails("run", "x", code=2, wrong="no model is chosen").err
     assert "--record FILE" in shell.fails("run", "x", "--play", "talk.jsonl", code=2, wrong="not an exchange").err
-    shell.fails("run", "x", "--play", "talk.jsonl", "--record", "more.jsonl", code=2, wrong="--play and --record cannot be combined")
+    shell.fails(
+        "run",
+        "x",
+        "--play",
+        "talk.jsonl",
+        "--record",
+        "more.jsonl",
+        code=2,
+        wrong="--play and --record cannot be combined",
+    )
     assert not (shell.folder / "more.jsonl").exists()
     assert "periplus models list" in shell.fails("run", "x", "--model", "gpt", code=2).err
     kept = shell("models", "key", "opanai", stdin=b"sk-1234567890")  # it may be that of a server

@@ -105,7 +105,7 @@ def test_who_writes_to_a_name_that_nobody_has_is_told_who_is_near(shop):
     shop("remember", "The till is red", "--as", "agent-1")
     for words in (["inbox", "send"], ["inbox", "send", "--json"]):
         said = shop(*words, "Bob", "Which colour?").err
-        assert said.startswith("periplus: nobody has written here as Bob, and somebody has as bob")
+        assert said.startswith("periplus: nobody here is called Bob, but somebody is called bob")
     command = re.search(r"periplus (inbox send .*)$", said, re.MULTILINE)[1].split()
     assert shop(*command).err == ""
     assert len(shop.json("inbox", "mail", "--as", "bob").messages) == 1

@@ -364,7 +364,7 @@ def fetch_stats(address: Address, timeout_s: float = 10.0) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:
-        raise FormatError(f"{address}: no stats came from there") from error
+        raise FormatError(f"{address}: no statistics were received") from error
     if not isinstance(document, dict):
-        raise FormatError(f"{address}: no stats came from there")
+        raise FormatError(f"{address}: no statistics were received")
     return document

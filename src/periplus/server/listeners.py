@@ -101,7 +101,7 @@ def _listen_unix(endpoint: Endpoint) -> Listener:
         holder = holder_of(path + ".lock")
         raise RefusedError(
             f"another server listens on {path}" + (f": {holder.text}" if holder else ""),
-            safe="It was left alone.",
+            safe="It was not changed.",
             mend="Stop it, or give another path for the socket.",
         )
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -132,7 +132,7 @@ def _is_leftover(path: str) -> bool:
     except OSError:
         return False
     if not stat.S_ISSOCK(status.st_mode):
-        raise UsageError(f"{path} is there and is no socket", safe="It was left alone.", mend="Give another path.")
+        raise UsageError(f"{path} exists and is not a socket", safe="It was not changed.", mend="Give another path.")
     return True
 
 
@@ -170,16 +170,16 @@ def _listen_tcp(endpoint: Endpoint) -> Listener:
 
 def _check_protected(endpoint: Endpoint, host: str) -> None:
     if (endpoint.certificate_file is None) != (endpoint.key_file is None):
-        raise UsageError("TLS takes two files: the certificate and its key", mend="Give both or neither.")
+        raise UsageError("TLS needs two files: the certificate and its key", mend="Give both or neither.")
     token = endpoint.token
     if token is not None and not TOKEN_BYTES_MIN <= len(token.encode()) <= TOKEN_BYTES_MAX:
         raise UsageError(
-            f"token: {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX:,} bytes", mend="openssl rand -hex 32 makes a good one."
+            f"token: {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX:,} bytes", mend="Generate one: openssl rand -hex 32"
         )
     lacking = [what for what, given in (("a token", token), ("TLS files", endpoint.certificate_file)) if given is None]
     if lacking and not is_loopback(host):
         raise RefusedError(
-            f"will not listen on {host} without {' and '.join(lacking)}: whoever reaches it could read and change the store",
+            f"will not listen on {host} without {' and '.join(lacking)}: anybody who reaches it could read and change the store",
             safe="Nothing was started.",
             mend="Give a token file, a certificate and its key; or listen on 127.0.0.1.",
         )
@@ -197,7 +197,7 @@ def server_tls(certificate_file: str, key_file: str | None) -> ssl.SSLContext:
         )  # otherwise OpenSSL would ask at the terminal and block
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
-            f"certificate {certificate_file} with key {key_file}: cannot be read, or do not belong together",
+            f"certificate {certificate_file} with key {key_file}: cannot be read, or do not match",
             mend="Both are PEM files; the key has no password.",
         ) from error
     return context

@@ -56,7 +56,9 @@ class Unreferenced:
             if digest in self._held:
                 return
             if share.used_bytes + size > self.share_bytes_max or self.used_bytes + size > self.bytes_max:
-                raise Refused("too_large", "more was received than may wait for a ref", field="unreferenced")
+                raise Refused(
+                    "too_large", "the limit of received objects without a ref is reached", field="unreferenced"
+                )
             self._held[digest] = (size, share)
             share.used_bytes += size
             self.used_bytes += size

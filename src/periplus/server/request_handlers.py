@@ -119,7 +119,7 @@ class Bench:
             while True:
                 self.renew()
                 if self.renewals != began:
-                    raise Refused("cancelled", "something was redacted meanwhile, or the store is another")
+                    raise Refused("cancelled", "something was redacted meanwhile, or the store was replaced")
                 try:
                     step = next(steps)
                 except StopIteration:
@@ -227,7 +227,7 @@ def _molecules(library: ContextLibrary, digest: bytes) -> Expansion:
 def _stream(library: ContextLibrary, stream: int, body: StreamRequest, limits: ChunkLimits) -> Iterator[Step]:
     if body.filter is not None:
         if body.prove:
-            raise UsageError("prove: what is filtered cannot be proved to be a context's stream")
+            raise UsageError("prove: a filtered stream cannot be proved")
         yield from _filtered(library, stream, body, limits)
         return
     chunks = library.stream(body.context, limits=limits, resume=body.resume, prove=body.prove)
@@ -310,7 +310,7 @@ def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Ite
         )
     )
     if not sent[0]:
-        raise Refused("too_large", "a page of the query fits no frame")
+        raise Refused("too_large", "a page of the query does not fit a frame")
 
 
 def _push(bench: Bench, stream: int, body: PushContext) -> Iterator[Step]:
@@ -387,11 +387,11 @@ def _objects_step(stream: int, batch: list[tuple[bytes, bytes]], *, is_final: bo
 
 def _prove(library: ContextLibrary, stream: int, body: Prove) -> Iterator[Step]:
     if body.context is None:
-        raise UsageError("context: a proof is about a context")
+        raise UsageError("context: a proof needs a context")
     get = library.source.get
     if body.kind == "inclusion":
         if body.atom is None:
-            raise UsageError("atom: a proof of inclusion is about an atom")
+            raise UsageError("atom: a proof of inclusion needs an atom")
         proof = prove_inclusion(body.context, body.atom, get)
     else:
         proof = prove_consistency(body.context, body.size, body.size_later, get)
@@ -446,7 +446,9 @@ class Keeping:
                 while self.waiting:
                     data, more_frames, more_bytes = self.waiting.popleft()
                     if not is_of_contexts(data):
-                        raise UsageError("parts: an object that is none of contexts")  # it would never be collected
+                        raise UsageError(
+                            "parts: an object that does not belong to contexts"
+                        )  # it would never be collected
                     if bench.unreferenced is not None:
                         bench.unreferenced.take(self._share, data, source.has)
                     source.take(data)

@@ -76,12 +76,12 @@ def _expand(bench: Bench, index: AliasIndex, stream: int, body: V1Expand) -> Ite
             yield REST
             continue
         if chunk.over:
-            raise Refused("too_large", "an atom fits no answer")
+            raise Refused("too_large", "an atom does not fit an answer")
         passing = [entry for entry in chunk.entries if entry.atom.relevance >= body.min_relevance]
         entries += passing
         size += sum(len(entry.atom.content) for entry in passing)
         if size > ANSWER_CHARACTERS_MAX:
-            raise Refused("too_large", "the expansion fits no answer")
+            raise Refused("too_large", "the expansion does not fit an answer")
         if len(passing) < len(chunk.entries):
             break  # the rest is less relevant
         yield REST
@@ -95,7 +95,7 @@ def _expand(bench: Bench, index: AliasIndex, stream: int, body: V1Expand) -> Ite
     while at is not None:
         path.append(index.alias_of(at))
         if len(path) > PATH_MAX:
-            raise Refused("too_large", "the chain fits no answer")
+            raise Refused("too_large", "the chain does not fit an answer")
         at = bench.library.header(at).base
     path.reverse()
     yield Step(lambda machine: machine.send_expansion(stream, Expansion(b"", entries), path=path))

@@ -224,7 +224,7 @@ class Workers(Generic[StoreT, StepT]):
             job.worker.make_ready(job)
 
     def searched(self, job: Job[StoreT, StepT] | None) -> None:
-        """A search has come to its end, and only its answer is to be sent: its place is another's."""
+        """End a search whose answer only has to be sent, and free its place."""
         if job is not None and job.worker is not None:
             job.worker.searched(job)
 

@@ -26,15 +26,15 @@ def do_command(session: AgentSession, text: str) -> list[str]:
 
 def _undo(session: AgentSession, words: Sequence[str]) -> list[str]:
     if not set(words) <= {"all", "merge"}:
-        raise UsageError(f"/undo takes no {' '.join(words)!r:.80}", safe="Nothing was changed.",
-                         mend="/undo, /undo all (what changed while commands ran, too), /undo merge (what was written since stays)")  # fmt: skip
+        raise UsageError(f"/undo does not take {' '.join(words)!r:.80}", safe="Nothing was changed.",
+                         mend="/undo, /undo all (include changes made while commands ran), /undo merge (keep later changes)")  # fmt: skip
     done = session.take_back(with_seen="all" in words, is_merging="merge" in words)
-    told = [f"as before that turn: {', '.join(done.paths) or 'nothing'}"]
+    told = [f"restored: {', '.join(done.paths) or 'nothing'}"]
     if done.merged:
-        told.append(f"what was written since stays in: {', '.join(done.merged)}")
+        told.append(f"later changes kept in: {', '.join(done.merged)}")
     if done.left:
-        told.append(f"left as they are: {', '.join(done.left)}")
-        told.append("they changed while a command ran, by it or by somebody else; /undo all takes them back too")
+        told.append(f"not restored: {', '.join(done.left)}")
+        told.append("they changed while a command ran; /undo all restores them, too")
     return told
 
 
@@ -42,13 +42,13 @@ def _fold(session: AgentSession, words: Sequence[str]) -> list[str]:
     _no_more("/fold", words)
     before = session.tape.state.tokens
     session.fold()
-    return [f"folded: about {before:,} tokens are {session.tape.state.tokens:,} now; /unfold takes it back"]
+    return [f"folded from about {before:,} to {session.tape.state.tokens:,} tokens; /unfold undoes this"]
 
 
 def _unfold(session: AgentSession, words: Sequence[str]) -> list[str]:
     _no_more("/unfold", words)
     session.unfold()
-    return [f"as before the fold: about {session.tape.state.tokens:,} tokens"]
+    return [f"unfolded: about {session.tape.state.tokens:,} tokens"]
 
 
 def _mode(session: AgentSession, words: Sequence[str]) -> list[str]:
@@ -56,8 +56,8 @@ def _mode(session: AgentSession, words: Sequence[str]) -> list[str]:
         return [f"{'*' if name == session.mode else ' '} {name:10} {what}" for name, what in MODES.items()]
     found = next((name for name in MODES if [name] == list(words)), None)
     if found is None:
-        raise UsageError(f"{' '.join(words)!r:.80} is no mode", safe="Nothing was changed.",
-                         mend=f"There are: {', '.join(MODES)}.")  # fmt: skip
+        raise UsageError(f"unknown mode {' '.join(words)!r:.80}", safe="Nothing was changed.",
+                         mend=f"Modes: {', '.join(MODES)}.")  # fmt: skip
     session.set_mode(found)
     return [f"{found}: {MODES[found]}"]
 
@@ -82,12 +82,12 @@ def _topic(session: AgentSession, words: Sequence[str]) -> list[str]:
         now = session.tape.state.topics
         left = rest[0] if rest else current
         return [f"{left} is {now.slices[left].status}; on {now.current.topic}"]
-    raise UsageError("that is no command for topics", safe="Nothing was changed.", mend=_TOPIC)
+    raise UsageError("unknown command for topics", safe="Nothing was changed.", mend=_TOPIC)
 
 
 def _no_more(name: str, words: Sequence[str]) -> None:
     if words:
-        raise UsageError(f"{name} takes nothing behind it", safe="Nothing was changed.")
+        raise UsageError(f"{name} takes no arguments", safe="Nothing was changed.")
 
 
 SESSION_COMMANDS: Final[Mapping[str, Command]] = {

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["idle", "running", "asking"]
 Job: TypeAlias = Literal["turn", "resume", "command", "pick", "leave"]
 COMMANDS: Final[Mapping[str, str]] = {
-    "/help": "what can be typed",
-    "/undo": "take back what the last turn did to files; all: also what changed while commands ran, merge: keep what was written since",
-    "/topic": "another topic: new NAME, switch NAME, park, done, list",
-    "/mode": "how much is asked for: ask, default, autonomous",
-    "/fold": "make what the model is sent short",
-    "/unfold": "take the last fold back",
-    "/resume": "go on with another session, picked from a list",
-    "/show": "the whole of the last diff, or of what the last command printed",
-    "/stop": "stop the turn that runs (or Esc)",
-    "/stats": "what the calls of the model cost: tokens, the cache, price, time",
-    "/status": "what was spent, and where this session is kept",
+    "/help": "list commands",
+    "/undo": "undo the file changes of the last turn; all: include changes made while commands ran, merge: keep later changes",
+    "/topic": "topics: new NAME, switch NAME, park, done, list",
+    "/mode": "when to ask for permission: ask, default, autonomous",
+    "/fold": "shorten the model's context",
+    "/unfold": "undo the last fold",
+    "/resume": "continue another session, chosen from a list",
+    "/show": "show the complete last diff, or output of the last command",
+    "/stop": "stop the running turn (or Esc)",
+    "/stats": "show the cost of model calls: tokens, cache, price, time",
+    "/status": "show usage and the name of this session",
     "/quit": "end the session (or Ctrl-D)",
 }
 _ALSO: Final[Mapping[str, str]] = dict.fromkeys(("/exit", "/q", "/bye", "/leave"), "/quit") | {
@@ -63,7 +63,7 @@ def _nothing() -> None:
 
 def session_row(one: StoredSession) -> str:
     """Format a session for a list to choose from."""
-    turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', cut off' if one.is_interrupted else ''}"
+    turns = f"{one.turns} turn{'s' * (one.turns != 1)}{', interrupted' if one.is_interrupted else ''}"
     return f"{one.name}  {one.last}  {turns}  {one.title}"
 
 
@@ -261,7 +261,7 @@ class Conversation:
         try:
             while (text := self._words.get()) is not None:
                 if (session := self._opened_session()) is None:
-                    self._say(f"(the session could not be opened; not heard: {text})")
+                    self._say(f"(the session could not be opened; not sent: {text})")
                     continue
                 try:
                     is_heard = self._steer(session, text)
@@ -269,7 +269,7 @@ class Conversation:
                     self._tell(error)
                     continue
                 if is_heard:
-                    self._say("(said to the agent; it hears it before its next step)")
+                    self._say("(sent to the agent, which reads it before its next step)")
                 else:
                     self._start(text)
         except Exception as error:  # noqa: BLE001 - the person at the terminal is told
@@ -279,7 +279,7 @@ class Conversation:
     def _opened_session(self) -> AgentSession | None:
         """Wait until the session is open; None if that failed."""
         if self._session is None and self.failure is None:
-            self._say("(a moment: the session is being opened; what you say is kept for it)")
+            self._say("(the session is being opened; your message is kept for it)")
         while (session := self._session) is None and self.failure is None:
             self._opened.wait()
         return session
@@ -322,9 +322,9 @@ class Conversation:
             self._session, self._is_open = session, True
             self._opened.set()
             if session.is_interrupted:
-                self._say("Going on with the turn that was cut off.")
+                self._say("Continuing the interrupted turn.")
                 for text in session.unheard:
-                    self._say(f"(it hears now what you said: {one_line(text, _SAID_SHOWN)})")
+                    self._say(f"(passing on your message: {one_line(text, _SAID_SHOWN)})")
                 self._put("resume")
             else:
                 self._rest()
@@ -379,10 +379,10 @@ class Conversation:
             self._say("there is no other session here")
             return ""
         rows = {session_row(one): one.name for one in found[:_PICKED_MAX]}
-        answer = self.ask("Which one? (its number; empty stays here)", list(rows))
+        answer = self.ask("Which one? (a number; empty to stay here)", list(rows))
         if answer and answer in rows:
             return rows[answer]
-        self._say("still here")
+        self._say("staying in this session")
         return ""
 
     def _tell(self, error: PeriplusError) -> None:
@@ -412,7 +412,7 @@ class Conversation:
         if name == "/help":
             for command, what in COMMANDS.items():
                 self._say(f"{command:8} {what}")
-            self._say("@path    points to a file; anything else is for the agent, also while it works")
+            self._say("@path    names a file; anything else goes to the agent, also while it works")
         elif name == "/quit":
             self.is_over = True
         elif name == "/stop":
@@ -436,4 +436,4 @@ class Conversation:
         else:
             near = difflib.get_close_matches(name, COMMANDS, 1)
             guess = f"did you mean {near[0]}? " if near else ""
-            self._say(f"there is no command {name}; {guess}/help has those that there are")
+            self._say(f"unknown command {name}; {guess}/help lists the commands")

@@ -24,7 +24,7 @@ def prompt_text(project: Project, name: str, arguments: Mapping[str, str] | None
     """Return the text of a prompt. Raises NotFoundError, UsageError."""
     row = next((row for row in PROMPTS if row["name"] == name), None)
     if row is None:
-        raise NotFoundError(f"there is no prompt {name[:60]!r}", mend="There are: start, end.")
+        raise NotFoundError(f"unknown prompt {name[:60]!r}", mend="Prompts: start, end.")
     given = dict(arguments or {})
     unknown = sorted(set(given) - {one["name"] for one in row["arguments"]})
     if unknown:

@@ -49,7 +49,7 @@ def run_brief(project: Project, given: BriefArguments) -> Answer:
         changes, unseen = _change_entries(project, given.since, max(_CHANGES_MAX, given.budget // _CHANGE_TOKENS))
         entries += changes
         hidden += unseen
-        foot = "" if changes else f"Others changed nothing since {given.since}."
+        foot = "" if changes else f"No changes by others since {given.since}."
     is_blocked = checked is not None and bool(checked.blocked)
     head = "STOP: somebody else holds what you are about to change." if is_blocked else ""
     known = _Known(project, task or " ".join(given.paths), given.budget, checked)
@@ -175,12 +175,12 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
     filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
     found = project.recall(given.question, limit=given.limit, offset=given.offset, filters=filters)
     if not found.hits and found.matched:
-        return Answer(foot=f"There are only {found.matched:,} answers.")
+        return Answer(foot=f"There are only {found.matched:,} results.")
     if not found.hits:
         over = 0
         if not given.ended:
             over = project.recall(given.question, limit=1, filters=filters._replace(with_ended=True)).matched
-        return Answer(foot=f"Nothing that still holds is known about that; of what does not, {over:,} with ended=true." if over
+        return Answer(foot=f"No current results; {over:,} superseded, resolved or expired ones with ended=true." if over
                       else "No results.")  # fmt: skip
 
     def more(shown: int) -> str:
@@ -198,7 +198,7 @@ def _hit_entry(hit: Hit) -> Entry:
     state = f", {hit.state}" if hit.state else ""
     lines = [f"{hit.kind} {where} ({hit.ts[:10]}{state})", f"  {one_line(hit.text)}"]
     lines += [f"  in conflict: {', '.join(hit.conflicts)}"] if hit.conflicts else []
-    lines += [f"  apart: another clone put {', '.join(hit.rivals)} in place of the same thing"] if hit.rivals else []
+    lines += [f"  competing: another clone replaced the same entity by {', '.join(hit.rivals)}"] if hit.rivals else []
     lines += [f"  stale: {one}" for one in hit.standing]
     lines += [f"  {hit.checked}"] if hit.checked else []
     why = "; ".join((*hit.why, *hit.evidence))
@@ -217,10 +217,10 @@ def run_show(project: Project, given: ShowArguments) -> Answer:
     if reference.startswith(SCHEME):
         kind, _, reference = reference.removeprefix(SCHEME).partition("/")
         if kind not in ("entity", "trail"):
-            raise NotFoundError(f"{given.id[:80]} is not shown here", mend="Read it as a resource.")
+            raise NotFoundError(f"{given.id[:80]} cannot be shown by this tool", mend="Read it as a resource.")
     reference, mark, part = reference.partition("#")
     if mark and not (part.isascii() and part.isdigit() and len(part) < 9):
-        raise UsageError(f"{given.id[:80]!r} names no step", mend="A step is TRAIL#NUMBER.")
+        raise UsageError(f"{given.id[:80]!r} is not a step", mend="A step is TRAIL#NUMBER.")
     entity = project.show(reference)
     if entity.item_type == "trail":
         return _show_trail(project, entity, given, int(part) if mark else None)
@@ -246,8 +246,8 @@ def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answ
                for name, value in entity.value.items() if name != "v"]  # fmt: skip
     entries += [Entry(f"  stale: {one}", {"field": "stale", "text": one}) for one in standing]
     for item_id in rivals_of(project.journal, entity):
-        text = f"another clone put {item_id} in place of the same thing"
-        entries.append(Entry(f"  apart: {text}", {"field": "apart", "id": item_id, "text": text}))
+        text = f"another clone replaced the same entity by {item_id}"
+        entries.append(Entry(f"  competing: {text}", {"field": "apart", "id": item_id, "text": text}))
     for conflict, name in zip(entity.conflicts, entity.conflict_names, strict=True):
         for rival in conflict.values:
             text = f"{rival.version[:12]} by {rival.writer}, {rival.ts[:19]}: {_text_of(rival.value)}"
@@ -256,7 +256,7 @@ def _show_entity(project: Project, entity: Entity, given: ShowArguments) -> Answ
         text = f"{record.action} by {record.writer}, {record.ts[:19]}"
         entries.append(Entry(f"  record {record.seq}: {text}", {"record": record.seq, "text": text}))
     if project.journal.index.has_floors:  # after ``history``, which reads all of them
-        text = "older records are not here: see `periplus status`"
+        text = "older records are missing: see `periplus status`"
         entries.append(Entry(f"  {text}", {"field": "history", "text": text}))
     total = len(entries)
     entries = entries[given.offset :]

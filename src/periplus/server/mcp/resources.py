@@ -60,7 +60,7 @@ def list_page(project: Project, cursor: str | None) -> Page:
 
 
 def _place(cursor: str) -> tuple[str, str]:
-    wrong = UsageError(f"{cursor[:40]!r} is no cursor of this list", mend="Leave it out to begin anew.")
+    wrong = UsageError(f"{cursor[:40]!r} is not a cursor of this list", mend="Omit it to start from the beginning.")
     try:
         name, slash, item_id = urlsafe_b64decode(cursor.encode("ascii")).decode().partition("/")
     except (ValueError, binascii.Error):
@@ -86,7 +86,7 @@ def read_resource(project: Project, uri: str) -> Content:
     kind, slash, name = uri.removeprefix(SCHEME).partition("/")
     if len(uri) > _URI_MAX or not uri.startswith(SCHEME) or not slash or not name or "/" in name:
         raise NotFoundError(
-            f"there is no resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
+            f"unknown resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
         )
     if kind == "entity":
         return _entity(project, uri, name)
@@ -95,7 +95,7 @@ def read_resource(project: Project, uri: str) -> Content:
     if kind == "proof" and name.isascii() and name.isdigit() and len(name) < 16:
         return Content(uri, "application/octet-stream", data=project.prove(int(name)))
     raise NotFoundError(
-        f"there is no resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
+        f"unknown resource {uri[:80]!r}", mend=f"Addresses are {SCHEME}entity/ID, trail/ID and proof/SEQ."
     )
 
 
@@ -118,7 +118,7 @@ def _trail(project: Project, uri: str, name: str) -> Content:
     entity = project.show(name)
     if entity.item_type != "trail":
         raise NotFoundError(
-            f"{entity.item_id} is a {entity.item_type}, no trail", mend=f"Read {SCHEME}entity/{entity.item_id}."
+            f"{entity.item_id} is a {entity.item_type}, not a trail", mend=f"Read {SCHEME}entity/{entity.item_id}."
         )
     reader = TrailReader(project.trail_bytes(entity.item_id).data)
     lines: list[str] = []

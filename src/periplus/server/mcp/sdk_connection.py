@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _LAST_ANSWERS_S: Final = 30.0
-_TOO_LONG: Final = f"a message has over {MESSAGE_BYTES_MAX:,} bytes; nothing of it was read"
+_TOO_LONG: Final = f"a message has over {MESSAGE_BYTES_MAX:,} bytes; it was not read"
 
 
 def hand_over(
@@ -161,16 +161,16 @@ class _Handed:
                 for one in error.errors(include_url=False, include_context=False, include_input=False)
             )
             code, told = (
-                (_INVALID_REQUEST, "this is no message")
+                (_INVALID_REQUEST, "this is not a message")
                 if is_json
-                else (_PARSE_ERROR, "this is no JSON, or it is nested too deeply")
+                else (_PARSE_ERROR, "this is not JSON, or it is nested too deeply")
             )
             await self._write(error_line(line.data, code, told))
             return
         if isinstance(message, mcp_types.JSONRPCNotification) and _has_id(
             line.data
         ):  # a sender that gives an id waits for an answer
-            await self._write(error_line(line.data, _INVALID_REQUEST, "an id is a text or a whole number"))
+            await self._write(error_line(line.data, _INVALID_REQUEST, "an id must be a string or an integer"))
             return
         if isinstance(message, mcp_types.JSONRPCRequest):
             self._asked.add(message.id)

@@ -194,4 +194,4 @@ def _refuse_cursor(params: Any) -> None:
     if params is not None and params.cursor:
         from mcp.shared.exceptions import MCPError
 
-        raise MCPError(code=_INVALID_PARAMS, message=f"{params.cursor[:40]!r} is no cursor of this list.")
+        raise MCPError(code=_INVALID_PARAMS, message=f"{params.cursor[:40]!r} is not a cursor of this list.")

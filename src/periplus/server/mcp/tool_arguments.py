@@ -288,12 +288,12 @@ def read_arguments(kind: type[_T], given: object) -> _T:
     if given is None:
         given = {}
     if not isinstance(given, dict):
-        raise _wrong("the arguments are no object")
+        raise _wrong("the arguments are not an object")
     _check(given, "", _DEPTH_MAX)
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     unknown = [name for name in given if name not in fields]
     if unknown:
-        raise _wrong(f"there is no argument {_short(str(unknown[0]))}", f"There are: {', '.join(fields)}.")
+        raise _wrong(f"unknown argument {_short(str(unknown[0]))}", f"Arguments: {', '.join(fields)}.")
     lists = {
         name for name, field in fields.items() if isinstance(field.default, tuple) or field.name in ("ids", "steps")
     }
@@ -320,7 +320,7 @@ def _choices(kind: type[msgspec.Struct], error: str) -> str:
     if found is None:
         return ""
     schema = input_schema(kind)["properties"][found[1]]
-    return f"There are: {', '.join(schema.get('items', schema).get('enum', ()))}."
+    return f"Allowed: {', '.join(schema.get('items', schema).get('enum', ()))}."
 
 
 def _wrong(what: str, mend: str = "") -> UsageError:
@@ -352,12 +352,12 @@ def _check(value: object, place: str, depth: int) -> None:
         raise _wrong(f"{_short(place)} is nested too deeply")
     if isinstance(value, str):
         if "\0" in value:
-            raise _wrong(f"{_short(place)} holds a NUL character", "Remove it.")
+            raise _wrong(f"{_short(place)} contains a NUL character", "Remove it.")
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise _wrong(f"{_short(place)} holds half a character (a lone surrogate)", "Remove it.") from None
+                raise _wrong(f"{_short(place)} contains a lone surrogate", "Remove it.") from None
     elif isinstance(value, dict):
         for name, inner in value.items():
             _check(str(name), "a name", depth - 1)

@@ -205,7 +205,7 @@ def _row(tool: str) -> Tool:
     row = next((row for row in TOOLS if row.name == tool), None)
     if row is None:
         names = ", ".join(row.name for row in TOOLS)
-        raise UsageError(f"there is no tool {tool[:60]!r}", mend=f"There are: {names}.")
+        raise UsageError(f"unknown tool {tool[:60]!r}", mend=f"Tools: {names}.")
     return row
 
 
@@ -236,8 +236,8 @@ def _told_of(damage: DamageError) -> str:
     from periplus.journal.index.overlay import UnmergedError
 
     if isinstance(damage, UnmergedError):
-        return f"Older records are not here; what they alone tell apart is shown as in conflict: {damage.wrong[:100]}. See `periplus status`."
-    return f"The store is damaged, and this is what is sound of it: {str(damage)[:100]}. Run `periplus doctor`."
+        return f"Older records are missing, so some entities are shown as in conflict: {damage.wrong[:100]}. See `periplus status`."
+    return f"The store is damaged; only its intact part is shown: {str(damage)[:100]}. Run `periplus doctor`."
 
 
 def _clean(text: str) -> str:

@@ -60,7 +60,7 @@ def run_remember(project: Project, given: RememberArguments) -> Answer:
         return Answer("\n".join([known, *(f"{note}: revise it for that." for note in done.notes)]), (), data)
     lines = [f"Remembered the {entity.item_type} {entity.item_id}."]
     lines += [f"{note}." for note in notes]
-    lines += [f'{one} says almost the same. If this replaces it: revise(action="state" or "replace"), or remember with '
+    lines += [f'{one} is similar. If this replaces it: revise(action="state" or "replace"), or remember with '
               f'supersedes=["{one}"].' for one in near]  # fmt: skip
     return Answer("\n".join(lines), (), data)
 
@@ -82,7 +82,7 @@ def _check_about(project: Project, refs: Sequence[str]) -> list[str]:
         project.work.path(ref, cwd=project.work.top)
         path, _ = split_ref(ref, lambda path: os.path.isfile(os.path.join(project.work.top, path)))
         if not os.path.lexists(os.path.join(project.work.top, path)):
-            notes.append(f"There is no {path} ({_FROM}); it is remembered all the same, and never found stale")
+            notes.append(f"{path} does not exist ({_FROM}); saved anyway, but it cannot become stale")
     return notes
 
 
@@ -91,7 +91,7 @@ def _time(text: str, field: str) -> str:
 
     found = parse_ms(text)
     if found is None:
-        raise UsageError(f"{field}: {text!r} is no time", safe="Nothing was written.",
+        raise UsageError(f"{field}: {text!r} is not a time", safe="Nothing was written.",
                          mend="Give a date, or a time as 2026-01-31T09:30:00Z.")  # fmt: skip
     return format_ms(found)
 
@@ -99,7 +99,7 @@ def _time(text: str, field: str) -> str:
 def _evidence(word: str) -> tuple[str, str]:
     kind, found, ref = word.partition(":")
     if not found or kind not in _EVIDENCE or not ref:
-        raise UsageError(f"{word[:80]!r} is no evidence", safe="Nothing was written.",
+        raise UsageError(f"{word[:80]!r} is not evidence", safe="Nothing was written.",
                          mend="Write record:SEQ, step:TRAIL#N or commit:ID.")  # fmt: skip
     return kind, ref
 
@@ -158,7 +158,7 @@ def _idle(action: str, said: Mapping[str, object], meant: str) -> None:
 def _changed(done: Changed, told: Sequence[str] = ()) -> Answer:
     entries = tuple(map(_entity_entry, done.entities))
     notes = [*told, *done.notes] if done.receipt else []
-    near = [f"{one} says almost the same" for one in done.near]
+    near = [f"{one} is similar" for one in done.near]
     lines = ["" if done.receipt else "Nothing changed.", *(f"{note}." for note in [*notes, *near])]
     data = {"changed": done.receipt is not None, "notes": notes, "near": list(done.near)}
     return Answer("\n".join(line for line in lines if line), entries, data,
@@ -186,12 +186,8 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
         asked = Asked(scopes, "shared" if given.shared else "exclusive", given.text, given.minutes * 60)
         got = work.claim(asked, key=given.key)
         entry = _claim_entry(work, got.claim)
-        head = "Claimed." if got.is_new else "You hold it already; it was renewed."
-        notes = [
-            f"Nothing is there yet by the name of {path} ({_FROM})"
-            for path in given.paths
-            if not _is_there(project, path)
-        ]
+        head = "Claimed." if got.is_new else "You hold it already; the claim was renewed."
+        notes = [f"{path} does not exist yet ({_FROM})" for path in given.paths if not _is_there(project, path)]
         return Answer(" ".join([head, *(f"{note}." for note in notes)]), (entry,), {"new": got.is_new, "notes": notes})
     if given.action == "release":
         done = work.release(given.ids, key=given.key)
@@ -207,7 +203,7 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
         )
         entries += [_claim_entry(work, claim) for claim in one.claims]
     if not entries:
-        return Answer(foot="Nobody else is here, and nothing is claimed.")
+        return Answer(foot="Nobody else works here, and there are no claims.")
     return Answer(entries=tuple(entries), more=lambda _: call_of("claim", budget=min(50_000, 2 * given.budget)))
 
 
@@ -333,7 +329,7 @@ def _next(work: ProjectWork, given: PlanArguments) -> Answer:
     if taken is None:
         idle = work.idle(given.plan)
         said = [*([idle.words()] if idle.counts else ()), *(one.words() for one in idle.stuck)]
-        foot = f"Nothing can be started now{': ' if said else ''}{one_line('; '.join(said))}. See plan()."
+        foot = f"No step can be started now{': ' if said else ''}{one_line('; '.join(said))}. See plan()."
         return Answer(foot=foot, data={"step": ""})
     entries = (_step_entry(work, taken.step), _claim_entry(work, taken.claim))
     call = call_of("plan", action="done", ids=[taken.step.item_id])
@@ -381,9 +377,9 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
 def _who_is_meant(work: ProjectWork, name: str) -> list[str]:
     """Return a note about a name that nobody has, if somebody has a similar one."""
     meant = work.meant_by(name) if name else ""
-    said = f"Nobody has written here as {one_line(name)}, and somebody has as {one_line(meant)}, who is not shown it"
+    said = f"Nobody here is called {one_line(name)}, but somebody is called {one_line(meant)}, who does not get this"
     return (
-        [f"{said}. If {one_line(meant)} is meant, say it again with to={json.dumps(meant, ensure_ascii=False)}"]
+        [f"{said}. If {one_line(meant)} is meant, repeat the call with to={json.dumps(meant, ensure_ascii=False)}"]
         if meant
         else []
     )
@@ -394,7 +390,7 @@ def _inbox(project: Project, given: MessageArguments) -> Answer:
     passed_on = [one for one in work.handoffs(recipient=me) if one.value.get("state") in ("open", "accepted")]
     entries = [*map(_mail_entry, work.mail()), *map(_handoff_entry, passed_on)]
     if not entries:
-        return Answer(foot=f"There is no mail for {me}, and nothing was passed on.", data={"you": me})
+        return Answer(foot=f"There is no mail for {me}, and there are no handoffs.", data={"you": me})
     return Answer(entries=tuple(entries), data={"you": me},
                   more=lambda _: call_of("message", budget=min(50_000, 2 * given.budget)))  # fmt: skip
 
@@ -435,4 +431,4 @@ def _hand_off(work: ProjectWork, given: MessageArguments) -> Answer:
     done = work.hand_off(new, corrects=given.corrects, key=given.key)
     notes = _who_is_meant(work, given.to)
     foot = "\n".join(f"{note}." for note in notes)
-    return Answer("Passed on:", (_handoff_entry(done),), {"id": done.item_id, "notes": notes}, foot=foot)
+    return Answer("Handed over:", (_handoff_entry(done),), {"id": done.item_id, "notes": notes}, foot=foot)

@@ -213,7 +213,7 @@ class Monitor:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), self._deadline_s)
             request = _parse(head)
             if request is None:
-                await self._send(writer, _refusal(400, "this is no request"), close=True)
+                await self._send(writer, _refusal(400, "this is not an HTTP request"), close=True)
                 return
             refusal = self._refused(request)
             if refusal is not None:
@@ -236,16 +236,16 @@ class Monitor:
             or (origin is not None and origin != f"http://{host}")
             or site not in ("none", "same-origin")
         ):
-            return _refusal(403, "this page is for who opened it, on this machine")
+            return _refusal(403, "only the user who started the run can open this page, on this machine")
         if (
             request.method not in ("GET", "HEAD")
             or "transfer-encoding" in request.headers
             or request.headers.get("content-length", "0") != "0"
         ):
-            return _refusal(405, "there is nothing here but to look at")
+            return _refusal(405, "this page is read-only")
         given = request.path.split("/")[1].encode()
         if not secrets.compare_digest(given, self._token.encode()) or not request.path.startswith(f"/{self._token}/"):
-            return _refusal(404, "there is no such page; its whole address stands where periplus was started")
+            return _refusal(404, "there is no such page; the complete address is in the terminal of the run")
         return None
 
     async def _answer(self, path: str, query: Mapping[str, str]) -> _Answer:
@@ -253,7 +253,7 @@ class Monitor:
             name, kind = _FILES[path]
             return _Answer(200, kind, _page(name))
         if self._waiting >= _WAITING_MAX or path == "events":
-            return _refusal(503, "too many ask at once")
+            return _refusal(503, "too many requests at once")
         self._waiting += 1
         try:
             return await self._loop.run_in_executor(self._executor, self._asked, path, query)
@@ -344,7 +344,7 @@ def _parse(head: bytes) -> _Request | None:
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "0")
     if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise UsageError(f"{name} is a number")
+        raise UsageError(f"{name} must be a number")
     return int(text)
 
 
@@ -367,4 +367,4 @@ def _page(name: str) -> bytes:
     try:
         return files(__package__).joinpath("page", name).read_bytes()
     except OSError as error:
-        raise EnvironmentFailure(f"{name} of the page is not there: {error}", mend="Install periplus again.") from error
+        raise EnvironmentFailure(f"{name} of the page is missing: {error}", mend="Install periplus again.") from error
