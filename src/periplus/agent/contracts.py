@@ -1,6 +1,7 @@
 """Values and protocols of the loop, which knows nothing else of ours. The messages to and from a model are in ``messages``.
-A protocol here is checked by name at run time. Its behaviour is checked by the contract suite in ``tests/agent_contracts.py``, which
-runs on each implementation. A null or in-memory implementation of each is product code.
+
+A protocol here is checked by name at run time. Its behaviour is checked by the contract suite in ``tests/agent_contracts.py``, which runs
+on each implementation. A null or in-memory implementation of each is product code.
 """
 
 from __future__ import annotations
@@ -77,11 +78,10 @@ Tier: TypeAlias = Literal["observed", "tool", "claim"]
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """A resource that a call touches. Calls whose accesses do not overlap may run in parallel.
+
     ``resource`` is ``file:`` and a path below the root (a folder stands for all below it), ``process:``, ``network:``, ``person:``,
-    ``memory:``, ``page:`` and a handle, or ``*``, which overlaps with everything. Calls that touch memory or pages run in the thread of
-    the
-    turn, which owns the store; other reads may run in threads of their own. ``agent:`` marks a call that runs a subagent: though it
-    writes,
+    ``memory:``, ``page:`` and a handle, or ``*``, which overlaps with everything. Calls that touch memory or pages run in the thread of the
+    turn, which owns the store; other reads may run in threads of their own. ``agent:`` marks a call that runs a subagent: though it writes,
     it may run beside others whose accesses it does not overlap.
     """
 
@@ -166,6 +166,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
     """The turn has to continue though the model stopped. ``feedback`` is sent to the model; ``source`` names the sender.
+
     ``quoted`` is text of others (a program, a file). It is shown after the feedback, inside a fence.
     """
 
@@ -176,6 +177,7 @@ class Continue(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Permission for a call. With ``ask`` a person decides; without a person the call is denied.
+
     ``counts_as_stuck``: repeated calls that are denied in this way count as going in circles.
     """
 
@@ -215,6 +217,7 @@ class ContextOverflowError(ModelError):
 @runtime_checkable
 class LLMClient(Protocol):
     """A model. It raises ModelError and ContextOverflowError.
+
     For other errors it may have ``is_retryable(error) -> bool`` and ``retry_after(error) -> float | None``. A client that is also
     ``Cancellable`` is cancelled when the turn is aborted; its current call then raises.
     """
@@ -245,10 +248,9 @@ class ToolHost(Protocol):
 @runtime_checkable
 class PlanningHost(ToolHost, Protocol):
     """A host whose file steps can be judged after a crash.
-    ``plan`` returns what a call is going to change, as ``{path, before, after}`` like ``ToolResult.effects``, and changes nothing. It
-    is
-    empty for a call whose effects are not known in advance (a command) and for one that would be refused. ``digest`` is that of the
-    bytes
+
+    ``plan`` returns what a call is going to change, as ``{path, before, after}`` like ``ToolResult.effects``, and changes nothing. It is
+    empty for a call whose effects are not known in advance (a command) and for one that would be refused. ``digest`` is that of the bytes
     of a file, None without a file.
     """
 
@@ -260,8 +262,7 @@ class PlanningHost(ToolHost, Protocol):
 @runtime_checkable
 class Cancellable(Protocol):
     """Work that can be cancelled. ``cancel`` comes from another thread, perhaps more than once: the current call ends with its children
-    and
-    reports ``cancelled``.
+    and reports ``cancelled``.
     """
 
     def cancel(self) -> None: ...
@@ -277,10 +278,11 @@ class Approver(Protocol):
 @runtime_checkable
 class RunLog(Protocol):
     """The durable log of a session's episodes: append only, in order.
+
     ``append`` writes all of them or none and returns them as stored, with secrets masked; everybody uses the stored form. With
-    ``durable=False`` they may be lost in a crash of the machine, though never without those that follow. ``read`` returns all episodes
-    of
+    ``durable=False`` they may be lost in a crash of the machine, though never without those that follow. ``read`` returns all episodes of
     the session in order. ``close`` ends the run (its trail is sealed); the session can be resumed.
+
     ``append_aside`` appends from any thread while a turn runs, for notes that are no step of the run.
     """
 
@@ -296,14 +298,17 @@ class RunLog(Protocol):
 @runtime_checkable
 class TurnContext(Protocol):
     """The context that the model sees: a fold over the episodes of a session.
+
     Everything enters through ``take``, in the order of the log, live and after a crash alike. So the same episodes give the same bytes.
     Values that do not follow from the episodes (the clock, the state of the files, recalled memory) are handed to the log as ``Noted``
     episodes, which come back through ``take`` like all others:
+
     * ``begin(request)`` before the request is taken: the contents of the tail;
     * ``seal(ended)`` before the end is taken: digest, verified patches, and a fold if the budget is exceeded;
     * ``make_room()`` when the model said that the request is too long: a fold; empty if nothing more can be left out.
-    None of the three changes anything by itself. Results may be taken in another order than their calls; ``messages`` has them in the
-    order of the calls. ``sent`` is given the request (after hooks) and returns its measures as integers.
+
+    None of the three changes anything by itself. Results may be taken in another order than their calls; ``messages`` has them in the order
+    of the calls. ``sent`` is given the request (after hooks) and returns its measures as integers.
     """
 
     def take(self, episode: Episode) -> None: ...

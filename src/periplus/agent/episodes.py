@@ -1,6 +1,7 @@
 """Episodes: the events of a session. The state of a session is a fold over them, and nothing else.
-Each is a record of the journal before the next step is taken. They hold no live objects; a later version reads the fields that it
-knows. ``turn`` counts from 1 in the session, ``step`` from 1 in the turn: a step is one answer of the model with its calls.
+
+Each is a record of the journal before the next step is taken. They hold no live objects; a later version reads the fields that it knows.
+``turn`` counts from 1 in the session, ``step`` from 1 in the turn: a step is one answer of the model with its calls.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class Resulted(_Base, frozen=True, kw_only=True, tag="resulted"):
 
 class Fed(_Base, frozen=True, kw_only=True, tag="fed"):
     """A message to the model in the middle of the turn.
-    ``source`` is ``person`` (steering), ``length`` (continue a cut answer), ``empty``, or the name of a hook. ``quoted`` is text of
-    others,
+
+    ``source`` is ``person`` (steering), ``length`` (continue a cut answer), ``empty``, or the name of a hook. ``quoted`` is text of others,
     to be fenced. ``said`` is the number of the person's message (see ``SAID_TOPIC``), 0 for none.
     """
 

@@ -1,6 +1,6 @@
-"""Events: everything that a person sees of a run, as values that faces print and ``--json`` writes, one a line.
+"""Events of a run, as values that faces print and ``--json`` writes, one a line.
 
-A closed set. They tell what happens while it happens, and are not durable: what has to last is an episode.
+The set is closed. Events report what happens while it happens and are not durable; durable facts are episodes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from periplus.agent.contracts import Answer, FinishReason, Outcome, StopReason, 
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """``agent`` is the session of the subagent that an event is of, and empty for the session itself."""
+    """``agent`` is the session of the subagent that an event belongs to, empty for the session itself."""
 
     turn: int
     step: int = 0
@@ -49,8 +49,8 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class RunStarted(_Base, frozen=True, kw_only=True, tag="run_started"):
-    """A process takes the session up. ``sandbox`` is the layer that confines its commands (``none``: each needs leave), ``sandbox_about`` it in
-    words; ``is_trusted``: the folder's own files have a say.
+    """A process opens the session. ``sandbox`` is the layer that confines its commands (``none``: each needs consent), ``sandbox_about``
+    describes it; ``is_trusted``: the user trusts the folder's own files.
     """
 
     session: str
@@ -62,13 +62,13 @@ class RunStarted(_Base, frozen=True, kw_only=True, tag="run_started"):
 
 
 class TurnStarted(_Base, frozen=True, kw_only=True, tag="turn_started"):
-    """A turn begins with what the person asks for."""
+    """A turn begins with the person's request."""
 
     request: str
 
 
 class SessionResumed(_Base, frozen=True, kw_only=True, tag="session_resumed"):
-    """``turn`` was cut off; ``indeterminate`` are the calls of which nobody knows whether they ran."""
+    """``turn`` was interrupted; ``indeterminate`` are the calls of which nobody knows whether they ran."""
 
     indeterminate: tuple[str, ...] = ()
 
@@ -87,17 +87,17 @@ class TextGrown(_Base, frozen=True, kw_only=True, tag="text_grown"):
 
 
 class ReasoningGrown(_Base, frozen=True, kw_only=True, tag="reasoning_grown"):
-    """A piece of what the model thinks, where the provider tells it."""
+    """A piece of the model's reasoning, if the provider sends it."""
 
     text: str
 
 
 class AnswerRestarted(_Base, frozen=True, kw_only=True, tag="answer_restarted"):
-    """What has been shown of this step's answer is void: it comes anew."""
+    """The answer shown so far in this step is void; it starts again."""
 
 
 class RetryScheduled(_Base, frozen=True, kw_only=True, tag="retry_scheduled"):
-    """The provider could not answer; it is asked again in ``wait_ms``."""
+    """The provider could not answer; the request is repeated in ``wait_ms``."""
 
     attempt: int
     wait_ms: int
@@ -105,9 +105,9 @@ class RetryScheduled(_Base, frozen=True, kw_only=True, tag="retry_scheduled"):
 
 
 class AnswerCompleted(_Base, frozen=True, kw_only=True, tag="answer_completed"):
-    """The model has answered. ``calls`` is how many calls it asks for; ``usage`` is of this request, its ``cost`` in millionths of a dollar and 0 where
-    the price is not known. ``measures`` has ``request_bytes``, ``common_bytes`` with the request before, ``survival_millionths``,
-    ``first_token_ms`` and what else was measured.
+    """The model has answered. ``calls`` is the number of its calls; ``usage`` is that of this request, its ``cost`` in millionths of a
+    dollar and 0 if the price is not known. ``measures`` has ``request_bytes``, ``common_bytes`` with the request before,
+    ``survival_millionths``, ``first_token_ms`` and other measures.
     """
 
     text: str
@@ -129,7 +129,7 @@ class PermissionAsked(_Base, frozen=True, kw_only=True, tag="permission_asked"):
 
 
 class PermissionDecided(_Base, frozen=True, kw_only=True, tag="permission_decided"):
-    """What the person said; ``always`` holds for the rest of the session."""
+    """The person's answer; ``always`` holds for the rest of the session."""
 
     call_id: str
     answer: Answer
@@ -144,8 +144,8 @@ class ToolStarted(_Base, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
-    """``output`` is what the model is told, as it was before it was cut for the context. ``args`` are those of a call that was not
-    told of by ``tool_started``: it was denied, could not be read, or ran before a crash.
+    """``output`` is the result for the model before it is cut for the context. ``args`` belongs to a call without a ``tool_started``
+    event: it was denied, could not be read, or ran before a crash.
     """
 
     call_id: str
@@ -160,7 +160,7 @@ class ToolEnded(_Base, frozen=True, kw_only=True, tag="tool_ended"):
 
 
 class AgentStarted(_Base, frozen=True, kw_only=True, tag="agent_started"):
-    """A subagent begins, or goes on. ``agent``, ``turn`` and ``step`` are of who called it; ``session`` is its own."""
+    """A subagent begins or continues. ``agent``, ``turn`` and ``step`` are those of the caller; ``session`` is its own."""
 
     session: str
     name: str
@@ -169,7 +169,7 @@ class AgentStarted(_Base, frozen=True, kw_only=True, tag="agent_started"):
 
 
 class AgentEnded(_Base, frozen=True, kw_only=True, tag="agent_ended"):
-    """``outcome``: done, parked, cancelled, deadline, idle or failed. ``usage`` is what it spent, with its own subagents."""
+    """``outcome``: done, parked, cancelled, deadline, idle or failed. ``usage`` is its own with that of its subagents."""
 
     session: str
     name: str
@@ -179,7 +179,7 @@ class AgentEnded(_Base, frozen=True, kw_only=True, tag="agent_ended"):
 
 
 class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
-    """Something was said to the model in the middle of the turn: by the person who steers it, or by a hook. ``quoted`` is what others said."""
+    """A message to the model in the middle of the turn, by the person or by a hook. ``quoted`` is text of others."""
 
     source: str
     text: str
@@ -187,7 +187,7 @@ class FeedbackGiven(_Base, frozen=True, kw_only=True, tag="feedback_given"):
 
 
 class HookRaised(_Base, frozen=True, kw_only=True, tag="hook_raised"):
-    """A hook failed. ``is_closed``: what it had to decide was refused because of that."""
+    """A hook failed. ``is_closed``: the failure refused what it had to decide."""
 
     hook: str
     seam: str
@@ -200,7 +200,7 @@ class ContextFolded(_Base, frozen=True, kw_only=True, tag="context_folded"):
 
 
 class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
-    """The turn is over. ``text`` is the model's last word; ``note`` says why it was parked. ``usage`` is that of the turn."""
+    """The turn is over. ``text`` is the model's last answer; ``note`` says why it was parked. ``usage`` is that of the turn."""
 
     reason: StopReason
     note: str
@@ -209,7 +209,7 @@ class TurnEnded(_Base, frozen=True, kw_only=True, tag="turn_ended"):
 
 
 class Learned(_Base, frozen=True, kw_only=True, tag="learned"):
-    """The session was looked through at its end: so many candidates are new, and wait for a person. ``error``: why it could not be."""
+    """The session was examined at its end: counts of new candidates for a person to review. ``error``: why it could not be."""
 
     lessons: int = 0
     skills: int = 0
@@ -217,7 +217,7 @@ class Learned(_Base, frozen=True, kw_only=True, tag="learned"):
 
 
 class Noticed(_Base, frozen=True, kw_only=True, tag="noticed"):
-    """Something is not as a run would have it, and it goes on without; in words for a person, once."""
+    """A problem that does not stop the run, in words for a person, once."""
 
     text: str
 
@@ -252,10 +252,10 @@ _BREAKS: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028
 
 
 def encode_event(event: Event) -> bytes:
-    """The event as one line of JSON, without its line's end: nothing in it ends a line for anybody, or moves a cursor."""
+    """The event as one line of JSON without its line end. No character in it ends a line or moves a terminal's cursor."""
     try:
         line = msgspec.json.encode(event)
-    except UnicodeEncodeError:  # half a character, which a model may well send
+    except UnicodeEncodeError:  # an unpaired surrogate, which a model may send
         line = msgspec.json.encode(_whole(msgspec.to_builtins(event)))
     return line if line.isascii() and b"\x7f" not in line else line.decode().translate(_BREAKS).encode()
 
@@ -269,7 +269,7 @@ def _whole(value: Any) -> Any:
 
 
 def event_schema() -> dict[str, Any]:
-    """The JSON Schema of an event; its descriptions are docstrings as ``inspect.cleandoc`` has them, whichever Python it is."""
+    """The JSON Schema of an event. Descriptions are docstrings as ``inspect.cleandoc`` formats them in every Python version."""
     found: dict[str, Any] = _dedented(msgspec.json.schema(Event))
     return found
 

@@ -58,6 +58,7 @@ WITHHELD: Final = "[the result is withheld: {hook} failed on it, and nothing is 
 
 class Hook:
     """All seams, doing nothing. A subclass may have other public methods if ``also`` names them.
+
     ``restore`` is not a seam: after a crash it receives the episodes of the resumed turn, after ``reset_for_turn``, so that the hook's
     counters continue. It decides nothing.
     """

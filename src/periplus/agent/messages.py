@@ -1,4 +1,5 @@
 """Messages to and from a model, tool calls and their results, and token usage.
+
 ``contracts`` and ``episodes`` are built of these values.
 """
 

@@ -1,19 +1,16 @@
 """Patterns of prompt injection: one table, used by three screens that each react in their own way.
+
 Theory of operation
 -------------------
-A model reads instruction files, skills and tool descriptions of servers before a person has seen them. Each is screened for phrases
-that
+A model reads instruction files, skills and tool descriptions of servers before a person has seen them. Each is screened for phrases that
 give orders: in instructions the phrase is replaced visibly (``perception.text_sanitizer``), a skill is withheld
-(``skills.injection_screening``), a
-tool's description loses it and an answer has it named (``mcpclient.text_screening``). The patterns stand only here. A row counts in all
-three,
-except for phrases that people use honestly in one of them: a tool that has to be "called before any other" asks for too much, an
-instruction file that says so of a check does not.
-In a pattern a blank stands for anything between two words (blanks, Markdown marks, line ends), of any length. Repetitions over more
-than
-one character are bounded or possessive, so that the time is linear in the text. Lookalike letters are folded (``folded``, which keeps
-every character in its place). No such table is complete: the guarantee is that the text is fenced and that nothing in it loosens a
-rule.
+(``skills.injection_screening``), a tool's description loses it and an answer has it named (``mcpclient.text_screening``). The patterns
+stand only here. A row counts in all three, except for phrases that people use honestly in one of them: a tool that has to be "called before
+any other" asks for too much, an instruction file that says so of a check does not.
+
+In a pattern a blank stands for anything between two words (blanks, Markdown marks, line ends), of any length. Repetitions over more than
+one character are bounded or possessive, so that the time is linear in the text. Lookalike letters are folded (``folded``, which keeps every
+character in its place). No such table is complete: the guarantee is that the text is fenced and that nothing in it loosens a rule.
 """
 
 from __future__ import annotations

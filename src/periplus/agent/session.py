@@ -37,12 +37,11 @@ _UNKNOWN: Final = (
 
 class Parts(NamedTuple):
     """The parts of a session. ``context`` is new: the session gives it the episodes of the log.
+
     A host may also have ``cancel()`` (see ``Cancellable``); ``begin_turn(turn)``, called with the turn that changes belong to;
-    ``note_seen(path, digest)``, called with what the model knew of files before the process began; and ``goes_on(name)``, which says
-    that an
-    interrupted call of that tool continues where it was when it is run again. A log may also have ``replay()``, which yields what
-    ``read``
-    returns, and ``read_turn(turn)``, which returns the episodes of one turn.
+    ``note_seen(path, digest)``, called with what the model knew of files before the process began; and ``goes_on(name)``, which says that
+    an interrupted call of that tool continues where it was when it is run again. A log may also have ``replay()``, which yields what
+    ``read`` returns, and ``read_turn(turn)``, which returns the episodes of one turn.
     """
 
     client: LLMClient
@@ -59,6 +58,7 @@ class Parts(NamedTuple):
 
 class Session:
     """A session. ``turn`` runs a request to its end. If ``is_interrupted``, a turn was cut off: ``resume`` continues it, ``drop`` ends it.
+
     ``steer`` and ``cancel`` may be called from any thread while a turn runs.
     """
 
@@ -143,6 +143,7 @@ class Session:
 
     def note(self, *notes: Noted) -> None:
         """Record notes of the context that somebody ordered (a topic, a plan, a fold), then apply them.
+
         Call it in the thread of the turn, or between turns.
         """
         for kept in self._parts.log.append(*notes):
@@ -151,9 +152,9 @@ class Session:
 
     def steer(self, text: str) -> None:
         """Send a message to the model in the middle of a turn; it gets it before its next step.
-        The message is durable when this returns: a process that is killed before that step does not lose it. Raises what the log
-        raises; then
-        the message was not accepted.
+
+        The message is durable when this returns: a process that is killed before that step does not lose it. Raises what the log raises;
+        then the message was not accepted.
         """
         with self._speaking:
             self._say(text)
@@ -227,8 +228,8 @@ class Session:
 
 def _judged(run: Run, intent: Intended) -> Resulted | None:
     """Infer the outcome of a call whose process ended before it was recorded; None if the call has to run (again).
-    A read changes nothing, and a durable call (a subagent's) continues where it was. A file step is judged by the digests of its files:
-    if
+
+    A read changes nothing, and a durable call (a subagent's) continues where it was. A file step is judged by the digests of its files: if
     they are as planned, it was done; if they are as before, it was not. Any other state is indeterminate, and so is every command.
     """
     if intent.is_read or getattr(run.host, "goes_on", _never)(intent.name):

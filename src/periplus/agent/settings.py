@@ -1,10 +1,8 @@
 """Settings of the agent, each declared once with its type, its default and its meaning.
-They come from the user's file (``agent.toml`` in the user's configuration folder), from the project's file (``periplus.toml`` at its
-root:
-only in a trusted folder, and only settings that a project may change), from the environment and from flags; later sources win.
-Providers
-are the user's alone: a project never decides where a key is sent. An unknown setting or a wrong type is an error that names the valid
-ones.
+
+They come from the user's file (``agent.toml`` in the user's configuration folder), from the project's file (``periplus.toml`` at its root:
+only in a trusted folder, and only settings that a project may change), from the environment and from flags; later sources win. Providers
+are the user's alone: a project never decides where a key is sent. An unknown setting or a wrong type is an error that names the valid ones.
 """
 
 from __future__ import annotations
@@ -73,8 +71,7 @@ _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 @dataclass(frozen=True)
 class Settings:
     """The settings of a session: ``values`` by name; ``sources`` says where each comes from, for ``periplus setup --show``. ``trusted``:
-    the user
-    trusts the project's own files.
+    the user trusts the project's own files.
     """
 
     values: Mapping[str, Any]
@@ -108,6 +105,7 @@ def load_settings(
     folder: str, root: str, *, trusted: bool, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Settings:
     """Load the settings for the project ``root``; ``folder`` is the user's configuration folder.
+
     Raises UsageError for unknown settings and wrong types, RefusedError if others can write the user's file.
     """
     values: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS}

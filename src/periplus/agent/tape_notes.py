@@ -1,7 +1,8 @@
 """Notes of the tape in the log: typed contents of ``Noted`` episodes.
+
 Everything that the tape shows is a function of the session's episodes. Answers of the world (clock, files, memory), and decisions that
-another version may take differently (where a fold cuts), are asked for or decided once, noted, and read back from then on. In the log
-such a note is a ``Noted`` episode: ``topic`` says which of these types its ``data`` has.
+another version may take differently (where a fold cuts), are asked for or decided once, noted, and read back from then on. In the log such
+a note is a ``Noted`` episode: ``topic`` says which of these types its ``data`` has.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Known(_Value, frozen=True):
 
 class FilePatch(_Value, frozen=True):
     """The change of one file, from the bytes ``before`` to the bytes ``after`` (SHA-256 in hexadecimal, empty: no file).
+
     ``diff`` is a unified diff between the two, made from the bytes themselves; without one ``note`` says why.
     """
 
@@ -121,8 +123,7 @@ class TailNote(_Value, frozen=True, tag_field="note", tag="tail"):
 
 class InstructionFile(_Value, frozen=True):
     """An instruction file as shown to the model. ``sha256`` identifies the content that was read; empty if the file is gone. ``remark`` is
-    ours:
-    what was left out or sanitized, or why nothing is shown.
+    ours: what was left out or sanitized, or why nothing is shown.
     """
 
     path: str
@@ -141,8 +142,7 @@ class InstructionsNote(_Value, frozen=True, tag_field="note", tag="instructions"
 
 class SealNote(_Value, frozen=True, tag_field="note", tag="seal"):
     """A turn is over. ``patches`` are its net changes, ``outside`` files on the disk that differ from the result of our last call;
-    ``used`` are
-    the memories that the turn used.
+    ``used`` are the memories that the turn used.
     """
 
     patches: tuple[FilePatch, ...] = ()
@@ -152,8 +152,7 @@ class SealNote(_Value, frozen=True, tag_field="note", tag="seal"):
 
 class FoldNote(_Value, frozen=True, tag_field="note", tag="fold"):
     """The tape is rewritten. ``turns`` and those before become entries; with ``whole`` the entries are condensed too, keeping ``digests``
-    of
-    them. With ``step`` it is a fold within a turn: outputs of calls before that step go behind handles.
+    of them. With ``step`` it is a fold within a turn: outputs of calls before that step go behind handles.
     """
 
     fold: Count
@@ -174,7 +173,7 @@ class UnfoldNote(_Value, frozen=True, tag_field="note", tag="unfold"):
 
 
 class SliceNote(_Value, frozen=True, tag_field="note", tag="slice"):
-    """The working state changes: ``field`` of the slice, see ``lifetimes``. ``name`` is the key in fields with keys."""
+    """The working state changes: ``field`` of the slice, see ``tape.slice_fields``. ``name`` is the key in fields with keys."""
 
     field: str
     op: NoteOp

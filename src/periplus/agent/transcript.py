@@ -1,6 +1,6 @@
 """The simplest context: the whole conversation in order. For evaluations, for tests, and for comparison with the tape.
-It grows without bound. When the model says that a request is too long, outputs of the oldest calls are left out, half of them at a
-time,
+
+It grows without bound. When the model says that a request is too long, outputs of the oldest calls are left out, half of them at a time,
 with a note in their place.
 """
 

@@ -1,6 +1,6 @@
 """Trust in folders: a project's files for agents have no effect before the user trusts the folder.
-A folder is trusted with its present files: a digest over the files with which a project addresses an agent is stored beside its path,
-in
+
+A folder is trusted with its present files: a digest over the files with which a project addresses an agent is stored beside its path, in
 the user's settings folder. When one of them changes, the user is asked again.
 """
 
@@ -27,8 +27,7 @@ _FILES_MAX: Final = 2_000
 
 def digest_of(root: str) -> str:
     """SHA-256 over the files with which the project addresses an agent. Links are hashed by their targets and not followed. Raises
-    UsageError if
-    there is more than a person could review.
+    UsageError if there is more than a person could review.
     """
     import hashlib
 

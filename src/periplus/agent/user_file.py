@@ -1,7 +1,7 @@
 """Small JSON files in the user's settings folder (trust, pins, keys), shared by several processes.
+
 A file is replaced whole (mode 0600) and read without a lock. A writer holds the folder's lock from reading to replacing, so of two
-concurrent changes neither is lost. A file that others can write, or that is invalid, is never used and never overwritten: the error
-names
+concurrent changes neither is lost. A file that others can write, or that is invalid, is never used and never overwritten: the error names
 it, and how to fix it.
 """
 
@@ -26,8 +26,7 @@ _Held = TypeVar("_Held")
 
 class Words(NamedTuple):
     """Messages for a person: what the file is ("not a list of trusted folders"), what it means that others can write it, what is safe, how
-    to fix
-    it.
+    to fix it.
     """
 
     isnt: str
@@ -74,6 +73,7 @@ class UserFile(Generic[_Held]):
 
     def change(self, edit: Callable[[_Held], _Held | None]) -> _Held:
         """Read, edit and replace the file under the lock. ``edit`` returns None to leave it unchanged. Returns the new content.
+
         Raises what ``read`` and ``edit`` raise, LockTimeoutError, UsageError if it grows too large, EnvironmentFailure; the file is
         unchanged then.
         """

@@ -1,4 +1,5 @@
 """Checks of a model's calls: unique ids, arguments of bounded size, text that can be encoded.
+
 A call that cannot be read is kept and marked with ``problem``; the loop answers it with that text.
 """
 

@@ -24,6 +24,7 @@ class CancelToken:
 
     def cancel(self, reason: str = "") -> None:
         """Set the token and call all callbacks in order, whatever any of them raises.
+
         Called again, it repeats the callbacks: the first time, some work may not have begun yet.
         """
         with self._lock:

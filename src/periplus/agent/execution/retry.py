@@ -1,8 +1,8 @@
 """Retries of model requests. This is the only layer of them: adapters and SDKs do not retry.
+
 The wait doubles from ``BASE_S`` to ``CAP_S``, less a random part of up to a half, so that many clients do not come back at once. A
-Retry-After of the provider is a lower bound. ``RetriesExhaustedError`` is raised if the provider asks for more than
-``RETRY_AFTER_S_MAX``, if
-all waits together pass ``TOTAL_S_MAX``, or after ``ATTEMPTS_MAX`` attempts; a person can then decide better.
+Retry-After of the provider is a lower bound. ``RetriesExhaustedError`` is raised if the provider asks for more than ``RETRY_AFTER_S_MAX``,
+if all waits together pass ``TOTAL_S_MAX``, or after ``ATTEMPTS_MAX`` attempts; a person can then decide better.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ TOTAL_S_MAX: Final = 900.0
 
 class Retrying(NamedTuple):
     """The surroundings of a retry: ``random`` returns 0 to 1; ``wait`` waits and returns whether it was cancelled; ``report`` gets the
-    number
-    of the failed attempt, the wait and the error.
+    number of the failed attempt, the wait and the error.
     """
 
     random: Callable[[], float]

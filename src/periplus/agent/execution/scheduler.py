@@ -1,8 +1,7 @@
 """Schedule of the calls in one answer: reads in parallel, writes one after another, in order.
-A call that only reads may run beside other reads. A call that writes runs alone; one that runs a subagent may run beside reads and
-other
-subagents. Two calls whose accesses overlap, one of them a write, keep their order; a read that overlaps no write need not wait for it.
-A
+
+A call that only reads may run beside other reads. A call that writes runs alone; one that runs a subagent may run beside reads and other
+subagents. Two calls whose accesses overlap, one of them a write, keep their order; a read that overlaps no write need not wait for it. A
 call whose accesses are not known overlaps with everything.
 """
 
@@ -22,6 +21,7 @@ T = TypeVar("T")
 
 class Wave(NamedTuple):
     """Positions of calls that may run at once: one write, or any number of reads and subagents.
+
     ``is_read``: all of them only read.
     """
 

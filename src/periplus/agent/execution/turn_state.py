@@ -1,7 +1,8 @@
 """State of the turn in progress: a fold over its episodes, which tells the loop what comes next.
+
 So an interrupted turn needs no state of its own: its episodes are read, and the loop continues where they end.
-A message of the person is *noted* with its own number when it is accepted (``said``), at any point of the turn; when the model gets it,
-the
+
+A message of the person is *noted* with its own number when it is accepted (``said``), at any point of the turn; when the model gets it, the
 ``Fed`` episode has that number. A message that was noted and not fed waits, in this turn or for the next one. It is delivered once.
 """
 
@@ -88,7 +89,7 @@ class Turn:
 
     @property
     def phase(self) -> Phase:
-        """What comes next: ask the model, run its calls, or check its last answer."""
+        """The next phase: ask the model, run its calls, or check its last answer."""
         if self.number == 0 or self.ended is not None:
             return "idle"
         if self.answered is None or self._is_fed:

@@ -1,6 +1,6 @@
 """Contract of extensions: the tools, hooks, tail lines, pages and prompt text that a part beside the core brings to a session.
-The core of a session (``assembly``) knows none of these parts. Each is a row of ``extensions.standard.STANDARD``: a function that takes
-an
+
+The core of a session (``assembly``) knows none of these parts. Each is a row of ``extensions.standard.STANDARD``: a function that takes an
 ``ExtensionContext`` and returns an ``Extension``. An extension is closed with ``close``, in the reverse order of opening.
 """
 
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 
 class SessionOptions(NamedTuple):
     """The options of a session. ``name`` names the session; an existing one is continued.
+
     ``environment`` and ``home`` are the face's. Without ``approver``, calls that need consent are denied. ``verifies``: a run without a
-    person, which has to verify its work before it is done. ``hidden`` are folders of the user that no command sees, outside of
-    ``home``;
-    ``config`` is the user's settings folder, empty without one. ``another`` opens one more client, for the session's model or a named
-    one;
+    person, which has to verify its work before it is done. ``hidden`` are folders of the user that no command sees, outside of ``home``;
+    ``config`` is the user's settings folder, empty without one. ``another`` opens one more client, for the session's model or a named one;
     ``under`` is set for a subagent. ``extensions`` are the standard ones by default.
     """
 
@@ -103,8 +102,7 @@ class RunningSession(Protocol):
 @dataclass(frozen=True, slots=True)
 class ParentSession:
     """The parts of its parent that a subagent uses: the front of its requests, byte for byte; the same policy object; the budget, of which
-    its
-    own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for a subagent of a subagent.
+    its own is a part; the turn that its changes belong to. ``depth`` is 1 for a subagent, 2 for a subagent of a subagent.
     """
 
     session: RunningSession
@@ -120,8 +118,8 @@ class ParentSession:
 @dataclass(frozen=True, slots=True)
 class ExtensionContext:
     """The surroundings of an extension. ``session`` is complete only after opening: use its host and tape in calls, not while opening.
-    For a subagent ``begun.under`` is its parent; it opens every extension again, in its own thread and over its own store. ``root`` is
-    the
+
+    For a subagent ``begun.under`` is its parent; it opens every extension again, in its own thread and over its own store. ``root`` is the
     working folder, ``state`` a folder of the session below the store, created by the first writer.
     """
 
@@ -140,9 +138,9 @@ class ExtensionContext:
 @dataclass(frozen=True, slots=True)
 class Extension:
     """The contributions of one extension. ``prompt`` joins the system prompt, which is frozen with the session, so it must not change.
-    ``facts`` is called once a turn for lines of its tail. ``pages`` are page sources by their name below ``@periplus/``. ``servers``
-    are for
-    the MCP client, which is opened after the extensions that bring them. ``cancel`` is called from another thread when the turn is
+
+    ``facts`` is called once a turn for lines of its tail. ``pages`` are page sources by their name below ``@periplus/``. ``servers`` are
+    for the MCP client, which is opened after the extensions that bring them. ``cancel`` is called from another thread when the turn is
     cancelled. ``said`` are lines for the person when the session begins: what is ignored, and why.
     """
 

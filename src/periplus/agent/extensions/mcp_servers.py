@@ -1,6 +1,7 @@
 """MCP servers as an extension of a session: one small tool, a page for each server, a line of the tail.
-The tools of servers never enter the front of the context one by one. They are looked up and called through ``mcp``, whose schema does
-not depend on the servers.
+
+The tools of servers never enter the front of the context one by one. They are looked up and called through ``mcp``, whose schema does not
+depend on the servers.
 """
 
 from __future__ import annotations

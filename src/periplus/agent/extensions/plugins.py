@@ -77,8 +77,7 @@ def open_plugins(room: ExtensionContext) -> Extension | None:
 
 def _found(room: ExtensionContext) -> list[FoundPlugin]:
     """The plugins of this session. A subagent has its session's plugins as they were at its start; otherwise a changed plugin file would
-    lift
-    its rules.
+    lift its rules.
     """
     if room.begun.under is None:
         return find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)

@@ -1,4 +1,5 @@
 """Skills as an extension of a session: names in the prompt, a tool that returns one in full, and pages.
+
 The names stand in the prompt, which is frozen with the session; a skill's text comes when it is asked for. Its use is a note of the
 session, so that a fold and a resumption keep it, and a record of the journal.
 """

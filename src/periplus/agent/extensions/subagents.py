@@ -1,11 +1,12 @@
 """The tool ``spawn_agent``: a child session for a task, run to its end in the thread of the call, over a store of its own.
+
 Theory of operation
 -------------------
-A subagent is a session like any other: its episodes are durable, it has a trail, and it continues after a crash. Its name follows from
-the place of its call. So an interrupted call that is run again finds its session: if that has ended, the report is made from its
-episodes; if it was interrupted, it continues; if it never began, it begins. Nothing is done twice in any of these cases.
-A store's handles belong to a thread, and parallel calls have threads of their own. So a subagent opens the project for itself and
-shares
+A subagent is a session like any other: its episodes are durable, it has a trail, and it continues after a crash. Its name follows from the
+place of its call. So an interrupted call that is run again finds its session: if that has ended, the report is made from its episodes; if
+it was interrupted, it continues; if it never began, it begins. Nothing is done twice in any of these cases.
+
+A store's handles belong to a thread, and parallel calls have threads of their own. So a subagent opens the project for itself and shares
 with its parent only what can be shared: the folder's changes, policy, budget, the person, and the front of its requests.
 """
 

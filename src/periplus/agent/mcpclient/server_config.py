@@ -1,10 +1,10 @@
 """Configuration of MCP servers: from the user's settings, from a trusted project, and from plugins.
-The user's servers are tables ``[servers.NAME]`` of ``agent.toml``. Values of ``environment`` and ``headers`` may contain
-``${VARIABLE}``,
+
+The user's servers are tables ``[servers.NAME]`` of ``agent.toml``. Values of ``environment`` and ``headers`` may contain ``${VARIABLE}``,
 and ``${key:NAME}`` for a key that ``periplus models key NAME`` stored. A project's servers are those of ``.mcp.json``, in the form that
-other agents read as well. A project has no access to the user's secrets: its ``${VARIABLE}`` works only for variables that the user
-lists in ``server_variables``, and ``${key:NAME}`` never does. An error in the user's file is raised; a wrong entry of a project or
-plugin is left out and reported.
+other agents read as well. A project has no access to the user's secrets: its ``${VARIABLE}`` works only for variables that the user lists
+in ``server_variables``, and ``${key:NAME}`` never does. An error in the user's file is raised; a wrong entry of a project or plugin is left
+out and reported.
 """
 
 from __future__ import annotations
@@ -169,8 +169,7 @@ def configured(
     lent: Lookup,
 ) -> Configured:
     """All servers with their values filled in: the user's first, then the project's, then those of plugins. A name that is taken, or that
-    could
-    be confused with a taken one, is left out.
+    could be confused with a taken one, is left out.
     """
     rows: list[ServerRow] = []
     problems = list(project.problems)

@@ -15,8 +15,8 @@ CALL_SECONDS_MAX: Final = 3_600
 @dataclass(frozen=True, slots=True)
 class ServerRow:
     """A server that is started (``command``) or reached by ``url``. ``source`` says who configured it.
-    ``environment`` and ``headers`` may hold secrets: they are given to the server and are neither shown nor written anywhere. Tools
-    that
+
+    ``environment`` and ``headers`` may hold secrets: they are given to the server and are neither shown nor written anywhere. Tools that
     match a glob of ``allow`` may be used (all, if it is empty), except those that match one of ``deny``.
     """
 

@@ -1,9 +1,10 @@
 """MCP servers of a session: started on demand, their tools screened and pinned, their calls answered.
+
 Theory of operation
 -------------------
-All state belongs to the asyncio thread; the tools submit work and wait. A server that fails to start is not tried again before a pause
-that doubles. One whose connection ended is restarted at its next use. Each start lists the tools again, and so does a notification that
-they changed. A tool that differs from its pin is hidden from the model, description and all, until the person agrees.
+All state belongs to the asyncio thread; the tools submit work and wait. A server that fails to start is not tried again before a pause that
+doubles. One whose connection ended is restarted at its next use. Each start lists the tools again, and so does a notification that they
+changed. A tool that differs from its pin is hidden from the model, description and all, until the person agrees.
 """
 
 from __future__ import annotations
@@ -89,8 +90,7 @@ def server_environment(host: Mapping[str, str], more: Mapping[str, str]) -> dict
 
 class Servers:
     """The servers of a session. ``environment`` is the host's, of which little is passed on; ``folder`` is where servers are started;
-    ``pins``
-    holds what the user agreed to.
+    ``pins`` holds what the user agreed to.
     """
 
     def __init__(

@@ -1,11 +1,12 @@
 """Screening of text from MCP servers, which are not trusted and may pose as somebody else.
+
 Theory of operation
 -------------------
 The model reads a description before anybody has asked for anything, so descriptions are the best place for a prompt injection. There,
-phrases that give orders (``agent.prompt_injection``) are removed, and that is reported. An answer is requested data, perhaps a page
-*about* such
-phrases: it stays as it is, and the phrases are named in front of it. Invisible characters (control characters, writing direction marks,
-tags, zero width) are removed from both, with a mark in their place; text that imitates conversation frames is broken up.
+phrases that give orders (``agent.prompt_injection``) are removed, and that is reported. An answer is requested data, perhaps a page *about*
+such phrases: it stays as it is, and the phrases are named in front of it. Invisible characters (control characters, writing direction
+marks, tags, zero width) are removed from both, with a mark in their place; text that imitates conversation frames is broken up.
+
 A tool is identified by a digest over the text that the model is shown and the fields by which its calls are scheduled.
 """
 

@@ -1,6 +1,7 @@
 """Pins of tools that the user agreed to: digests of each server's tools, as they were at first use.
-They lie in ``servers.json`` of the user's settings folder. A server is identified by its source and by its command or address, so
-another server under an old name begins without pins. A new tool is pinned; a changed tool is withheld until the person agrees.
+
+They lie in ``servers.json`` of the user's settings folder. A server is identified by its source and by its command or address, so another
+server under an old name begins without pins. A new tool is pinned; a changed tool is withheld until the person agrees.
 """
 
 from __future__ import annotations

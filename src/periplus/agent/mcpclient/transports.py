@@ -1,12 +1,15 @@
 """Transports to MCP servers, a process or an address, with limits on what reaches the SDK.
+
 Theory of operation
 -------------------
 The SDK's session wants a pair of message streams. Over HTTP the SDK's own transport makes them, over a client of ours that bounds each
-answer, accepts no compression and opens no stream that was not asked for. For a process we make them ourselves, because the SDK's
-transport accepts lines of any length, passes on the whole environment of this process, and leaves standard error unbounded. Here a line
-is bounded before it is stored, so is standard error, and a process leads a group that ends with it.
-A filter stands before the session. It stops notifications: a change of the tool list is noted, all others are useless to a model that
-waits for an answer. Lines that are not messages, and endless notifications or requests, close the connection.
+answer, accepts no compression and opens no stream that was not asked for. For a process we make them ourselves, because the SDK's transport
+accepts lines of any length, passes on the whole environment of this process, and leaves standard error unbounded. Here a line is bounded
+before it is stored, so is standard error, and a process leads a group that ends with it.
+
+A filter stands before the session. It stops notifications: a change of the tool list is noted, all others are useless to a model that waits
+for an answer. Lines that are not messages, and endless notifications or requests, close the connection.
+
 Sizes are not bounded before allocation in one place: the SDK decodes a message within its bound, into at most some hundred megabytes of
 objects for a hostile one (its containers are counted first).
 """

@@ -1,7 +1,7 @@
 """Memory of a project: entities of its store, episodes of its journal, lessons of its trails.
-An episode is an observation of the session's entity, as ``persistence.run_log`` writes it, so a session has one history whoever writes
-it. A task's
-checkpoint is an observation too; the newest one counts.
+
+An episode is an observation of the session's entity, as ``persistence.run_log`` writes it, so a session has one history whoever writes it.
+A task's checkpoint is an observation too; the newest one counts.
 """
 
 from __future__ import annotations

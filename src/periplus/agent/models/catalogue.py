@@ -1,4 +1,5 @@
 """Catalogue of models: context windows, output limits and prices. The data is in ``catalogue.json``.
+
 A model that is not in it works as well: its window is taken to be WINDOW_DEFAULT, and its cost is not known.
 """
 

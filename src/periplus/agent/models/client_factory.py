@@ -73,9 +73,9 @@ def open_model(
     name: ModelName, providers: Mapping[str, Provider], key: str, *, max_tokens: int = 0, cache_key: str = ""
 ) -> tuple[StreamingClient, ModelFacts]:
     """Open a client for the model, with its facts. Nothing is sent yet.
-    ``cache_key`` routes the requests of a session to one place of the provider. Raises UsageError for an unknown provider, a missing
-    key,
-    a missing package, and for an address to which a key must not be sent.
+
+    ``cache_key`` routes the requests of a session to one place of the provider. Raises UsageError for an unknown provider, a missing key, a
+    missing package, and for an address to which a key must not be sent.
     """
     provider = providers.get(name.provider)
     if provider is None:

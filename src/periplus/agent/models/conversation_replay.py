@@ -1,4 +1,5 @@
 """Recording and replay of conversations with a model, as lines of JSON, for tests, demonstrations and bug reports.
+
 Each line is one exchange: a digest of the request, and the whole answer. Secrets are masked before a line is written.
 """
 
@@ -44,8 +45,8 @@ def request_digest(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> 
 
 class RecordedClient:
     """Replays the answers of a recording in order.
-    ``strict``: each request has to equal the recorded one byte for byte; otherwise only the order counts. Raises ModelError if a
-    request
+
+    ``strict``: each request has to equal the recorded one byte for byte; otherwise only the order counts. Raises ModelError if a request
     differs or the recording ends.
     """
 

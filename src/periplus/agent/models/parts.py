@@ -1,6 +1,7 @@
 """Common parts of the provider adapters: call arguments, errors, and streams that are read in a thread.
-Each adapter has a pure half (messages → the body of a request, pieces of an answer → the answer) and an edge, which is the provider's
-own SDK with its retries turned off: the loop alone retries.
+
+Each adapter has a pure half (messages → the body of a request, pieces of an answer → the answer) and an edge, which is the provider's own
+SDK with its retries turned off: the loop alone retries.
 """
 
 from __future__ import annotations
@@ -106,8 +107,7 @@ def known_id(call_id: str) -> str:
 
 def known_name(name: str) -> str:
     """Turn a tool's name into one that every provider accepts. A model may ask for an invalid one (``multi_tool_use.parallel``), and a
-    provider
-    that refuses the name would refuse each request from then on.
+    provider that refuses the name would refuse each request from then on.
     """
     made = "".join(sign if sign in _ID_CHARACTERS else "_" for sign in name[:_ID_CHARACTERS_MAX])
     return made or "unnamed"
@@ -121,6 +121,7 @@ def data_url(image: Image) -> str:
 
 def inheriting(client: Any) -> Any:
     """Keep the SDK's settings from the environment only for the SDK's own provider.
+
     Headers (which may have the key of a gateway), organisation and project of the user are sent to nobody else.
     """
     if client.base_url.host in _OWN_HOSTS:
@@ -140,8 +141,8 @@ def missing(package: str) -> UsageError:
 
 def failure(error: Exception, provider: str, *, was_there: bool = False) -> PeriplusError:
     """Translate an SDK error into ours. Keys in provider messages are masked.
-    A connection that this machine refuses has no listener: waiting does not help, unless the server ``was_there`` a moment ago and is
-    being
+
+    A connection that this machine refuses has no listener: waiting does not help, unless the server ``was_there`` a moment ago and is being
     restarted.
     """
     status = getattr(error, "status_code", 0) or 0
@@ -183,8 +184,7 @@ def failure(error: Exception, provider: str, *, was_there: bool = False) -> Peri
 
 def _is_too_long(status: int, text: str) -> bool:
     """Return whether a shorter request may be accepted. Status 413 says so for gateways too. A request over a minute's allowance stays
-    over it
-    in the next minute: waiting does not help with that 429.
+    over it in the next minute: waiting does not help with that 429.
     """
     if status == 413 or (status == 429 and "request too large" in text):
         return True
@@ -241,6 +241,7 @@ _STOPPED: Final = "the turn was stopped before the answer came"
 
 class Pieces:
     """The pieces of an answer, read by a thread, so that a waiting caller can be stopped at any moment.
+
     A blocked socket cannot be woken on all systems, so it is left behind and closed by its own thread.
     """
 
@@ -315,8 +316,7 @@ class SdkClient(ABC):
 
     def warm(self) -> None:
         """Start loading the SDK, which takes a second or more, while the caller prepares the first request. Nothing is sent; errors
-        surface with the
-        first request. Who warms a client closes it, so that no thread is in the middle of an import then.
+        surface with the first request. Who warms a client closes it, so that no thread is in the middle of an import then.
         """
         if self._held is None and self._warming is None:
             self._warming = threading.Thread(target=self._warm, name="periplus-sdk", daemon=True)

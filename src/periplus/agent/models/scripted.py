@@ -43,8 +43,8 @@ def answer(
 
 class ScriptedClient:
     """Returns the lines of ``script`` in order, or calls ``script`` if it is callable.
-    A line is an answer, a text (an answer that ends the turn), an exception to raise, or a callable of messages and tools that returns
-    one
+
+    A line is an answer, a text (an answer that ends the turn), an exception to raise, or a callable of messages and tools that returns one
     of these. ``requests`` records the requests in order. Missing usage is estimated at four characters a token, so that budgets have
     something to count.
     """

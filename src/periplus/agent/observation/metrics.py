@@ -1,7 +1,7 @@
 """Cost of a session's model calls: a fold over its episodes.
-A cost of 0 in an answer's usage means that the price is not known (``contracts.Usage``). It is reported as unknown and added to
-nothing.
-A sum says how many of its calls had no price, so that a partial sum is not taken for the whole.
+
+A cost of 0 in an answer's usage means that the price is not known (``contracts.Usage``). It is reported as unknown and added to nothing. A
+sum says how many of its calls had no price, so that a partial sum is not taken for the whole.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _REQUEST_CHARACTERS: Final = 200
 
 class CallMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics of one model call. ``fresh`` and ``cached`` belong to the prompt; tokens written into the cache are part of ``fresh``.
-    ``cost`` is in millionths of a dollar; None if the price is not known. ``survival`` is in millionths of the request before, None for
-    the
+
+    ``cost`` is in millionths of a dollar; None if the price is not known. ``survival`` is in millionths of the request before, None for the
     first of a session; it counts at a ``boundary``, the first request of a turn. ``first_token_ms`` is None without streaming.
     """
 

@@ -1,7 +1,9 @@
 """Exact requests of a session, rebuilt from its episodes.
-A request is a function of the episodes before its answer (``tape.state``), so none is stored: the history folds the episodes and keeps
-the newest few; an older one is found by folding again. The rebuilt length is compared with the length measured when the request was
-sent (``measures``); a hook that changes messages on the way makes the two differ, and that is reported.
+
+A request is a function of the episodes before its answer (``tape.state``), so none is stored: the history folds the episodes and keeps the
+newest few; an older one is found by folding again. The rebuilt length is compared with the length measured when the request was sent
+(``measures``); a hook that changes messages on the way makes the two differ, and that is reported.
+
 ``Seen.kept`` says how much of each message was in the request before: what a provider's cache can hold, and what is new.
 """
 

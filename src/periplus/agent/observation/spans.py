@@ -1,7 +1,9 @@
 """OpenTelemetry spans of a run, from its events, after the semantic conventions for generative AI (``gen_ai.*``).
+
     invoke_agent periplus            a turn; a subagent's lies below the call that started it
     ├── chat MODEL                   a model call: tokens, time to the first token, finish reason
     └── execute_tool NAME            a tool call and its outcome
+
 Spans are sent only if the user asks for it, and to the collector that the user's environment names. They contain no text: no prompt, no
 answer, no argument, no output. They never hold up the run: a thread of the SDK sends them, and spans that cannot be sent are counted.
 """

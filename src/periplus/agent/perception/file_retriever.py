@@ -1,6 +1,7 @@
 """Search for pieces of the project's files by the words of a query, without an index and within limits.
-Files are walked as the tools walk them (ignored files are left out). Each is scored by how many of the query's words are in its path
-and in its best window of lines; rare words count more than common ones.
+
+Files are walked as the tools walk them (ignored files are left out). Each is scored by how many of the query's words are in its path and in
+its best window of lines; rare words count more than common ones.
 """
 
 from __future__ import annotations

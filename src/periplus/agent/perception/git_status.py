@@ -34,8 +34,7 @@ class GitView:
 
     def fact(self) -> Fact | None:
         """Branch, distance from its upstream, operations in progress, the number of changed files, and the quoted subject of the last
-        commit; None
-        outside of git, and if git takes too long.
+        commit; None outside of git, and if git takes too long.
         """
         from periplus.agent.tape.fence import one_line, plain_name
         from periplus.agent.tape_notes import Fact

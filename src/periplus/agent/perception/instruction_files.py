@@ -1,12 +1,12 @@
 """Instruction files: found, read within limits and sanitized. What the model is shown of them is noted (``tape_notes.InstructionsNote``).
-The files of the project's folder are shown at the session's first step, those of a folder below it when a call first touched it, and
-each again at the beginning of a turn when it has changed. The session's episodes (``tape.shown_instructions``) say which folders were
-entered
+
+The files of the project's folder are shown at the session's first step, those of a folder below it when a call first touched it, and each
+again at the beginning of a turn when it has changed. The session's episodes (``tape.shown_instructions``) say which folders were entered
 and what was shown, so the reader remembers only what it read in this turn.
-No file is trusted: it is read through ``Confined`` (no link, no pipe, nothing outside), from its beginning only; binary files are
-refused, long texts and lines cut, phrases and hidden characters removed, and the remark says all of it. ``@path`` lines of CLAUDE.md
-and
-GEMINI.md are followed to texts inside the project, a few levels deep. Of files with the same text, one is shown.
+
+No file is trusted: it is read through ``Confined`` (no link, no pipe, nothing outside), from its beginning only; binary files are refused,
+long texts and lines cut, phrases and hidden characters removed, and the remark says all of it. ``@path`` lines of CLAUDE.md and GEMINI.md
+are followed to texts inside the project, a few levels deep. Of files with the same text, one is shown.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ class _Pass:
 
 class InstructionReader:
     """Reader of instruction files. ``path_of`` maps a path of a call to a path of the project (it raises ConfinementError), ``memory``
-    returns the
-    lines that Periplus' own part of a file may have, ``characters_max`` bounds all that is shown together.
+    returns the lines that Periplus' own part of a file may have, ``characters_max`` bounds all that is shown together.
     """
 
     def __init__(

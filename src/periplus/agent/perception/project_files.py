@@ -1,6 +1,7 @@
 """Files of a project, listed within limits and breadth first, so that an interrupted walk has seen the top of everything.
-No link is followed, nothing outside is seen, and ignored files and build products are skipped. Every limit is a number here; what a
-limit hid is named.
+
+No link is followed, nothing outside is seen, and ignored files and build products are skipped. Every limit is a number here; what a limit
+hid is named.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ class Bounds(NamedTuple):
 @dataclass(slots=True)
 class Tree:
     """The result of a walk. ``files`` are in the order of the walk, ``counts`` has the files seen below each folder. ``unseen`` says what
-    was
-    skipped and why, ``stopped`` why the walk ended early (empty: it did not).
+    was skipped and why, ``stopped`` why the walk ended early (empty: it did not).
     """
 
     files: list[Entry] = field(default_factory=list)
@@ -70,8 +70,7 @@ def look_at(
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Tree:
     """List ``folder`` of the project ``root``, without what ``unread`` keeps back. Raises NotFoundError, ConfinementError for a path that
-    is not a
-    folder.
+    is not a folder.
     """
     bounds = bounds or Bounds()
     deadline = monotonic_s() + bounds.seconds

@@ -1,6 +1,8 @@
 """Map of a project as pages: its files, the likeliest for the task first, with the symbols that they define.
+
     @periplus/map/index.md        the whole project, ranked for the request of this turn
     @periplus/map/src/app.md      one folder
+
 A page is made when it is read, from the files as they are then. Nothing is kept, and every page is bounded.
 """
 
@@ -38,7 +40,7 @@ _INDEX: Final = "index"
 
 
 class MapPages:
-    """Satisfies ``tools.text_pages.page_source.PageSource``. ``task`` is called when a page is read."""
+    """Satisfies ``page_source.PageSource``. ``task`` is called when a page is read."""
 
     def __init__(
         self, root: str, task: Callable[[], Task], *, bounds: Bounds | None = None, unread: Callable[[str], bool] = lambda _: False,
@@ -194,7 +196,7 @@ def _unseen(tree: Tree) -> list[str]:
 
 
 def _kinds(tree: Tree, folder: str) -> dict[str, str]:
-    """What most of the files below each inner folder are, by their suffix."""
+    """The most common suffix of the files below each inner folder."""
     counters: dict[str, Counter[str]] = {}
     lead = f"{folder}/" if folder else ""
     for entry in tree.files:
@@ -210,7 +212,7 @@ def _kinds(tree: Tree, folder: str) -> dict[str, str]:
 
 
 def _defines(held: Confined, path: str) -> str:
-    """The public definitions of a file, with the names that lie within each; its values where it has no others."""
+    """The public definitions of a file, with the names inside each; its constants if it has no others."""
     from periplus.code.symbols import symbols_of
 
     try:
@@ -237,12 +239,12 @@ def _handle(folder: str) -> str:
 
 
 def _page_of(row: Ranked) -> str:
-    """The call that shows a file of the map, for one that found no room."""
+    """The call that shows a file of the map, for one that had no room."""
     return f"read(path={_handle(posixpath.dirname(row.entry.path))!r})"
 
 
 def _folder_of(handle: str) -> str:
-    """The folder that a page is of. Raises NotFoundError for what is no page."""
+    """The folder of a page. Raises NotFoundError if there is no such page."""
     name = handle.removeprefix(MAP_ROOT)
     if not name.endswith(".md") or name == handle:
         raise NotFoundError(f"no page {handle}", mend=f"list(path='{MAP_ROOT}') shows what there is.")

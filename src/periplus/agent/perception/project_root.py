@@ -1,6 +1,6 @@
 """Project root, kind of project, and the check commands that its own files name.
-Nothing is run and nothing is trusted: a command that is found here is a proposal to a model, whose calls are judged like any other.
-Only
+
+Nothing is run and nothing is trusted: a command that is found here is a proposal to a model, whose calls are judged like any other. Only
 names that are known here are taken from files (``test``, not any script), so no text of a stranger gets into a command.
 """
 
@@ -61,8 +61,7 @@ class Kind:
 
 def find_root(start: str, home: str) -> str:
     """Find the project of ``start``: the nearest folder (itself or above) that is a repository, else the highest with a marker file. Never
-    the
-    home folder or a folder above it, never the system's root; empty if there is none.
+    the home folder or a folder above it, never the system's root; empty if there is none.
     """
     at, marked = os.path.realpath(start), ""
     for _ in range(_LEVELS_MAX):

@@ -1,7 +1,8 @@
 """Definitions and uses of a name, as pages: ``@periplus/symbols/RateLimiter.allow.md``.
-Definitions come from the parsers (``periplus.code``), or without one from lines that look like a definition, marked as such. Uses are
-lines that contain the name as a word; text alone cannot tell more. A page is made when it is read; every limit is a number here, and
-the page says what was not looked at.
+
+Definitions come from the parsers (``periplus.code``), or without one from lines that look like a definition, marked as such. Uses are lines
+that contain the name as a word; text alone cannot tell more. A page is made when it is read; every limit is a number here, and the page
+says what was not looked at.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Source(NamedTuple):
 
 
 class SymbolPages:
-    """Satisfies ``tools.pages.PageSource``."""
+    """Satisfies ``page_source.PageSource``."""
 
     def __init__(
         self, root: str, bounds: SearchBounds | None = None, *, unread: Callable[[str], bool] = lambda _: False,

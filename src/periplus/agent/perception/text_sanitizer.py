@@ -1,9 +1,8 @@
-"""Text of a project made harmless before a model reads it as its instructions: pure, in time that grows with its length.
+"""Sanitizing of project text before a model reads it as instructions: pure, in time linear in its length.
 
-Two things are taken out, in the open and counted. *Hidden characters*: what no editor shows (zero width, direction, tags, controls), by
-which words are put where a person who reviews the file sees none. *Phrases that speak to an agent as its master*: the rows of
-``agent.orders``. No list of phrases is complete. What holds is that the text is fenced and that no text loosens a rule; this takes away
-what is most often tried.
+Two things are removed, visibly and counted. *Hidden characters*, which no editor shows (zero width, direction, tags, controls) and which
+can hide words from a reviewer. *Phrases that give orders to an agent*: the rows of ``prompt_injection``. No list of phrases is complete;
+the guarantee is that the text is fenced and that no text loosens a rule. This removes the most common attempts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BEFORE: Final = 16
 
 
 class SanitizedText(NamedTuple):
-    """``phrases`` and ``hidden`` count what was taken out."""
+    """A sanitized text; ``phrases`` and ``hidden`` count what was removed."""
 
     text: str
     phrases: int
@@ -32,12 +31,12 @@ class SanitizedText(NamedTuple):
 
 
 def sanitized_text(text: str) -> SanitizedText:
-    """The text, each phrase replaced by ``NEUTRALISED``, hidden characters gone. The same text gives the same."""
+    """Replace each phrase by ``NEUTRALISED`` and remove hidden characters. Equal texts give equal results."""
     text, joining = _JOINING.subn("", text)
     text, hidden = strip_invisible(text)
     orders = _orders(text)
     plain = fold_letters(text)
-    if plain != text:  # only where letters of other forms hid something does it come in plain ones
+    if plain != text:  # plain letters only if other forms of letters hid something
         in_plain = _orders(plain)
         if len(in_plain) > len(orders):
             text, orders = plain, in_plain

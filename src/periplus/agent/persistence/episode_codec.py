@@ -1,10 +1,12 @@
 """Codec between episodes and records of the journal: without secrets, and with equal bytes for equal values.
+
 Version 1 of a record::
+
     {"v": 1, "kind": "resulted", "turn": 3, "step": 2, …the fields of the episode that are not their default…}
-Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. A value that it cannot carry
-stands in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``; ``{"$items": [[key, value], …]}`` for a dict
-with
-a key that canonical JSON does not allow or that looks like an envelope; and ``{"$json": "…"}`` for a value that is nested too deep.
+
+Canonical JSON has neither fractions nor large integers, and a model may send anything as an argument. A value that it cannot carry stands
+in an envelope, a dict with one key that begins with ``$``: ``{"$dec": "0.5"}``; ``{"$items": [[key, value], …]}`` for a dict with a key
+that canonical JSON does not allow or that looks like an envelope; and ``{"$json": "…"}`` for a value that is nested too deep.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ Mask: TypeAlias = Callable[[str], tuple[str, int]]
 
 def masked_episode(episode: Episode, mask: Mask) -> Episode:
     """The episode as a record returns it: secrets masked, keys of dicts sorted.
+
     An answer lists which of its calls were changed. A ``reasoning`` block with a secret is dropped, since the provider refuses changed
     blocks. Pictures stay as they are.
     """

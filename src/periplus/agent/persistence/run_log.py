@@ -1,7 +1,8 @@
 """Run logs: in memory for evaluations, in the journal of a project for work.
+
 In the store an episode is an observation of the session's entity. Its step of a trail is written in the same batch, so that trail and
-session always agree: both have the step, or neither. A run, which becomes a trail, lasts from the first episode that a process writes
-until ``close``; a resumed session has another run.
+session always agree: both have the step, or neither. A run, which becomes a trail, lasts from the first episode that a process writes until
+``close``; a resumed session has another run.
 """
 
 from __future__ import annotations
@@ -82,9 +83,9 @@ class MemoryLog:
 
 class StoreLog:
     """The episodes of session ``name`` in the store of ``project``, with a live trail beside them.
+
     ``name`` is that of the agent's session, as in ``memory.sessions``. Raises RefusedError if another live process runs this session. A
-    lock
-    is held from before the first episode is read; otherwise one of two processes could continue from what the other has done, and
+    lock is held from before the first episode is read; otherwise one of two processes could continue from what the other has done, and
     repeat it.
     """
 

@@ -121,6 +121,7 @@ class StoredEpisodes:
 
 class EpisodeFeed:
     """Feed of new episodes: ``read`` returns those added since its last call; the first time, all.
+
     Each further read costs only what was added and takes no lock, so the writer never waits.
     """
 

@@ -1,6 +1,7 @@
 """Checkpoints of a session's tasks, from which another process or session can continue without reading the conversation.
-A task is a topic of a session. Its state is distilled from the slice: references, never file contents. The session itself does not need
-it, being a fold over its episodes; so a checkpoint that a crash prevented is written at the end of the next turn.
+
+A task is a topic of a session. Its state is distilled from the slice: references, never file contents. The session itself does not need it,
+being a fold over its episodes; so a checkpoint that a crash prevented is written at the end of the next turn.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class TaskKeeper:
 
 
 def _resolution(one: Slice) -> str:
-    """How an ended task ended."""
+    """The resolution of an ended task."""
     if one.status not in ("done", "abandoned"):
         return ""
     still = sum(not is_done for is_done in one.requirements.values())

@@ -46,8 +46,8 @@ _RESULT_CHARACTERS_MAX: Final = 4_000_000
 
 class EpisodeSteps:
     """Converts episodes to trail steps; feed it every written episode in order. ``content`` returns a file's content by path and digest,
-    if it
-    still has it; ``turn`` returns the written episodes of a turn: another process may have written the answer whose calls run now.
+    if it still has it; ``turn`` returns the written episodes of a turn: another process may have written the answer whose calls run
+    now.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Index of turns: the turns of a store's sessions, searched by words and read again. The file may be lost at any time.
+
 ``turns.sqlite`` in the store's folder holds the page of every finished turn, with full-text search. It follows the journal by seq: an
-update costs what came since the last one, and a missing, damaged or outdated file is rebuilt from the journal. It contains nothing that
-the journal does not. SQLite keeps no checksums, so each row has its own.
+update costs what came since the last one, and a missing, damaged or outdated file is rebuilt from the journal. It contains nothing that the
+journal does not. SQLite keeps no checksums, so each row has its own.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class FoundPlugin(NamedTuple):
 
 def find_plugins(config: str, root: str, *, is_trusted: bool) -> list[FoundPlugin]:
     """Find the plugins. Nothing of an untrusted project is opened. Of two with one name the user's wins.
+
     Raises like ``PluginTrust``.
     """
     trust = PluginTrust(config)

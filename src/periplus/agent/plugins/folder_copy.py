@@ -1,6 +1,6 @@
 """A plugin's folder as bytes: read once, identified by one digest, and run from a copy of exactly these bytes.
-The user trusts the digest; a copy in the store runs, where neither the agent's file tools nor its commands can write. So a change of
-the
+
+The user trusts the digest; a copy in the store runs, where neither the agent's file tools nor its commands can write. So a change of the
 folder during a session does not change what the session's plugins do.
 """
 

@@ -1,4 +1,5 @@
 """Manifest of a plugin (``plugin.toml``). One table lists the allowed fields; any other field is an error.
+
 Reading a manifest has no effects. A command is a list of words, never a shell line; ``{plugin}`` in it stands for the plugin's folder.
 """
 

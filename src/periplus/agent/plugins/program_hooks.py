@@ -1,4 +1,5 @@
 """Hooks of plugins: seams of the loop that a program answers.
+
 Each seam defines the question and the allowed answers. An empty answer expresses no opinion. A failing program counts as a hook that
 raised: at a policy seam nothing is allowed, sent or shown; at an observing seam the failure is reported and ignored.
 """

@@ -1,7 +1,8 @@
 """Programs of plugins: one question, one answer, each a line of JSON, in the sandbox, within a deadline.
+
 A program is started for each question and ended after its answer, with all processes that it started. So no plugin code runs in our
-process, and nothing outlives a call. The question comes on standard input and the answer goes to standard output; standard error is
-shown only on failure. Output is bounded: a program that floods, hangs, dies or gives an invalid answer has failed.
+process, and nothing outlives a call. The question comes on standard input and the answer goes to standard output; standard error is shown
+only on failure. Output is bounded: a program that floods, hangs, dies or gives an invalid answer has failed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trusted plugins: path and digest of the whole folder of each, stored in the user's settings folder (mode 0600).
-A plugin runs programs, so trust in a project's folder does not extend to a plugin in it. A plugin is off again once one byte of it
-changes.
+
+A plugin runs programs, so trust in a project's folder does not extend to a plugin in it. A plugin is off again once one byte of it changes.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ class Spending(NamedTuple):
 
 class Budget(Hook):
     """Limits of ``tokens`` and ``cost`` in a turn; None is no limit. Tokens from the provider's cache count a tenth.
+
     If a price is not known, a limit of money alone has no effect; ``is_blind`` says so.
     """
 

@@ -1,10 +1,9 @@
 """Guardrail against going in circles: it advises first, and ends a turn that does nothing else.
-It watches for three patterns: the same call failing in the same way, endless reads that find nothing new, and failing edits of one
-file.
-It first *advises*, with a sentence after the result. It *blocks* only a call identical to one that has failed too often. It parks the
-turn only when its blocks are ignored. Test-driven work is left alone: a check that fails in a different way each time, or that runs
-again
-after a change, is progress. A call that this rule itself blocks does not count as a failure.
+
+It watches for three patterns: the same call failing in the same way, endless reads that find nothing new, and failing edits of one file. It
+first *advises*, with a sentence after the result. It *blocks* only a call identical to one that has failed too often. It parks the turn
+only when its blocks are ignored. Test-driven work is left alone: a check that fails in a different way each time, or that runs again after
+a change, is progress. A call that this rule itself blocks does not count as a failure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Oracle: when the model says that it is done, the project's own check decides.
-A check that fails or cannot be run starts another round, and the model sees its output in this turn. After ``rounds`` the turn may end,
-and says that the check still fails.
+
+A check that fails or cannot be run starts another round, and the model sees its output in this turn. After ``rounds`` the turn may end, and
+says that the check still fails.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class NullOracle:
 
 class CommandOracle:
     """A command of the project, run by the host's command tool. It agrees if the command ends with 0.
-    A command that goes on in the background after the deadline of its call is awaited; after ``most_s`` it is stopped and counts as
-    failed.
+
+    A command that goes on in the background after the deadline of its call is awaited; after ``most_s`` it is stopped and counts as failed.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """Permission: three modes, and rules over them, by tool, command and path.
+
 A rule is written ``effect tool`` or ``effect tool(pattern)``: ``allow shell(git status)`` allows every command that begins with these
-words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` allows calls of an
-MCP server's tools. What may not be read may not be listed, searched or edited either: a ``read`` rule with a path counts for all file
-tools. ``tool`` and paths are globs. Of the rules that match, the strictest wins: deny, then ask, then allow.
-Commands are judged by what finally runs (``policies.rules``); a text of several commands is allowed only if each of them is. A file
-that a
+words, ``deny edit(secrets/**)`` keeps files from being changed, ``ask web_fetch`` asks, ``allow mcp(github/get_*)`` allows calls of an MCP
+server's tools. What may not be read may not be listed, searched or edited either: a ``read`` rule with a path counts for all file tools.
+``tool`` and paths are globs. Of the rules that match, the strictest wins: deny, then ask, then allow.
+
+Commands are judged by what finally runs (``policies.rules``); a text of several commands is allowed only if each of them is. A file that a
 command writes counts as edited: the rules of edits apply, and outside of the project a person is asked. Removing existing things, and
-commands whose effect is not known in advance, are asked for even if a rule allows them; commands that no sandbox can hold back are
-asked
+commands whose effect is not known in advance, are asked for even if a rule allows them; commands that no sandbox can hold back are asked
 for in every mode; catastrophic commands are always denied.
 """
 
@@ -295,8 +295,7 @@ class PermissionApprover:
 
 def asked_lines(call: ToolCall, decision: ToolDecision) -> list[str]:
     """The lines shown to a person who has to decide: the reason and the whole call. Line breaks of a command are kept, since joined lines
-    could
-    hide text after a comment; nothing is left out, since it would run as well.
+    could hide text after a comment; nothing is left out, since it would run as well.
     """
     args = dict(call.args)
     texts = [str(args.pop(name)) for name in ("command", "source") if isinstance(args.get(name), str)]

@@ -1,7 +1,7 @@
 """Rules of permission: their syntax, and which commands they match.
+
 A rule of a command names what runs, not how it is started. A deny or ask rule for ``git push`` also matches ``env git push``,
-``/usr/bin/git push``, ``git -C . push`` and ``xargs git push``; an unknown program with these words among its own may run them. An
-allow
+``/usr/bin/git push``, ``git -C . push`` and ``xargs git push``; an unknown program with these words among its own may run them. An allow
 rule matches only what is certain: a program of the system by its name, git options that change nothing, starters that add nothing.
 """
 

@@ -1,6 +1,7 @@
 """Self-check for runs without a person: "done" is accepted after verification work, not after a repeated claim.
-When the model says that it is done, it is asked to verify, beginning with the open requirements. It may say so again once it has run a
-tool since the question. After ``rounds`` questions it is believed.
+
+When the model says that it is done, it is asked to verify, beginning with the open requirements. It may say so again once it has run a tool
+since the question. After ``rounds`` questions it is believed.
 """
 
 from __future__ import annotations

@@ -80,8 +80,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 def _sockets() -> list[str]:
     """Paths of UNIX sockets that this user may connect to, as far as the system lists them (proc(5), ``/proc/net/unix``): a read-only
-    mount does
-    not prevent a connection. Sockets of other network namespaces and those bound by a relative path are not listed.
+    mount does not prevent a connection. Sockets of other network namespaces and those bound by a relative path are not listed.
     """
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:

@@ -19,11 +19,10 @@ _KEPT_OF_HOME: Final = (
 
 
 class Confinement(NamedTuple):
-    """What a command may touch. All paths are absolute, without links, and exist.
-    ``root`` and ``writable`` may be written, except ``protected`` below them; ``hidden`` may not even be read, except ``kept`` below
-    them.
-    Everything else may be read where the person may read it. ``temporary`` is what the command sees as ``/tmp``, if the layer supports
-    it.
+    """Limits of a command. All paths are absolute, without links, and exist.
+
+    ``root`` and ``writable`` may be written, except ``protected`` below them; ``hidden`` may not even be read, except ``kept`` below them.
+    Everything else may be read where the person may read it. ``temporary`` is what the command sees as ``/tmp``, if the layer supports it.
     """
 
     root: str
@@ -40,8 +39,7 @@ class Confinement(NamedTuple):
         hidden: Iterable[str] = (), allow_network: bool = False,
     ) -> Confinement:  # fmt: skip
         """Confinement of a working folder: git's and the store's folders are protected; the home folder, except for tools, and ``hidden``
-        are
-        hidden.
+        are hidden.
         """
         root = os.path.realpath(root)
         protected = [path for name in PROTECTED_NAMES if os.path.lexists(path := os.path.join(root, name))]

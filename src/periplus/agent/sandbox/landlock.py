@@ -1,7 +1,8 @@
 """Landlock: the kernel restricts a process and its children to the paths that it named itself. No privilege is needed.
-Landlock can only allow, whole folders at a time. So hidden and protected paths are those that are *not* named: if a folder contains
-one, its other entries are named one by one, and nothing new can be created in it. Gaps of Landlock (sockets other than TCP, signals
-before its sixth version) are closed by a filter of system calls, see ``sandbox.landlock_child``.
+
+Landlock can only allow, whole folders at a time. So hidden and protected paths are those that are *not* named: if a folder contains one,
+its other entries are named one by one, and nothing new can be created in it. Gaps of Landlock (sockets other than TCP, signals before its
+sixth version) are closed by a filter of system calls, see ``sandbox.landlock_child``.
 """
 
 from __future__ import annotations

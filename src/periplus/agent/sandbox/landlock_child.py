@@ -1,4 +1,5 @@
 """Child program of ``periplus.agent.sandbox.landlock``: restrict itself, then become the command.
+
 It gets the allowed paths as one JSON document, followed by the words of the command. It needs nothing but Python. If any step fails,
 nothing is started: half a sandbox is none.
 """

@@ -1,7 +1,7 @@
 """Skill candidates in the store: proposed by sessions, then accepted as a file or rejected by a person.
-Accepting writes a ``SKILL.md``: into the project, where it is versioned and reviewed with the code, or into the user's own folder.
-There
-is no other way from a candidate to a skill.
+
+Accepting writes a ``SKILL.md``: into the project, where it is versioned and reviewed with the code, or into the user's own folder. There is
+no other way from a candidate to a skill.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def accept_skill(
     journal: Journal, writer: Writer, candidate: Entity, confined: Confined, folder: str, *, name: str = ""
 ) -> str:
     """Write a candidate as a file below ``folder`` of ``confined`` and return its path there. Raises ConflictError if it was decided
-    before, or
-    if a skill of that name exists.
+    before, or if a skill of that name exists.
+
     The decision is recorded first and the file written then. If that was interrupted, accepting it again under the same name writes the
     file.
     """

@@ -1,9 +1,12 @@
 """Mining of skills from past turns: commands that worked here again and again. Pure and deterministic.
+
 There are two rules; both need commands that were *seen to work* in at least two turns:
+
 * **routine**: the same commands in the same order, all successful, with no failure between them;
 * **detour**: a command that failed in two turns and never worked, and another of the same program that worked after it in both.
-The result is a candidate: a name, its purpose, the commands, the turns in which they worked, how often its first commands failed.
-Commands that delete things, leave the sandbox or cannot be judged before they run are never proposed, and neither are secrets.
+
+The result is a candidate: a name, its purpose, the commands, the turns in which they worked, how often its first commands failed. Commands
+that delete things, leave the sandbox or cannot be judged before they run are never proposed, and neither are secrets.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def learn_skills(
     propose: Callable[[Sequence[tuple[Draft, str]]], tuple[int, int]],
 ) -> Learned:
     """Learn candidates. ``propose`` records drafts, each with the author of its words, and returns how many were new and how many a person
-    had
-    rejected.
+    had rejected.
+
     A model is asked to word the candidates that ``is_known`` does not know yet. If its words are rejected, or it gives no answer, the
     candidate keeps the words of the rule.
     """

@@ -1,6 +1,6 @@
 """Discovery of skills, and their precedence: the user's before the project's, the project's before those of plugins.
-No link is followed on the way to a skill or within one. A skill that cannot be read is reported with file and line, and affects no
-other.
+
+No link is followed on the way to a skill or within one. A skill that cannot be read is reported with file and line, and affects no other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _LIMITS: Final = Limits(file_bytes_max=FILE_BYTES_MAX, entries_max=2_000)
 
 class SkillPlace(NamedTuple):
     """A place of skills: ``folder`` below ``root`` has a folder for each skill. We may open ``root``; below it no link is followed.
-    ``origin`` is
-    the folder that ``root`` is a copy of.
+    ``origin`` is the folder that ``root`` is a copy of.
     """
 
     root: str

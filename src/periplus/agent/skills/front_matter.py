@@ -1,4 +1,5 @@
 """Front matter of a skill's file: the subset of YAML that is used there, and nothing else.
+
     ---
     name: pdf-forms
     description: >-
@@ -10,8 +11,8 @@
     allowed-tools: [read, edit]
     ---
     # How to …
-Supported are plain and quoted texts, texts over several lines (``|`` and ``>``, or indented lines), lists in brackets or with dashes,
-and
+
+Supported are plain and quoted texts, texts over several lines (``|`` and ``>``, or indented lines), lists in brackets or with dashes, and
 one nested level of names. Anchors, tags, references and braces are errors, since their meaning to other programs is not guessed.
 """
 

@@ -1,7 +1,7 @@
 """Screening of skills for prompt injection. Phrases are reported and the skill is withheld; nothing is removed silently.
+
 The patterns are the rows of ``agent.prompt_injection``, which find what is said openly. A text without findings is not proven harmless:
-that a
-skill can do nothing without a person's permission rests on permission and sandbox, not on this.
+that a skill can do nothing without a person's permission rests on permission and sandbox, not on this.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ _SHOWN: Final = 80
 
 def injection_phrases(text: str) -> tuple[str, ...]:
     """Return the phrases that were found, for people to read, at most ``FOUND_MAX``; empty if there is none. Lookalike letters and
-    invisible marks
-    hide nothing.
+    invisible marks hide nothing.
     """
     found: dict[str, None] = {}
     _, hidden = strip_invisible(text.removeprefix("\ufeff"))

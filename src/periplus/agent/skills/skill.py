@@ -1,4 +1,5 @@
 """A skill: a written way of working, in the published format of Agent Skills (a folder with a ``SKILL.md``).
+
 Its name is that of its folder. ``source`` decides its trust: the user's own skill is the person's word, one of a project or plugin is
 fenced advice. ``held`` lists phrases in it that try to take over the reader.
 """
@@ -38,8 +39,7 @@ USER: Final = "user"
 @dataclass(frozen=True, slots=True)
 class Skill:
     """A skill. ``folder`` is its path below ``root``, from where no link is followed. ``notes`` are shown on closer inspection; if
-    ``is_offered``
-    is false, only a person names it. ``origin`` is the folder that ``root`` is a copy of.
+    ``is_offered`` is false, only a person names it. ``origin`` is the folder that ``root`` is a copy of.
     """
 
     name: str

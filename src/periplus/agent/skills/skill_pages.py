@@ -1,6 +1,7 @@
 """Skills and their files as pages: ``@periplus/skills/NAME/…``, read, listed and searched with the ordinary file tools.
-A skill's own file stays as it was when the session began. The files beside it are read in place, below the root that the user trusts:
-no link is followed, and no path leads out. Files that a rule keeps from being read, and withheld skills, are not read here either.
+
+A skill's own file stays as it was when the session began. The files beside it are read in place, below the root that the user trusts: no
+link is followed, and no path leads out. Files that a rule keeps from being read, and withheld skills, are not read here either.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TITLE: Final = 200
 
 
 class SkillPages:
-    """Satisfies ``tools.pages.PageSource``."""
+    """Satisfies ``page_source.PageSource``."""
 
     def __init__(self, found: FoundSkills, unread: Callable[[str], bool] = lambda _: False) -> None:
         """``unread`` is called with the absolute path of a file, and with its handle."""

@@ -1,4 +1,4 @@
-"""Subagents: a task given to another session with a fresh context, whose report comes back. See docs/agent/subagents.md."""
+"""Subagents: a task given to another session with a fresh context, whose report comes back. See docs/guides/agent/subagents.md."""
 
 from __future__ import annotations
 

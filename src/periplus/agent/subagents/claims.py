@@ -1,7 +1,8 @@
 """Claims of a subagent: the paths that it alone may change.
+
 With given paths it claims them before its first step, and its file tools change nothing else. Without, it claims each file just before
-changing it. Claims of the sessions above it are lent to it and need no claim of its own. All claims are released at its end, and expire
-by themselves if its process is killed.
+changing it. Claims of the sessions above it are lent to it and need no claim of its own. All claims are released at its end, and expire by
+themselves if its process is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Deadlines of a subagent: a limit on its whole time, and one on the time without any progress.
+
 A thread waits for the earlier of the two and sets the token of the subagent, which stops its model, its tools and their processes. Both
 clocks stand still while a person is asked.
 """

@@ -1,4 +1,5 @@
 """Names of subagent sessions, from which follow the parent session and the call.
+
 ``run-4f/2.3.1`` belongs to the first call of the third step of the second turn of ``run-4f``. The name depends only on the place of the
 call, so a call that is run again after a crash finds the session that it began.
 """

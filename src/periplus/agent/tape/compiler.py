@@ -1,6 +1,6 @@
 """The tape as a ``TurnContext`` for the loop: a shell over the pure state that asks the world, decides, and notes both.
-Everything that it asks is handed in: files (``FileView``), knowledge about a focus (``Lookup``), facts of the tail. Each answer goes
-into
+
+Everything that it asks is handed in: files (``FileView``), knowledge about a focus (``Lookup``), facts of the tail. Each answer goes into
 the log as a note and reaches the state from there.
 """
 
@@ -42,15 +42,14 @@ _MEMORIES: Final = "@periplus/memory/"
 
 
 class Lookup(Protocol):
-    """See ``pages.PageTable``."""
+    """See ``page_table.PageTable``."""
 
     def lookup(self, focus: str, kind: str = "", k: int = 6, paths: Sequence[str] = ()) -> Sequence[PageRef]: ...
 
 
 class Tape:
     """A ``TurnContext``. ``tools`` and ``prompt`` are the front of every request; a resumed session keeps its first prompt. Without
-    ``files``,
-    for runs that change no files, patches are not verified.
+    ``files``, for runs that change no files, patches are not verified.
     """
 
     def __init__(

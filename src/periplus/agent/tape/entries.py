@@ -1,4 +1,5 @@
 """Entries of the tape, which a fold makes of turns. Each kind is a value with one written form.
+
 An entry is text for the model and is frozen once written. It counts what it leaves out, with the call that shows it.
 """
 

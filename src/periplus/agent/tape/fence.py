@@ -1,7 +1,7 @@
 """The fence: the one way to mark text of others as data, and the one way to leave something out.
+
 In a message of the person or the host, text of others (files, memory, tools, other agents) stands between ``<data from="…">`` and
-``</data>``. Nothing inside can end it, since the beginning of such a mark is spelled differently there. Tool output stands in messages
-of
+``</data>``. Nothing inside can end it, since the beginning of such a mark is spelled differently there. Tool output stands in messages of
 the role ``tool``, which no text can leave, and needs no second fence.
 """
 

@@ -1,4 +1,5 @@
 """Plans of folds and seals: decided once, at the edge, with file contents, and then noted.
+
 Hysteresis: nothing happens up to the budget; then a fold shortens the tape so far (``fold_to``) that many turns go by until the next. A
 fold of turns is tried first, since it leaves the entries in front unchanged; only if that is not enough, the whole is condensed.
 """
@@ -54,6 +55,7 @@ def outside_changes(state: TapeState, files: FileView | None, but: Iterable[str]
 
 def plan_seal(state: TapeState, files: FileView | None) -> SealNote:
     """Plan the end of the turn: its patches from the bytes themselves, and files on the disk that differ from them.
+
     Without ``files`` the patches have digests only, and nothing is checked.
     """
     turn = state.current
@@ -92,8 +94,7 @@ def _used(turn: PlacedTurn) -> tuple[str, ...]:
 
 def plan_fold(state: TapeState, files: FileView | None, *, turns: int, why: str) -> FoldNote | None:
     """Plan a fold of the turns up to ``turns`` that leaves at most ``fold_to``, as far as possible; None if there is nothing to fold. A
-    request that
-    was too long is at least halved, since the model's window may be smaller than ``fold_to``.
+    request that was too long is at least halved, since the model's window may be smaller than ``fold_to``.
     """
     most = min(state.fold_to, state.tokens // 2) if why == "overflow" else state.fold_to
     sealed = [turn for turn in state.turns if turn.number <= turns and turn.ended is not None]

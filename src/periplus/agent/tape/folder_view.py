@@ -14,7 +14,7 @@ READ_BYTES_MAX: Final = 8 << 20
 
 
 class FolderView:
-    """Satisfies ``planning.FileView``. ``keeps`` are functions from a SHA-256 to bytes (an object store's ``get``), tried in order."""
+    """Satisfies ``fold_plan.FileView``. ``keeps`` are functions from a SHA-256 to bytes (an object store's ``get``), tried in order."""
 
     def __init__(self, folder: Confined, *keeps: Callable[[bytes], bytes]) -> None:
         self._folder = folder

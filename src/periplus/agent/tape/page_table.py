@@ -25,6 +25,7 @@ class PageTable:
 
     def lookup(self, focus: str, kind: str = "", k: int = 6, paths: Sequence[str] = ()) -> Sequence[PageRef]:
         """The best ``k`` pages for ``focus``, of one kind or of all; ``paths`` are the files worked on. Raises UsageError.
+
         Each backend's scores are relative to its best; the order is total, so equal answers give the same order.
         """
         if kind and kind not in KINDS:

@@ -1,6 +1,7 @@
 """Patches, made from the bytes before and after, and applied again.
-A diff here is exact: ``apply(before, diff)`` is ``after``, to the last byte of the last line. So a file that the tape shows in full and
-the patches after it *are* the file on the disk, which tests and seals rely on.
+
+A diff here is exact: ``apply(before, diff)`` is ``after``, to the last byte of the last line. So a file that the tape shows in full and the
+patches after it *are* the file on the disk, which tests and seals rely on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Prefix survival: how much of the previous request a request repeats at its beginning.
-The *survival* of a request is the length of the longest common byte prefix with the previous request of the session, divided by the
-length of that previous request, as they are sent. It is reported for every boundary between two turns, and separately for boundaries
-with
-a fold.
+
+The *survival* of a request is the length of the longest common byte prefix with the previous request of the session, divided by the length
+of that previous request, as they are sent. It is reported for every boundary between two turns, and separately for boundaries with a fold.
+
 The bytes are those of ``serialised``: tools, then messages, each one line of JSON. Cache marks (``Message.breakpoint``) are not part of
 them, since providers do not compare them either.
 """

@@ -24,8 +24,7 @@ _PATHS: Final = ("path", "file", "file_path")
 @dataclass(slots=True)
 class Instructions:
     """State of the instructions. ``live`` are the shown files by path, as last shown; ``folders`` are those that calls touched, the newest
-    last,
-    as the calls spelled them.
+    last, as the calls spelled them.
     """
 
     live: dict[str, InstructionFile] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """The slice: the working state that is carried from turn to turn, one for each topic of a session.
-Only episodes write it, and every field is bounded (``lifetimes``). Topics are begun, parked, resumed and ended by explicit command;
-they
+
+Only episodes write it, and every field is bounded (``slice_fields``). Topics are begun, parked, resumed and ended by explicit command; they
 are never guessed from a request. Fields with the lifetime of the session are shared by its topics.
 """
 

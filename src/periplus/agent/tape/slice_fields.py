@@ -1,6 +1,7 @@
 """Fields of the working state: the lifetime, the producer and the readers of each, in one table.
-``turn``: gone with the next request. ``task``: belongs to a topic, parked and resumed with it. ``session``: as long as the session. A
-field that is not in this table is not carried; a test drives every producer and checks every reader.
+
+``turn``: gone with the next request. ``task``: belongs to a topic, parked and resumed with it. ``session``: as long as the session. A field
+that is not in this table is not carried; a test drives every producer and checks every reader.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ Lifetime: TypeAlias = Literal["turn", "task", "session"]
 
 class Field(NamedTuple):
     """A row. ``producer`` is the kind of episode or note that writes the field; ``readers`` show it. ``items_max`` and ``characters_max``
-    bound it:
-    the oldest goes first, except where nothing may be lost and a new item is refused.
+    bound it: the oldest goes first, except where nothing may be lost and a new item is refused.
     """
 
     name: str

@@ -1,16 +1,20 @@
 """State of a tape: a fold over the episodes of a session, without a clock, files or decisions of its own.
+
 Theory of operation
 -------------------
 A request is made of three parts, in this order::
+
     system │ entries, in batches: one message a fold │ turns in place: tail, answers, results │ the turn in progress
     frozen │ frozen once written                     │ as they were sent                      │ only grows
-A turn that ends stays where it is, word for word: so the first request of the next turn *begins with the whole* of the last request of
-this one. When the tape exceeds its budget, a fold turns the oldest turns into entries and adds them after the existing ones, which stay
-unchanged. When even the entries are too many, a fold *of the whole* condenses them into an outline, the commitments word for word, and
-live
+
+A turn that ends stays where it is, word for word: so the first request of the next turn *begins with the whole* of the last request of this
+one. When the tape exceeds its budget, a fold turns the oldest turns into entries and adds them after the existing ones, which stay
+unchanged. When even the entries are too many, a fold *of the whole* condenses them into an outline, the commitments word for word, and live
 files as they are now. Between two folds nothing in front changes; at a fold of turns nothing before the first turn in place changes.
-``take`` gets every episode in order and raises for none that was logged: a note that cannot be applied (the field is full) changes
-nothing, at any time. So the same episodes give the same bytes.
+
+``take`` gets every episode in order and raises for none that was logged: a note that cannot be applied (the field is full) changes nothing,
+at any time. So the same episodes give the same bytes.
+
 Rules kept here, and tested: an entry never changes once written; base and later patches of a file give its bytes; taking a fold back
 restores what was there before; rules and open commitments stand word for word after every fold.
 """

@@ -1,4 +1,5 @@
 """Host of the local tools: one table of tools, arguments checked before anything runs, every error reported.
+
 ``run`` never raises for a mistake of the model: a refusal becomes a result, with what is safe and how to fix it.
 """
 

@@ -1,6 +1,6 @@
 """Definition of tools: a row with parameters, from which follow the schema, the check of a call, and the help.
-A model's arguments are not trusted: they are checked against the parameters before anything runs, and one message names every wrong
-field.
+
+A model's arguments are not trusted: they are checked against the parameters before anything runs, and one message names every wrong field.
 Common substitutes (``"3"`` for 3, a list as its JSON text) are accepted; nothing else is guessed.
 """
 
@@ -36,6 +36,7 @@ class ArgumentsError(UsageError):
 
 class Parameter(NamedTuple):
     """One parameter of a tool. ``most`` bounds a text in characters, a list in items, a number in value.
+
     A ``list`` holds texts, or records with ``fields`` if there are some.
     """
 

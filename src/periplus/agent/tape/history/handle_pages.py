@@ -1,10 +1,12 @@
 """Pages behind handles: contents that left the tape, for the ordinary file tools to read, list and search.
+
     @periplus/turns/12.md                a turn: request, answers, calls, changes
     @periplus/turns/12/patch/src/a.py    its change of a file
     @periplus/trail/12/3.1.txt           the exact output of the first call of its third step
     @periplus/files/<sha256>/src/a.py    a file as it was
     @periplus/memory/<id>.md             a memory of the project
     @periplus/sessions/<id>/turns/3.md   a turn of another session, and its trail likewise
+
 Each is a ``PageSource`` (``agent.tools.text_pages.page_source``). Every handle that the tape shows can be read.
 """
 

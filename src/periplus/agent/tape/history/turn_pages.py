@@ -1,4 +1,5 @@
 """A turn as a page: request, answers, calls and changes, from its episodes alone.
+
 Long outputs of calls are shortened there; each is a page of its own in full.
 """
 

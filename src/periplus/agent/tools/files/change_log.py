@@ -1,18 +1,20 @@
 """Changes of files: atomic over several files, recorded for each turn so that they can be undone; ``.git`` is never touched.
+
 Theory of operation
 -------------------
 The log is a file of lines. Before anything is changed, the bytes before and after of every file are stored as objects, and a line with
-their digests is on the disk; then the files are written one after the other; then a line marks the change as done. A process that finds
-a
-line without that second one continues it: a file that has the bytes before gets those after. If a file has neither, somebody else
-changed
+their digests is on the disk; then the files are written one after the other; then a line marks the change as done. A process that finds a
+line without that second one continues it: a file that has the bytes before gets those after. If a file has neither, somebody else changed
 it meanwhile, and the files already written are restored: all or nothing either way.
-Undoing a turn is one more change, from the digests of its first and last line for each file. It is refused if a file has changed since
-the turn, unless later changes of others are to stay and can be told apart.
+
+Undoing a turn is one more change, from the digests of its first and last line for each file. It is refused if a file has changed since the
+turn, unless later changes of others are to stay and can be told apart.
+
 Changes by a command are only observed, and a person or another run may have written meanwhile: such a line is ``seen``. Its files are
 restored on request and left alone otherwise.
-Bytes that were redacted in the store are not stored here either: they stay in memory while the process lives. After that a turn that
-began with them cannot be undone, and says so.
+
+Bytes that were redacted in the store are not stored here either: they stay in memory while the process lives. After that a turn that began
+with them cannot be undone, and says so.
 """
 
 from __future__ import annotations
@@ -67,8 +69,7 @@ class Recovered(NamedTuple):
 
 class Undone(NamedTuple):
     """Paths that an undo restored; ``merged`` are those among them that keep later changes of others. ``left`` changed while a command
-    ran, with
-    an unknown author, and were not touched.
+    ran, with an unknown author, and were not touched.
     """
 
     paths: tuple[str, ...]
@@ -112,6 +113,7 @@ def effect_of(change: Change) -> dict[str, Any]:
 
 class ChangeLog:
     """The changes of one session in ``folder``; the log and the objects lie in ``state``. One process at a time.
+
     Contents whose digest ``is_out`` were redacted, and are never written to a disk.
     """
 
@@ -289,10 +291,8 @@ class ChangeLog:
         guard: Callable[[Sequence[str]], None] = lambda _paths: None,
     ) -> Undone:  # fmt: skip
         """Restore every file that ``turn`` changed; without ``with_seen`` not those that changed while a command ran. With ``is_merging``
-        later
-        changes of others in other lines stay. ``guard`` is called with the paths that would be written. Raises ConflictError, and
-        changes
-        nothing, if a file was changed since; NotFoundError if there is nothing to undo; and what ``guard`` raises.
+        later changes of others in other lines stay. ``guard`` is called with the paths that would be written. Raises ConflictError, and
+        changes nothing, if a file was changed since; NotFoundError if there is nothing to undo; and what ``guard`` raises.
         """
         self._end_half()
         spans = self._open(turn)

@@ -1,9 +1,10 @@
 """Edit engine: find a piece of text and replace it. Pure functions over values.
+
 The piece is searched exactly first. If that fails, whole lines are compared more and more tolerantly, and the result says what was
 tolerated, since the caller's picture of the file was not quite right. At every level the piece must be found once, unless all are asked
 for; a tolerant match must be the only one.
-Line ends are ignored: text is compared with ``
-``, and new text takes the ends of the lines that it replaces, or of their neighbours.
+
+Line ends are ignored: text is compared with `` ``, and new text takes the ends of the lines that it replaces, or of their neighbours.
 """
 
 from __future__ import annotations
@@ -221,8 +222,7 @@ def _reindented(held: Sequence[str], wanted: Sequence[str], put: Sequence[str]) 
 
 def _shift(pairs: dict[str, str]) -> Callable[[str], str | None]:
     """Map indentations that are not among ``pairs``: as much deeper as they are than the deepest known one below; for one shallower than
-    all, add or
-    remove what all have in common.
+    all, add or remove what all have in common.
     """
     added = {theirs.removesuffix(mine) if theirs.endswith(mine) else None for mine, theirs in pairs.items()}
     cut = {mine.removesuffix(theirs) if mine.endswith(theirs) else None for mine, theirs in pairs.items()}

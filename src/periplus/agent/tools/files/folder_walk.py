@@ -1,7 +1,7 @@
-"""Walking the folder: files in the order of their paths, what is ignored left out, everything bounded.
+"""Walk over the folder: files in the order of their paths, without ignored ones, within limits.
 
-The time is looked at between entries and within each listing, so that one folder with very many entries overruns the bound by no more
-than LOOK_EVERY of them; a single call that the system does not answer is all that is waited for.
+The clock is checked between entries and within each listing, so that a folder with very many entries overruns the limit by at most
+LOOK_EVERY of them; only a single system call that hangs is waited for.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _IGNORE_BYTES_MAX: Final = 1 << 20
 
 
 class Walk:
-    """One walk. ``stopped`` says why it did not see everything, ``unread`` which folders could not be listed, ``kept_back`` how many entries
-    were left out because a rule keeps them from being read (what lies in a folder that is, is not counted).
+    """One walk. ``stopped`` says why it is incomplete, ``unread`` lists folders that could not be listed, ``kept_back`` counts entries
+    left out because a rule forbids reading them (the contents of such a folder are not counted).
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Walk:
         self.unread: list[str] = []
 
     def entries(self, path: str = ".", depth: int | None = None) -> Iterator[Entry]:
-        """Files and folders below ``path``, a folder before what lies in it; ``depth`` 1 is what lies in it directly."""
+        """Files and folders below ``path``, a folder before its contents; ``depth`` 1 is its direct contents."""
         self._deadline_s = self._monotonic_s() + self._seconds
         try:
             yield from self._entries(path, depth)
@@ -70,7 +70,7 @@ class Walk:
             raise _TimeIsUpError
 
     def files(self, path: str = ".") -> Iterator[Entry]:
-        """The plain files below ``path``, or ``path`` itself, ignored or not, where it is one. Raises NotFoundError."""
+        """The regular files below ``path``, or ``path`` itself if it is one, ignored or not. Raises NotFoundError."""
         entry = self._folder.stat(path)
         if entry is None:
             raise NotFoundError(f"no file or folder {path}")
@@ -82,7 +82,7 @@ class Walk:
                 yield inner
 
     def told(self) -> list[str]:
-        """What is to be said of entries that were left out by a rule."""
+        """Notes on entries that a rule left out."""
         count = self.kept_back
         left_out = "1 entry is" if count == 1 else f"{count:,} entries are"
         return [f"{left_out} left out: a rule forbids reading what is there"] if count else []
@@ -103,7 +103,7 @@ class Walk:
                 return ignores
             return ignores.within(parse_rules(self._folder.read(path).decode("utf-8", "replace"), names))
         except (NotFoundError, ConfinementError, EnvironmentFailure):
-            return ignores  # nothing is left out on the word of a file that cannot be read
+            return ignores  # an unreadable ignore file excludes nothing
 
     def _inner(self, path: str, ignores: Ignores, *, is_asked: bool = False) -> list[Entry]:
         try:
@@ -116,7 +116,7 @@ class Walk:
         kept: list[Entry] = []
         for count, one in enumerate(found):
             if count % LOOK_EVERY == 0:
-                self._check_time()  # each is laid against each rule
+                self._check_time()  # each entry is matched against each rule
             if self._unread(one.path):
                 self.kept_back += 1
             elif self._with_ignored or not ignores.leaves_out(
@@ -127,4 +127,4 @@ class Walk:
 
 
 class _TimeIsUpError(Exception):
-    """The walk has had its time."""
+    """The walk ran out of time."""

@@ -1,7 +1,7 @@
 """Ignore rules: files named by ``.gitignore``, and folders of build products, which a search skips.
+
 Our reading of gitignore's rules gives the same answer with or without git: patterns with ``*``, ``?``, ``**`` and ``[…]``, a slash that
-anchors to the folder, a final slash for folders only, ``!`` to re-include. Matching time is bounded by the lengths, whoever wrote the
-file.
+anchors to the folder, a final slash for folders only, ``!`` to re-include. Matching time is bounded by the lengths, whoever wrote the file.
 """
 
 from __future__ import annotations

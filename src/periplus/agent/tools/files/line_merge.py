@@ -1,7 +1,7 @@
 """Three-way merge by lines: undo one change of a text and keep the later changes of others.
+
 ``base`` is the text after the change, ``now`` the present text, ``before`` the text before the change. The difference from base to now
-belongs to others and stays; the difference from before to base is undone. If the two touch the same or adjacent lines, only a person
-can
+belongs to others and stays; the difference from before to base is undone. If the two touch the same or adjacent lines, only a person can
 decide.
 """
 

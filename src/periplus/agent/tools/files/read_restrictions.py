@@ -1,8 +1,9 @@
-"""What rules keep from being read: left out by the tools that look at many files, and hidden from commands in the sandbox.
+"""Restrictions on reading by permission rules: such files are left out by tools that look at many files, and hidden from commands in the
+sandbox.
 
-A rule ``deny read(secrets/**)`` that counted for the tool ``read`` alone would keep nothing: searching, listing, a program or a command
-would show the same bytes. So its paths are asked for here. What lies in git's own folder, was copied elsewhere or is read by a command that
-somebody let out of the sandbox is not held by it.
+A rule ``deny read(secrets/**)`` for the tool ``read`` alone would protect nothing: search, list, a program or a command would show the same
+bytes. So all of them ask here for its paths. Not covered are git's own folder, copies elsewhere, and commands that somebody let out of the
+sandbox.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _WILD: Final = frozenset("*?[")
 
 
 class ReadRestrictions:
-    """``denied`` and ``asked`` are the paths of rules, as globs from the folder. Called with a path: whether it is kept back."""
+    """``denied`` and ``asked`` are the paths of rules, as globs from the folder. Call it with a path: it returns whether the path is kept
+    back.
+    """
 
     def __init__(self, denied: Sequence[str] = (), asked: Sequence[str] = ()) -> None:
         self._denied = tuple(dict.fromkeys(denied))
@@ -34,14 +37,14 @@ class ReadRestrictions:
         return any(path_matches(path, glob) for glob in self._all)
 
     def covers(self, path: str, root: str) -> bool:
-        """Whether what lies at ``path``, from the system's root, is kept back: rules name it so, or from the folder ``root``."""
+        """Return whether the absolute ``path`` is kept back, by rules with absolute paths or with paths from the folder ``root``."""
         inner = [path[len(one) + 1 :] for one in {root, os.path.realpath(root)} if path.startswith(f"{one}/")]
         return any(self(one) for one in (path, *inner))
 
     def masked(self, folder: Confined) -> list[str]:
-        """The files and folders that a command must not see now, with their full paths, none within another.
+        """The files and folders that a command must not see now, as full paths, none inside another.
 
-        Raises RefusedError where they cannot all be found, or are more than a sandbox can hide: nothing may be run then.
+        Raises RefusedError if they cannot all be found, or are more than a sandbox can hide: then nothing may be run.
         """
         found: dict[str, None] = {}
         for glob in self._denied:

@@ -1,4 +1,5 @@
 """The tool ``read``: a window of a file or page with line numbers, a picture, or bytes as hex.
+
 A file of any size is read in pieces: only what is shown is held. Whatever is left out is stated, with the call that shows it.
 """
 
@@ -117,6 +118,7 @@ def window_of(
     text: str, args: Arguments, offset_of: Callable[[int], int] | None = None, size_of: Callable[[str], int] = len
 ) -> Window:
     """The requested lines, as far as SHOWN_CHARS_MAX reaches.
+
     Offsets are in units of ``size_of``, characters by default. ``offset_of`` returns where a line begins.
     """
     rows = text.split("\n")

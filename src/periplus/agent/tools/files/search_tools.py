@@ -1,4 +1,5 @@
 """The tool ``search``: lines that match a pattern. Ripgrep, where installed, and Python give the same answer.
+
 The choice of files, their order and the shown text are decided here for both; the engine only finds the matching lines of a file. Files
 that could not be searched are named.
 """

@@ -1,8 +1,8 @@
-r"""Files as text, and back to the same bytes: encodings, byte order marks, ends of lines.
+"""Files as text, and back to the same bytes: encodings, byte order marks, line ends.
 
-A file is text if its bytes are a text in some encoding that gives the same bytes again; what is not is binary. Inside,
-lines end in ``\n`` and nothing else; how each of them ended is kept beside, so that an edit of one line leaves the ends of
-the others as they were, in a file that mixes them too.
+A file is text if some encoding decodes its bytes and encodes them back unchanged; any other file is binary. Inside, lines end in `` `` and
+nothing else; the original line ends are stored beside the text, so that an edit of one line keeps the ends of the others, in files with
+mixed line ends too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PLAIN_CONTROLS: Final = frozenset(b"\t\n\x0b\x0c\r\x1b\x08")
 
 
 class BinaryFileError(UsageError):
-    """The bytes are no text in any encoding that is tried."""
+    """The bytes are not text in any of the tried encodings."""
 
     code = "binary"
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    r"""A text with ``\n`` for the end of every line, and what each end was (``\n``, ``\r\n`` or ``\r``), in order."""
+    r"""A text with `` `` for every line end, and the original ends (`` ``, ``\r `` or ``\r``) in order."""
 
     text: str
     ends: tuple[str, ...]
@@ -49,7 +49,7 @@ class Lines:
 
 
 class Text(NamedTuple):
-    """A file as text. ``mark`` are the bytes of its byte order mark."""
+    """A file as text. ``mark`` is its byte order mark."""
 
     lines: Lines
     encoding: str = "utf-8"
@@ -57,7 +57,7 @@ class Text(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What is unusual of it, in a few words; empty for UTF-8 with plain ends."""
+        """Unusual properties in a few words; empty for UTF-8 with plain line ends."""
         said = []
         if self.encoding != "utf-8" or self.mark:
             said.append(self.encoding + (" with a byte order mark" if self.mark else ""))
@@ -70,7 +70,7 @@ class Text(NamedTuple):
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the first ``SNIFF_BYTES`` of a file say that it is no text."""
+    """Return whether the first ``SNIFF_BYTES`` of a file show that it is not text."""
     head = head[:SNIFF_BYTES]
     if any(head.startswith(mark) for mark, _ in _MARKS):
         return False
@@ -80,7 +80,7 @@ def is_binary(head: bytes) -> bool:
 
 
 def decode(data: bytes) -> Text:
-    """Raises BinaryFileError for what is no text."""
+    """Decode a file. Raises BinaryFileError if it is not text."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             text = _exactly(data[len(mark) :], encoding)
@@ -95,7 +95,7 @@ def decode(data: bytes) -> Text:
 
 
 def encode(text: Text) -> bytes:
-    """The bytes of the file. Raises UsageError where its encoding has no bytes for a character."""
+    """The bytes of the file. Raises UsageError if its encoding lacks a character."""
     joined = text.lines.joined()
     try:
         return text.mark + joined.encode(text.encoding)
@@ -107,7 +107,7 @@ def encode(text: Text) -> bytes:
 
 
 def split_ends(text: str) -> Lines:
-    """``text`` with plain ends, and what they were. A lone carriage return ends a line only where no line feed does."""
+    """Split off the line ends. A lone carriage return ends a line only if the text has no line feed."""
     if "\r" not in text:
         return Lines(text, ("\n",) * text.count("\n"))
     if "\n" not in text:
@@ -128,7 +128,7 @@ def _exactly(data: bytes, encoding: str) -> str | None:
 
 
 def _bare_utf16(head: bytes) -> str:
-    """UTF-16 without a mark, by where its zero bytes stand; empty where it is not that."""
+    """Detect UTF-16 without a mark by the positions of zero bytes; empty if it is not that."""
     half = max(1, len(head) // 2)
     even, odd = head[0::2].count(0), head[1::2].count(0)
     if len(head) < 4 or max(even, odd) < half * 0.4 or min(even, odd) > half * 0.02:
@@ -137,7 +137,7 @@ def _bare_utf16(head: bytes) -> str:
 
 
 def _single_byte(data: bytes) -> list[str]:
-    """Latin-1 takes any bytes: only for what looks like text."""
+    """Encodings for text without another match: Latin-1 accepts any bytes, so it is tried only for what looks like text."""
     return ["latin-1"] if _controls(data[:SNIFF_BYTES]) <= len(data[:SNIFF_BYTES]) // 50 else []
 
 

@@ -1,7 +1,7 @@
 """Detection of files that a command changed: the folder before and after, so that changes are reported and undone with the turn.
+
 Before a command the digest of every file that is not ignored is known and its content stored; files that were read before and did not
-change since are not read again. The differences afterwards are one change of the turn, like one of a tool. A folder that is too large
-is
+change since are not read again. The differences afterwards are one change of the turn, like one of a tool. A folder that is too large is
 not watched, and that is reported.
 """
 

@@ -29,8 +29,7 @@ SEEN_MAX: Final = 10_000
 
 class ChangeLock:
     """Lock for changes of the folder. Changes by a command are detected by comparing the folder, so nobody else may change it meanwhile.
-    The
-    holder may enter again, from any thread. A cancelled waiter stops waiting.
+    The holder may enter again, from any thread. A cancelled waiter stops waiting.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,7 @@
 """Child program of ``periplus.agent.tools.shell.code_tools``, in the sandbox: run a program whose functions are tools.
-It reads the program from one pipe, talks to the host over both, and needs nothing but Python. Like a Python prompt, it prints the value
-of an expression at the end of the program.
+
+It reads the program from one pipe, talks to the host over both, and needs nothing but Python. Like a Python prompt, it prints the value of
+an expression at the end of the program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tool ``code``: Python in the sandbox, with tools as functions.
-The printed output of the program is the result; only the program sees what a function returned. Functions talk to the host over two
-pipes, one line of JSON for each call and each answer. A call from within is authorised like any call; without an authoriser only reads
-are
+
+The printed output of the program is the result; only the program sees what a function returned. Functions talk to the host over two pipes,
+one line of JSON for each call and each answer. A call from within is authorised like any call; without an authoriser only reads are
 allowed.
 """
 

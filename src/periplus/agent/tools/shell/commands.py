@@ -1,4 +1,5 @@
 """The tools ``shell`` and ``process``: commands in the sandbox, and background processes.
+
 The environment of a command is explicit: what ``declared_environment`` takes over by name, and nothing else of the host's. Leaving the
 sandbox and using the network need a person's consent; without a person they are denied.
 """

@@ -1,12 +1,11 @@
 """Processes started by tools: each in its own group, with stored output, and ended reliably.
+
 Theory of operation
 -------------------
-A command that outlives its deadline is not killed: it continues as a process with an id, and its output is stored. One long-lived
-thread
-starts all processes, because a sandbox dies with the *thread* that started it, and the threads of calls come and go. One more thread
-for
-each process reads its output. Ending a process ends its group, and all processes that carry its mark in their environment, even outside
-the group; in a sandbox with its own process ids everything inside ends.
+A command that outlives its deadline is not killed: it continues as a process with an id, and its output is stored. One long-lived thread
+starts all processes, because a sandbox dies with the *thread* that started it, and the threads of calls come and go. One more thread for
+each process reads its output. Ending a process ends its group, and all processes that carry its mark in their environment, even outside the
+group; in a sandbox with its own process ids everything inside ends.
 """
 
 from __future__ import annotations

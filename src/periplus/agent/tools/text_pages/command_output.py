@@ -1,6 +1,7 @@
 """Outputs of commands: masked, stored on the disk, shown with head and tail, and read again by handle.
-Output is untrusted and may hold secrets, so it is masked line by line before it is written anywhere. Of a long output the beginning and
-the end are kept, and the gap is stated.
+
+Output is untrusted and may hold secrets, so it is masked line by line before it is written anywhere. Of a long output the beginning and the
+end are kept, and the gap is stated.
 """
 
 from __future__ import annotations
@@ -199,9 +200,8 @@ class Outputs:
 
 
 def _parted(held: bytes, end: int) -> int:
-    """Where to split an endless line, after ``end``: not inside a secret, whose halves would look harmless. A possible beginning of one is
-    carried
-    on.
+    """Position at which to split an endless line, after ``end``: not inside a secret, whose halves would look harmless. A possible
+    beginning of one is carried on.
     """
     whole = _masked(held)
     for carried in _CARRIED_BYTES:

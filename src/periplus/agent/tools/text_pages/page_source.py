@@ -1,6 +1,7 @@
 """Pages: texts that are not files but are read, listed and searched like files, by a handle ``@periplus/…``.
-Earlier turns, outputs of commands, memory: each backend is a ``PageSource``, and ``Pages`` routes a handle to the source of its folder.
-A page is text, and is read in windows like a file.
+
+Earlier turns, outputs of commands, memory: each backend is a ``PageSource``, and ``Pages`` routes a handle to the source of its folder. A
+page is text, and is read in windows like a file.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class PageMatch(NamedTuple):
 @runtime_checkable
 class PageSource(Protocol):
     """A folder of pages. Handles are complete (``@periplus/turns/12.md``); ``prefix`` is a handle or the beginning of several.
-    ``read`` raises NotFoundError for a missing page. ``search`` takes a pattern of the search tool and may use ``search_pages``; it
-    raises
+
+    ``read`` raises NotFoundError for a missing page. ``search`` takes a pattern of the search tool and may use ``search_pages``; it raises
     UsageError for an invalid pattern.
     """
 

@@ -1,5 +1,6 @@
 """Pattern matching with Python alone, in a process of its own that is ended when it takes too long.
-Ripgrep, where installed, gives the same answer in time linear in the text; see docs/decisions/0063.
+
+Ripgrep, where installed, gives the same answer in time linear in the text; see docs/decisions/0003-regular-expressions.md.
 """
 
 from __future__ import annotations

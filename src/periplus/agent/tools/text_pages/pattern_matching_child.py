@@ -1,4 +1,5 @@
 """Child program of ``periplus.agent.tools.text_pages.pattern_matching``: find the lines of texts that match an expression.
+
 It reads one JSON document from standard input, writes one to standard output, and needs nothing but Python. The parent can end it.
 """
 

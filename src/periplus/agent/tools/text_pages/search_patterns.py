@@ -1,7 +1,7 @@
 r"""Patterns of the search tool: one small dialect, parsed here and written out for Python's ``re`` and for ripgrep.
+
 Two engines with their own dialects would answer one question in two ways. So only what both do alike is accepted: characters, classes,
-``.``, groups, ``|``, repetitions, ``^``, ``$``, ``\b`` and a leading ``(?i)``. A pattern matches within one line. Classes like ``\w``
-are
+``.``, groups, ``|``, repetitions, ``^``, ``$``, ``\b`` and a leading ``(?i)``. A pattern matches within one line. Classes like ``\w`` are
 ASCII, case-insensitive letters are written out as classes, and bytes that are not text match nothing. Everything else (back references,
 lookaround, properties) is an error that names the place.
 """

@@ -1,11 +1,11 @@
 """The tool ``fetch``: a page of a public host, over http or https.
+
 Theory of operation
 -------------------
-The address that was judged is the one that is connected to: a name is resolved once for each request, all its addresses must be public,
-and the socket is opened to one of them, so that a name which changes a moment later gains nothing. The peer address of the socket is
-judged again. A redirect is a new request and is judged like the first. Nothing of the host's environment is used: no proxies, no
-cookies,
-no credentials. Bytes, time, redirects and headers are bounded.
+The address that was judged is the one that is connected to: a name is resolved once for each request, all its addresses must be public, and
+the socket is opened to one of them, so that a name which changes a moment later gains nothing. The peer address of the socket is judged
+again. A redirect is a new request and is judged like the first. Nothing of the host's environment is used: no proxies, no cookies, no
+credentials. Bytes, time, redirects and headers are bounded.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ class Fetcher:
 
     def fetch(self, url: str, *, headers: Mapping[str, str] | None = None, redirects: int = REDIRECTS_MAX) -> Fetched:
         """Fetch a page. ``headers`` are sent with the first request only. Raises UsageError for an invalid address, RefusedError for one
-        that is not
-        allowed, EnvironmentFailure.
+        that is not allowed, EnvironmentFailure.
         """
         deadline = time.monotonic() + self._seconds
         seen = []

@@ -1,6 +1,6 @@
 """The tool ``web_search``, through a provider that the person configured. Without one there is no such tool.
-A provider is a function. ``JsonProvider`` serves services that answer a GET with JSON: it knows where the query goes in the address,
-which
+
+A provider is a function. ``JsonProvider`` serves services that answer a GET with JSON: it knows where the query goes in the address, which
 header has the key, and where the results are in the answer. The key is sent to that address alone and over no redirect.
 """
 
@@ -104,6 +104,7 @@ class SearchService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def open_provider(service: SearchService, key: str) -> JsonProvider:
     """Open the provider with its key. It may be on this machine, since the user says so; no other private address is reached.
+
     Raises UsageError for an invalid address, a missing key, and a key that would be sent without TLS.
     """
     try:
