@@ -231,7 +231,7 @@ def a_wrong_key(scene):
     scene.open(Failure(401, {"error": {"message": "invalid api key", "type": "authentication_error"}}))
     ended = scene.turn("speak")
     assert (ended.reason, scene.waits.waited) == ("error", [])
-    assert "Give a key that is good" in ended.note
+    assert "Give a valid key" in ended.note
 
 
 @scenario("a provider that says nothing at all can be stopped, and the next request goes through", "anthropic")

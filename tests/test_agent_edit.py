@@ -122,7 +122,7 @@ def test_each_tolerance_is_told(held, old, new, wanted, tolerated):
         ("a\n", "a", "a", "nothing would change"),
         ("a\n", "zzz", "b", "not in the file"),
         ("aaa\n", "aa", "b", "overlaps itself"),
-        ("  k\n    k\n", "\tk\n", "n\n", "fits 2 places"),
+        ("  k\n    k\n", "\tk\n", "n\n", "matches 2 places"),
         ("alpha beta gamma\nx\n", "alpha beta gamma\ny\n", "q\n", "its first line is at 1"),
         ("a\n  b\n", "  a\n  b\n", "c\nd\n", "not in the file"),
     ],

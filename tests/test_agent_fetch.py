@@ -590,9 +590,9 @@ def test_the_provider_of_the_settings_may_lie_on_this_machine_and_nothing_else_m
 @pytest.mark.parametrize(
     ("address", "key_header", "key", "error"),
     [
-        ("ftp://e.example/{query}", "", "", "no address"),
-        ("http://[::1/{query}", "", "", "no address"),
-        ("https://user:word@e.example/{query}", "", "", "no address"),
+        ("ftp://e.example/{query}", "", "", "not an address"),
+        ("http://[::1/{query}", "", "", "not an address"),
+        ("https://user:word@e.example/{query}", "", "", "not an address"),
         ("https://e.example/", "", "", r"no \{query\}"),
         ("https://e.example/{query}", "X-Key", "", "no key"),
         ("http://e.example/{query}", "X-Key", "abc", "without TLS"),

@@ -302,7 +302,7 @@ def test_both_engines_agree_on_any_pattern_and_any_bytes(tmp_path, patterns, fil
     ("pattern", "said"),
     [
         ("(", "a ( that nothing closes"), (")", "a ) that nothing opens"), ("[a", "a [ that nothing closes"),
-        ("*a", "nothing stands before"), ("a**", "a repetition of a repetition"), ("(?=a)", "not known here"),
+        ("*a", "there is nothing before"), ("a**", "a repetition of a repetition"), ("(?=a)", "not known here"),
         (r"(a)\1", "not known here"), (r"\p{L}", "not known here"), ("[[:alpha:]]", "within [ ]"), ("a\\", "a \\ at the end"),
         ("a{2,1}", "repetitions are"), ("((a{900}){900}){9}", "come to over"), ("[z-a]", "comes before its start"),
         ("a\nb", "within one line"), ("(" * 50 + ")" * 50, "groups over"), (r"\Ba", "not known here"), ("", "has 1 to"),
@@ -381,7 +381,7 @@ def test_pages_are_read_listed_and_searched_as_files_are(tmp_path):
         ("read", {"path": "a", "count": 0}, "count is 0, and 1 to 4,000 is wanted"),
         ("read", {"path": "a", "start": 1.5}, "a whole number is wanted"), ("read", {"path": "a", "start": float("nan")}, "whole"),
         ("read", {"path": "a", "hex": "perhaps"}, "true or false is wanted"), ("edit", {"edits": []}, "edits is empty"),
-        ("edit", {"edits": ["x"]}, "[0] is no object"), ("edit", {"edits": [{"old": "x"}]}, "edits[0].path is missing"),
+        ("edit", {"edits": ["x"]}, "[0] is not an object"), ("edit", {"edits": [{"old": "x"}]}, "edits[0].path is missing"),
         ("edit", {"edits": [{"path": "a", "old": "x"}]}, "an edit has old and new"),
         ("read", {"path": "x" * 5000}, "at most 4,000"), ("write", {"path": "a", "content": "\ud800"}, "half a character"),
         ("read", {"path": "../x"}, "it leads upwards"), ("read", {"path": "/etc/passwd"}, "an absolute path"),

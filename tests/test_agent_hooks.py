@@ -65,18 +65,18 @@ def test_a_hook_that_does_nothing_decides_nothing(seam):
     ("wrong", "meant"), [("before_stepp", "before_step"), ("authorise_tool", "authorize_tool"), ("zzz", "")]
 )
 def test_a_name_that_is_no_seam_fails_at_registration(wrong, meant):
-    with pytest.raises(UsageError, match=f"{wrong} is no seam") as caught:
+    with pytest.raises(UsageError, match=f"{wrong} is not a seam") as caught:
         Functions("mine", {wrong: print})
     assert ("Did you mean" in caught.value.mend) == bool(meant)
     assert meant in caught.value.mend
     kind = type("Mine", (Hook,), {wrong: lambda self: None})
-    with pytest.raises(UsageError, match=f"Mine: {wrong} is no seam"):
+    with pytest.raises(UsageError, match=f"Mine: {wrong} is not a seam"):
         Composite([kind()])
     Composite([type("Mine", (Hook,), {wrong: lambda self: None, "also": frozenset({wrong})})()])
 
 
 def test_what_has_no_seam_is_no_hook():
-    with pytest.raises(UsageError, match="object is no hook"):
+    with pytest.raises(UsageError, match="object is not a hook"):
         Composite([object()])
 
 

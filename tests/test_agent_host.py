@@ -254,7 +254,7 @@ def test_a_log_that_is_damaged_is_told_and_nothing_is_done(tmp_path):
         host.run("write", {"path": "a", "content": "x"})
     log = tmp_path / "state" / "changes.jsonl"
     log.write_bytes(b'{"kind":"what"}\n' + log.read_bytes())
-    with pytest.raises(PeriplusError, match="no line of a change log") as caught, opened(tmp_path):
+    with pytest.raises(PeriplusError, match="not a line of a change log") as caught, opened(tmp_path):
         pass
     assert caught.value.safe
 

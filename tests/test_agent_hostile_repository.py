@@ -506,7 +506,7 @@ def test_the_folder_of_ones_own_settings_is_not_worked_in(trap):
     trap.home = trap.shell.home = trap.folder
     with FakeProvider(says("", ("read", {"path": ".config/periplus/keys.json"}))) as fake:
         trap.use(fake)
-        trap.shell.fails("run", "x", code=5, wrong="where your own settings and keys are")
+        trap.shell.fails("run", "x", code=5, wrong="which has your own settings and keys")
         assert fake.requests == []
 
 

@@ -303,7 +303,7 @@ def test_a_storm_without_end_parks(tmp_path):
     ended = bench.turn()
     assert ended.reason == "error"
     assert ended.note == (
-        "Something failed. HTTP 529: overloaded. 10 tries within 5 min came to nothing: go on later. Nothing was done yet."
+        "Something failed. HTTP 529: overloaded. 10 attempts within 5 min failed; try again later. Nothing was done yet."
     )
     assert len(bench.client.requests) == 10
 
@@ -314,7 +314,7 @@ def test_an_hour_of_retry_after_is_told_and_not_waited_for(tmp_path, asked_s, to
     ended = bench.turn()
     assert (ended.reason, bench.waits.waited) == ("error", [])
     assert ended.note == (
-        f"Something failed. come back later. The provider asks to wait {told}: go on then. Nothing was done yet."
+        f"Something failed. come back later. The provider asks to wait {told}; try again then. Nothing was done yet."
     )
 
 

@@ -227,7 +227,7 @@ def test_a_start_that_fails_is_told_and_tried_again_after_a_pause_that_grows(ben
     one = bench("dies at once", now_s=lambda: now[0])
     first = one()
     assert first.outcome == "failed"
-    assert "It said on standard error: no licence" in first.output
+    assert "Its standard error ends with: no licence" in first.output
     assert one(server="s", tool="echo", arguments={}).outcome == "failed"
     assert len(one.pids()) == 1  # not tried again at once
     for pause, starts in ((1.9, 1), (0.2, 2), (3.9, 2), (0.2, 3)):
@@ -434,14 +434,14 @@ def test_whatever_bytes_arrive_the_wire_stands(pieces):
 @pytest.mark.parametrize(
     ("mode", "outcome", "said"),
     [
-        ("huge", "indeterminate", "larger than is taken"),
-        ("boxes", "indeterminate", "larger than is taken"),
+        ("huge", "indeterminate", "over the limit"),
+        ("boxes", "indeterminate", "over the limit"),
         ("garbage", "ok", "hi"),
-        ("garbage without end", "indeterminate", "no protocol"),
+        ("garbage without end", "indeterminate", "does not speak the protocol"),
         ("notices", "ok", "hi"),
-        ("notices without end", "indeterminate", "notifications without end"),
-        ("line without end", "indeterminate", "larger than is taken"),
-        ("no answer", "indeterminate", "its answer is none"),
+        ("notices without end", "indeterminate", "too many notifications"),
+        ("line without end", "indeterminate", "over the limit"),
+        ("no answer", "indeterminate", "its answer is not valid"),
     ],
 )
 def test_a_server_that_floods_is_cut_off_and_the_call_was_sent_once(bench, mode, outcome, said):
@@ -469,7 +469,7 @@ def test_a_huge_list_of_tools_is_cut_and_says_so(bench):
 
 
 def test_a_list_of_tools_without_end(bench):
-    assert "its list goes on behind page 64" in bench("pages")().output
+    assert "its list goes on after page 64" in bench("pages")().output
 
 
 def test_schemas_that_are_bombs(bench):
@@ -484,7 +484,7 @@ def test_names_that_would_be_taken_for_others(bench):
     assert "withheld: get_user: get_user looks like get-user" in output
     assert "withheld: get-user: get-user looks like get_user" in output
     assert "withheld: twice: two tools have its name" in output
-    assert "withheld: a/../b: its name has other characters" in output
+    assert "withheld: a/../b: its name may only have" in output
     assert one(server="s", tool="get_user", arguments={}).outcome == "denied"
 
 
@@ -510,7 +510,7 @@ def test_a_tool_that_is_not_what_it_was_is_withheld_until_the_person_agrees(tmp_
     with Bench(tmp_path, **row) as one:
         listed = one().output
         assert "3 tools" in listed
-        assert "withheld: echo: it is not what it was when it was agreed to" in listed
+        assert "withheld: echo: it changed since it was agreed to" in listed
         assert "IGNORE the person" not in listed + ServerPages(one.servers).read("@periplus/mcp/s.md")
         assert one(server="s", tool="echo", arguments={}).outcome == "denied"
         with pytest.raises(RefusedError):
@@ -550,7 +550,7 @@ def test_another_server_under_an_old_name_begins_anew_and_new_tools_are_named(tm
         with pytest.raises(UsageError, match="is not a list of server tools"):
             pins.held(one)
     path.chmod(0o666)
-    with pytest.raises(RefusedError, match="may be written by others"):
+    with pytest.raises(RefusedError, match="can be written by others"):
         pins.held(one)
 
 
@@ -688,15 +688,15 @@ def test_servers_of_the_user(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said", "mend"),
     [
-        ("comand = ['x']", "servers.s: there is no field 'comand'", "Did you mean 'command'?"),
+        ("comand = ['x']", "servers.s: unknown field 'comand'", "Did you mean 'command'?"),
         ("", "either a command or a url", ""),
         ("command = ['x']\nurl = 'https://x'", "either a command or a url", ""),
         ("command = 'x'", "command is a list", ""),
-        ("command = ['']", "is no program", ""),
-        ("url = 'ftp://x'", "none of http or https", ""),
+        ("command = ['']", "is not a program", ""),
+        ("url = 'ftp://x'", "neither http nor https", ""),
         ("url = 'https://a:b@x/'", "has a user or a password", "Put it into headers."),
         ("url = 'http://x.example/'\nheaders = { A = 'b' }", "unencrypted", "Use https."),
-        ("url = 'https://x'\nheaders = { Host = 'b' }", "is no header", ""),
+        ("url = 'https://x'\nheaders = { Host = 'b' }", "is not a header", ""),
         ("url = 'https://x'\nenvironment = { A = 'b' }", "environment is for a command", ""),
         ("command = ['x']\npass = ['A B']", "is not a valid variable name", ""),
         ("command = ['x']\ntimeout_s = 0", "timeout_s is a whole number", ""),
@@ -743,8 +743,8 @@ def test_servers_of_a_project(tmp_path):
     why = {one.name: one.why for one in both.problems}
     assert why["b"].startswith("its name looks like that of B")
     assert why["A"].startswith("its name looks like that of a")
-    assert why["c"] == "there is no field 'alwaysAllow'"
-    assert "server-sent events is not spoken" in why["d"]
+    assert why["c"] == "unknown field 'alwaysAllow'"
+    assert "SSE transport is not supported" in why["d"]
     assert why["e"] == "it is no table"
     assert "asks for ${OPENAI_API_KEY}" in why["f"]
     assert "asks for ${key:hub}" in why["g"]
@@ -932,7 +932,7 @@ def test_a_server_of_the_newer_generation_only(bench):
     assert "4 tools" in one().output
     assert one(server="s", tool="write", arguments={}).output == "newer"
     asked = one(server="s", tool="look", arguments={})
-    assert (asked.outcome, "asks for something in return" in asked.output) == ("failed", True)
+    assert (asked.outcome, "requests input" in asked.output) == ("failed", True)
 
 
 def test_after_the_session_nothing_is_started(bench):
@@ -1165,7 +1165,7 @@ def gone(web, message):
 @pytest.mark.parametrize(
     ("called", "outcome", "said"),
     [
-        (too_large, "indeterminate", "larger than is taken"), (squeezed, "indeterminate", "in the middle of the call"),
+        (too_large, "indeterminate", "over the limit"), (squeezed, "indeterminate", "in the middle of the call"),
         (elsewhere, "failed", "not followed"), (no_answer, "indeterminate", "s: "), (unwell, "failed", "error"), (gone, "failed", "Session terminated"),
     ],
 )  # fmt: skip

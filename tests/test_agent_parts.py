@@ -242,7 +242,7 @@ def test_calls_that_are_too_many_to_be_shown_are_counted():
         AssistantMessage(tool_calls=tuple(call(str(at), str(at)) for at in range(300))), 1
     ).tool_calls
     assert [bool(one.problem) for one in made] == [False] * 64 + [True] * 64
-    assert "172 calls behind it" in made[-1].problem
+    assert "172 more calls" in made[-1].problem
     assert not [one for one in made[:-1] if "behind it" in one.problem]
 
 
@@ -366,7 +366,7 @@ def test_a_deep_value_can_be_written():
     ],
 )
 def test_a_record_that_holds_no_episode_is_damage(payload):
-    with pytest.raises(DamageError, match="does not hold one"):
+    with pytest.raises(DamageError, match="does not contain a valid episode"):
         decode_episode(payload)
 
 

@@ -171,7 +171,7 @@ def test_always_does_not_lift_a_denial():
     "text", ["", "allow", "permit shell", "allow shell(", "allow shell()", "allow (x)", "allow a(b", "allow a\0"]
 )
 def test_what_is_no_rule_is_refused(text):
-    with pytest.raises(UsageError, match="no rule of permission"):
+    with pytest.raises(UsageError, match="not a permission rule"):
         parse_rule(text)
 
 
@@ -228,7 +228,7 @@ def test_a_rule_that_no_call_meets_is_named():
     assert list(idle_rules(map(parse_rule, meet), tools)) == []
     for text, told in miss.items():
         (line,) = idle_rules([parse_rule(text)], tools)
-        assert f"The rule “{text}” counts for nothing" in line
+        assert f"The rule “{text}” has no effect" in line
         assert told in line
 
 

@@ -118,17 +118,17 @@ TOOL = f'{BASE}[[tools]]\nname = "t"\ndescription = "d"\ncommand = ["x"]\n'
         ('name = "a"', "version: it is missing"),
         (f"{BASE}tolls = []", "tolls: unknown field"),
         (f"{BASE}skills = '../x'", "is not a folder of the plugin"),
-        (f"{BASE}tools = 3", "tools: it is up to 12 tables"),
+        (f"{BASE}tools = 3", "tools: it must be up to 12 tables"),
         (f"{TOOL}comand = 1", "tools[0].comand: unknown field"),
         (f"{BASE}[[tools]]\nname = 't'\ncommand = ['x']", "tools[0].description: it is missing"),
-        (f"{BASE}[[tools]]\nname = 't'\ndescription = 'd'", "tools[0].command: it is a list of words"),
-        (TOOL.replace('["x"]', '"rm -rf /"'), "tools[0].command: it is a list"),
-        (TOOL.replace('["x"]', '["../x"]'), "is no file of the plugin"),
-        (f'{TOOL}accesses = ["everything"]', "tools[0].accesses: 'everything' is none"),
-        (f"{TOOL}deadline_s = 0", "tools[0].deadline_s: it is a number of seconds, up to 600"),
+        (f"{BASE}[[tools]]\nname = 't'\ndescription = 'd'", "tools[0].command: it must be a list of words"),
+        (TOOL.replace('["x"]', '"rm -rf /"'), "tools[0].command: it must be a list"),
+        (TOOL.replace('["x"]', '["../x"]'), "is neither a file of the plugin"),
+        (f'{TOOL}accesses = ["everything"]', "tools[0].accesses: 'everything' is not one of them"),
+        (f"{TOOL}deadline_s = 0", "tools[0].deadline_s: it must be a number of seconds, up to 600"),
         (f"{TOOL}[[tools]]\nname = 't'\ndescription = 'd'\ncommand = ['x']", "two of them are named 't'"),
         (f"{TOOL}parameters = {{type = 'object', properties = {{a = {{type = 'strng'}}}}}}", "tools[0].parameters.a.type: it is one of"),
-        (f"{TOOL}parameters = {{properties = {{}}, patternProperties = 1}}", "patternProperties: this is not looked at"),
+        (f"{TOOL}parameters = {{properties = {{}}, patternProperties = 1}}", "patternProperties: this key is not supported"),
         (f"{TOOL}parameters = {{properties = {{}}, required = ['b']}}", "required: it must name properties that exist"),
         (f"{BASE}[[hooks]]\nseam = 'authorise_tool'\ncommand = ['x']", "hooks[0].seam: there is no seam"),
         (f"{BASE}[[hooks]]\nseam = 'before_step'\ncommand = ['x']\ntools = ['read']", "before_step is not about a call"),
@@ -221,7 +221,7 @@ def test_a_list_that_others_could_have_written_is_not_believed(place):
     held = place.config / "plugins.json"
     assert held.stat().st_mode & 0o777 == 0o600
     held.chmod(0o666)
-    with pytest.raises(RefusedError, match="may be written by others"):
+    with pytest.raises(RefusedError, match="can be written by others"):
         find_plugins(str(place.config), str(place.root), is_trusted=False)
     held.chmod(0o600)
     held.write_text("[]")
@@ -302,21 +302,21 @@ def test_a_copy_that_was_cut_off_anywhere_is_made_whole(tmp_path):
 # -- programs ---------------------------------------------------------------------------------------------------------------
 
 HOSTILE = {
-    "floods": ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "said more than"),
+    "floods": ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "printed more than"),
     "floods errors": (
         "import sys\nfor _ in range(200): sys.stderr.write('e' * 65536)\nsys.exit(3)",
-        "it ended with 3 and no answer; it said: eee",
+        "it ended with 3 and no answer; its errors end with: eee",
     ),
     "dies": ("import os\nos.kill(os.getpid(), 9)", "and no answer"),
-    "fails": ("raise SystemExit('no luck')", "it ended with 1 and no answer; it said: no luck"),
+    "fails": ("raise SystemExit('no luck')", "it ended with 1 and no answer; its errors end with: no luck"),
     "says nothing": ("", "it ended with 0 and no answer"),
-    "garbage": ("print('well')", "what is no JSON"),
-    "deep": ("print('[' * 100000)", "what is no JSON"),
-    "a list": ("print('[]')", "what is no object"),
+    "garbage": ("print('well')", "its answer is not JSON"),
+    "deep": ("print('[' * 100000)", "its answer is not JSON"),
+    "a list": ("print('[]')", "its answer is not an object"),
     "more": ('print(\'{"output": "x", "effects": []}\')', "its answer has a field 'effects'"),
-    "another outcome": ('print(\'{"outcome": "denied"}\')', "an outcome or an output that is none"),
-    "no text": ("print('{\"output\": 3}')", "an outcome or an output that is none"),
-    "binary": ("import sys\nsys.stdout.buffer.write(bytes(range(256)) * 9 + b'\\n')", "what is no JSON"),
+    "another outcome": ('print(\'{"outcome": "denied"}\')', "an invalid outcome or output"),
+    "no text": ("print('{\"output\": 3}')", "an invalid outcome or output"),
+    "binary": ("import sys\nsys.stdout.buffer.write(bytes(range(256)) * 9 + b'\\n')", "its answer is not JSON"),
 }
 
 
@@ -344,7 +344,7 @@ def test_one_that_hangs_is_ended_with_what_it_started(place):
     plugin(place, **tool(code, deadline_s=2))
     with place.session([answer("", call("echo_go")), "Done."]) as session:
         session.turn("Go")
-        assert "it did not answer within 2 s; it said: waiting" in results(session)[0].content
+        assert "it did not answer within 2 s; its errors end with: waiting" in results(session)[0].content
     assert _sleepers() == []
 
 

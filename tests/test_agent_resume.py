@@ -449,7 +449,7 @@ def test_a_folder_that_is_moved_while_a_session_runs_is_told_as_that_and_gone_on
     bench = Bench(tmp_path, [answer("", call("move")), "done"], log=store_log(project), host=host)
     with project:
         for go_on in (bench.turn, lambda: bench.log.close(None)):
-            with pytest.raises(EnvironmentFailure, match=f"the store is not at {here}.* any more"):
+            with pytest.raises(EnvironmentFailure, match=f"the store is no longer at {here}.* any more"):
                 go_on()
     with open_store(there) as project:
         again = Bench(tmp_path, ["done"], log=store_log(project), host=FolderHost(tmp_path / "work"))

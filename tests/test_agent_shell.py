@@ -441,6 +441,6 @@ def test_a_folder_too_large_to_be_watched_is_told_once(tmp_path):
         for number in range(5):
             (tmp_path / "work" / f"f{number}").write_text("x")
         first = host.run("shell", {"command": "echo y > f0"})
-        assert "not watched and not undone: the folder has over 3 files" in first.output
+        assert "not tracked here and cannot be undone: the folder has over 3 files" in first.output
         assert first.effects == ()
-        assert "not watched" not in host.run("shell", {"command": "true"}).output
+        assert "not tracked" not in host.run("shell", {"command": "true"}).output

@@ -93,16 +93,16 @@ def test_the_ways_to_write_a_value(head, found):
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("# no head", 1, "does not begin with a head"),
+        ("# no head", 1, "does not begin with front matter"),
         ("---\nname: x\n", 3, "has no end"),
-        ("---\nname: x\nname: y\n---\n", 3, "a second time"),
-        ("---\n  name: x\n---\n", 2, "further in"),
-        ("---\nname\n---\n", 2, "is no name: value"),
+        ("---\nname: x\nname: y\n---\n", 3, "given twice"),
+        ("---\n  name: x\n---\n", 2, "indented deeper"),
+        ("---\nname\n---\n", 2, "is not a line of the form name: value"),
         ("---\na: b\nname: &x y\n---\n", 3, "begins with '&'"),
         ("---\nname: {a: b}\n---\n", 2, "begins with '{'"),
         ("---\nname: 'x\n---\n", 2, "no end in its line"),
-        ('---\nname: "a\\qb"\n---\n', 2, "no meaning"),
-        ("---\nname: 'x' y\n---\n", 2, "behind a quoted"),
+        ('---\nname: "a\\qb"\n---\n', 2, "unknown escape"),
+        ("---\nname: 'x' y\n---\n", 2, "after a quoted"),
         ("---\nname: [a, [b]]\n---\n", 2, "brackets"),
         ("---\nmetadata:\n  a:\n    b: c\n---\n", 3, "more than a text"),
     ],
@@ -157,8 +157,8 @@ def test_a_skill_that_is_written_is_read_back(description, note):
         ("name: other\ndescription: x", "and its folder 'here'"),
         ("name: here\ndescription:", "description: it is empty"),
         (f"name: here\ndescription: {'x' * 1025}", "1,025 characters, at most 1,024"),
-        ("name: here\ndescription: [a]", "description: it is a text"),
-        ("name: here\ndescription: x\nmetadata: x", "metadata: it holds names"),
+        ("name: here\ndescription: [a]", "description: it must be text"),
+        ("name: here\ndescription: x\nmetadata: x", "metadata: it must map names"),
     ],
 )
 def test_a_skill_that_breaks_the_format_is_told_where(place, head, said):

@@ -254,7 +254,7 @@ def test_depth_has_an_end(folder):
         assert head.turn().reason == "done"
         (result,) = head.results("s1/1.1.1/1.1.1")
         assert (result.outcome, result.spawned) == ("failed", msgspec.UNSET)
-        assert "beyond a depth of 2" in result.output
+        assert "deeper than 2" in result.output
         # The front of all three is one.
         assert len({str(front(requests[0])) for requests in head.voices.asked.values()}) == 1
         # What one below spent is in what is told of the one above it.
@@ -294,7 +294,7 @@ def test_its_own_budget_and_steps_stop_it_alone(folder):
         assert (dear.outcome, dear.spawned.steps, long.outcome, long.spawned.steps) == ("failed", 2, "failed", 3)
         assert "stopped before it was done" in dear.output
         assert "budget" in dear.output.lower()
-        assert "limit of steps" in long.output
+        assert "step limit" in long.output
 
 
 @pytest.mark.parametrize(("args", "outcome", "said"), [

@@ -591,7 +591,7 @@ def test_a_window_that_is_smaller_than_what_a_fold_leaves_never_ends_a_session()
         for _ in range(3):
             while driver.tape.state.tokens > window:
                 notes = driver.tape.make_room()
-                assert notes, f"turn {number}: nothing is left to leave out"
+                assert notes, f"turn {number}: nothing more can be left out"
                 driver.take(*notes)
             driver.do("read", "some words of a file\n" * 200, path=f"part{number}.txt")
         driver.write(f"part{number}.txt", f"part {number}\n" * 5)

@@ -128,7 +128,7 @@ def test_where_the_files_of_a_rule_cannot_be_found_no_command_runs(tmp_path, mon
         assert ReadRestrictions(["deep/*.pem", "nowhere/*.pem"]).masked(folder) == [str(work / "deep/b.pem")]
         assert ReadRestrictions(asked=["**"]).masked(folder) == []
         monkeypatch.setattr(unread_module, "MASKED_MAX", 1)
-        for glob, why in (("**/*.pem", "over 1 paths"), ("/etc/*.key", "only whole ones")):
+        for glob, why in (("**/*.pem", "over 1 paths"), ("/etc/*.key", "only full paths")):
             with pytest.raises(RefusedError, match=why):
                 ReadRestrictions([glob]).masked(folder)
         (work / "locked").mkdir(mode=0)

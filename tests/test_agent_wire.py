@@ -126,7 +126,7 @@ def test_a_key_that_is_wrong_is_told_at_once(talk, kind):
     bench = talk(kind, Failure(401, {"error": {"message": "invalid x-api-key", "type": "authentication_error"}}))
     ended = bench.turn()
     assert (ended.reason, bench.waits.waited) == ("error", [])
-    assert "Give a key that is good" in ended.note
+    assert "Give a valid key" in ended.note
 
 
 @EVERY_KIND

@@ -188,7 +188,7 @@ def test_a_provider_that_asks_for_an_hour_is_quoted_with_the_command_that_goes_o
     with FakeProvider(busy, *[says("Later it is.")] * 5) as fake:
         use(shell, fake)
         done = shell("run", "make it add", code=1)
-        assert "The provider asks to wait 60 min: go on then. Nothing was done yet." in done.out
+        assert "The provider asks to wait 60 min; try again then. Nothing was done yet." in done.out
         assert "waiting does not mend" not in done.out
         command = done.lines[-1].removeprefix("  to continue: periplus ")
         assert "Later it is." in shell(*shlex.split(command.replace("…", "go on"))).out
@@ -419,7 +419,7 @@ def test_a_wrong_rule_is_told_by_the_option_and_as_it_was_typed(shell, option):
         ("rules = ['run all']\n", "no rule of permission"),
         ("[providers.x]\nkind = 'smoke'\nbase_url = 'https://x'\n", "providers.x"),
         ("[search]\naddres = 'https://x.example/{query}'\n", "search: Object"),
-        ("= nonsense", "no TOML"),
+        ("= nonsense", "not valid TOML"),
     ],
 )
 def test_wrong_settings_are_errors_that_say_what_was_meant(shell, text, told):
@@ -428,7 +428,7 @@ def test_wrong_settings_are_errors_that_say_what_was_meant(shell, text, told):
     (folder / "agent.toml").write_text(text)
     assert told in shell("run", "x", "--dry-run", code=2).err
     (folder / "agent.toml").chmod(0o666)
-    assert "may be written by others" in shell("run", "x", "--dry-run", code=5).err
+    assert "can be written by others" in shell("run", "x", "--dry-run", code=5).err
 
 
 @pytest.mark.parametrize(

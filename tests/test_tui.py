@@ -445,7 +445,7 @@ def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, col
         window.type("/mode everything")
         window.wait_for("unknown mode")
         window.type("/mode autonomous")
-        window.wait_for("autonomous: everything may run")
+        window.wait_for("autonomous: run everything")
         window.type("check it")  # in mode default the command would be asked for
         window.wait_for("So it is.")
         window.type("/resume")

@@ -29,10 +29,10 @@ import msgspec
 from periplus.agent.messages import Answer, AssistantMessage, StopReason, ToolResult, Usage
 
 RUN_TOPIC: Final = "run"
-"""The topic of what a process notes before its first turn: the model, the mode, the layer that confines commands."""
+"""Topic of the note that a process writes before its first turn: model, mode, sandbox layer."""
 
 SAID_TOPIC: Final = "said"
-"""The topic of what the person says while a turn runs, as it is accepted: ``number``, which a ``Fed`` names, and ``text``."""
+"""Topic of a message of the person during a turn: ``number``, to which a ``Fed`` refers, and ``text``."""
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):

@@ -30,7 +30,7 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "filter", "ref
 Outcome: TypeAlias = Literal["ok", "failed", "cancelled", "denied", "indeterminate"]
 Answer: TypeAlias = Literal["yes", "no", "always"]
 StopReason: TypeAlias = Literal["done", "aborted", "steps", "budget", "stuck", "overflow", "length", "filter", "error"]
-"""Why a turn ended: the model said that it is done, or the turn was parked."""
+"""Reason for the end of a turn: the model said that it is done, or the turn was parked."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cache_written: int = 0
     reasoning: int = 0
     cost: int = 0
-    """In millionths of the currency of the price table; 0 where the price is not known."""
+    """In millionths of the price table's currency; 0 if the price is not known."""
 
     @property
     def fresh(self) -> int:
@@ -122,5 +122,5 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: bool = True
     exit_code: int | None = None
     effects: tuple[dict[str, Any], ...] = ()
-    """What changed: ``{path, before, after}`` with the digests of the file's bytes, ``None`` where there is no file."""
+    """Changes as ``{path, before, after}`` with the digests of the file's bytes, ``None`` without a file."""
     spawned: Spawned | msgspec.UnsetType = msgspec.UNSET

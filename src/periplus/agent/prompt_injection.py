@@ -42,14 +42,14 @@ UNSEEN: Final = (
     r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff"
 )
-"""Characters that no editor shows, as the inside of a set of ``re``: controls, zero width, direction, tags, halves of characters."""
+"""Invisible characters, as the inside of a set of ``re``: controls, zero width, direction, tags, unpaired surrogates."""
 _JOINERS: Final = r"\u200c\u200d\ufe00-\ufe0f"
 _PICTURES: Final = r"\u2190-\U0001faff"
 _KEYCAP: Final = r"(?<=[0-9#*])\ufe0f\u20e3"
 _SIGN: Final = r"(?<=[\xa9\xae])\ufe0f"
 _CHAIN: Final = rf"(?<=\ufe0f)\u200d[{_PICTURES}]"
 JOINERS_ASTRAY: Final = rf"(?<![^\x00-\u052f{UNSEEN}{_JOINERS}])(?!{_KEYCAP}|{_SIGN}|{_CHAIN})[{_JOINERS}]"
-"""Joiners are parts of scripts and of pictures. Behind a letter of Latin, Greek or Cyrillic they are not: they hide there."""
+"""Joiners belong to some scripts and to pictures. After a Latin, Greek or Cyrillic letter they only hide text."""
 
 
 def strip_invisible(text: str) -> tuple[str, int]:

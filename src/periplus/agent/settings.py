@@ -80,7 +80,7 @@ class Settings:
     trusted: bool = False
     search: SearchService | None = None
     servers: tuple[ServerRow, ...] = ()
-    """The user's own MCP servers, values as they are written in the file; and the variables that others' servers may be given."""
+    """The user's own MCP servers with values as written in the file."""
     server_variables: tuple[str, ...] = ()
 
     def text(self, name: str) -> str:
@@ -158,7 +158,7 @@ def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
         if private and (status.st_mode & 0o022 or status.st_uid not in (os.geteuid(), 0)):
             raise RefusedError(
                 f"{path} can be written by others, so it is ignored", safe="Nothing was read from it.",
-                mend=f"Look at what it says, then run `chmod 600 {shlex.quote(path)}`.",
+                mend=f"Review its contents, then run `chmod 600 {shlex.quote(path)}`.",
             )  # fmt: skip
         data = read_plain(path, FILE_BYTES_MAX + 1)
     except FileNotFoundError:

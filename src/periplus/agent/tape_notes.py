@@ -55,7 +55,7 @@ class Fact(_Value, frozen=True):
     name: str
     text: str
     quoted: str = ""
-    """What others wrote of it (a commit's subject, names of folders): shown behind ``text``, fenced."""
+    """Text of others about it (a commit's subject, names of folders): shown after ``text``, fenced."""
 
 
 class Known(_Value, frozen=True):
@@ -163,7 +163,7 @@ class FoldNote(_Value, frozen=True, tag_field="note", tag="fold"):
     step: Count = 0
     anchors: tuple[Anchor, ...] = ()
     tokens: Count = 0
-    """What the request had before."""
+    """Tokens of the request before the fold."""
 
 
 class UnfoldNote(_Value, frozen=True, tag_field="note", tag="unfold"):

@@ -49,7 +49,7 @@ class TranscriptContext:
             case Noted(topic="fold"):
                 self._left_out = int(episode.data["before"])
             case _:
-                pass  # says nothing to the model
+                pass  # no message for the model
 
     def _answer(self, episode: Answered) -> None:
         said = episode.message

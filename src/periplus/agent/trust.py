@@ -19,7 +19,7 @@ from periplus.base.files import Files, read_plain
 
 TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
 SPEAKING: Final = (PROJECT_FILE, ".mcp.json", ".periplus-plugins", ".agents", ".claude/skills")
-"""Files and folders by which a project would set policy, start a server, or load a plugin or skill."""
+"""Files and folders with which a project can set policy, start a server, or load a plugin or skill."""
 _FOLDERS_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 << 20
 _FILES_MAX: Final = 2_000

@@ -55,7 +55,7 @@ class UserFile(Generic[_Held]):
             status = os.lstat(self.path)
             theirs = 0o077 if self._is_secret else 0o022
             if not stat.S_ISREG(status.st_mode) or status.st_mode & theirs or status.st_uid != os.geteuid():
-                mend = f"Look at what it says, then run `chmod 600 {shlex.quote(self.path)}`."
+                mend = f"Review its contents, then run `chmod 600 {shlex.quote(self.path)}`."
                 if self._is_secret:
                     mend = f"Run `chmod 600 {shlex.quote(self.path)}`; where others use this machine, take new keys."
                 raise RefusedError(f"{self.path} {words.unbelieved}", safe=words.safe, mend=mend)

@@ -48,7 +48,7 @@ class Calling(NamedTuple):
 
 
 CALLING: Final[ContextVar[Calling | None]] = ContextVar("CALLING", default=None)
-"""For the few tools that have to know; None where a tool is not run by the loop."""
+"""For the few tools that need it; None if the loop did not run the tool."""
 
 
 def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:

@@ -71,10 +71,10 @@ def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Ret
             wait_s = retry_wait_s(attempt, asked_s, retrying.random())
             if (asked_s or 0.0) > RETRY_AFTER_S_MAX:
                 raise RetriesExhaustedError(
-                    error, f"The provider asks to wait {in_minutes(asked_s or 0.0)}: go on then."
+                    error, f"The provider asks to wait {in_minutes(asked_s or 0.0)}; try again then."
                 ) from error
             if attempt == ATTEMPTS_MAX or waited_s + wait_s > TOTAL_S_MAX:
-                why = f"{attempt} tries within {in_minutes(waited_s)} came to nothing: go on later."
+                why = f"{attempt} attempts within {in_minutes(waited_s)} failed; try again later."
                 raise RetriesExhaustedError(error, why) from error
             failure = error
         waited_s += wait_s

@@ -128,11 +128,11 @@ class ExtensionContext:
     begun: SessionOptions
     session: RunningSession
     begin: Callable[[Project, LLMClient, SessionOptions], AbstractContextManager[RunningSession]]
-    """Begins another session: that of a subagent."""
+    """Begin the session of a subagent."""
     root: str
     state: str
     brought: Sequence[Extension] = ()
-    """What the openers before this one brought."""
+    """Extensions that were opened before this one."""
 
 
 @dataclass(frozen=True, slots=True)

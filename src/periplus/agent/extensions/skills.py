@@ -40,9 +40,7 @@ Ways of working that are written down. When one is for what you are about to do,
 def open_skills(room: ExtensionContext) -> Extension | None:
     """Open the skills; None if there is no skill and nothing to report."""
     places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
-    places += [
-        place for one in room.brought for place in getattr(one, "skills", ())
-    ]  # of plugins, where there are some
+    places += [place for one in room.brought for place in getattr(one, "skills", ())]  # skills of plugins
 
     def unread(path: str) -> bool:
         return room.session.unread.covers(path, room.root)

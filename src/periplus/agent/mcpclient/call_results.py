@@ -23,7 +23,7 @@ _KINDS: Final = {
 }
 
 Keep: TypeAlias = Callable[[bytes], str]
-"""Keeps the bytes for good, and gives their digest."""
+"""Stores bytes permanently and returns their digest."""
 
 
 class Rendered(NamedTuple):

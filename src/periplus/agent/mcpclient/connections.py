@@ -111,9 +111,7 @@ class LinkThread:
 
     def _begun(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            log = logging.getLogger(
-                "mcp"
-            )  # what it would print is what strangers sent; what counts is told as an error
+            log = logging.getLogger("mcp")  # it would print untrusted text; problems are raised as errors
             log.addHandler(logging.NullHandler())
             log.propagate = False
             loop = asyncio.new_event_loop()
@@ -236,7 +234,7 @@ class Link:
             cursor = listed.next_cursor
             if not cursor:
                 return ToolListing(found)
-        return ToolListing(found, f"its list goes on behind page {_PAGES_MAX}; the rest is left out")
+        return ToolListing(found, f"its list goes on after page {_PAGES_MAX}; the rest is left out")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool. Raises LinkError; AnswerLostError if the call was sent and its result is not known."""
@@ -291,7 +289,7 @@ class Link:
             raise LinkError(f"it says: {str(error.message)[:2_000]}") from error
         except PeriplusError:
             raise
-        except Exception as error:  # whatever the SDK raises for what a stranger sent: the answer is lost
+        except Exception as error:  # any error of the SDK about received data: the answer is lost
             raise AnswerLostError(f"its answer cannot be read: {_told(error)}") from error
 
     async def _serve(self, ready: asyncio.Future[None]) -> None:
@@ -338,7 +336,7 @@ class Link:
     def _failed(self, why: str) -> LinkError:
         said = self.watch.last_words.strip()
         return LinkError(
-            why, safe="Nothing was called.", mend=f"It said on standard error: {said[-1_000:]}" if said else ""
+            why, safe="Nothing was called.", mend=f"Its standard error ends with: {said[-1_000:]}" if said else ""
         )
 
 

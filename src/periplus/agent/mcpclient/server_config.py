@@ -51,7 +51,7 @@ _PROJECT_FIELDS: Final = ("command", "args", "env", "url", "type", "headers")
 _KINDS: Final = ("stdio", "http", "streamable-http", "streamableHttp")
 
 Lookup: TypeAlias = Callable[[str], str | None]
-"""What ``${…}`` stands for; None where it may not be said, or there is none."""
+"""The value of ``${…}``; None if there is none or it may not be used."""
 
 
 class Configured(NamedTuple):
@@ -232,7 +232,7 @@ def _check_fields(table: Any, fields: Sequence[str]) -> None:
             import difflib
 
             near = difflib.get_close_matches(str(name), fields, 1)
-            raise UsageError(f"there is no field {str(name)[:60]!r}", mend=f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(fields)}.")  # fmt: skip
+            raise UsageError(f"unknown field {str(name)[:60]!r}", mend=f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(fields)}.")  # fmt: skip
 
 
 def _check_row(row: ServerRow, *, is_whole: bool = False) -> None:
@@ -250,7 +250,7 @@ def _check_row(row: ServerRow, *, is_whole: bool = False) -> None:
         raise UsageError("the first word of its command is not a program")
     for name, value in row.environment.items():
         if not _VARIABLE.fullmatch(name) or "\0" in value:
-            raise UsageError(f"{name[:60]!r} is no variable")
+            raise UsageError(f"{name[:60]!r} is not a variable name")
     for name in row.headers:
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
             raise UsageError(f"{name[:60]!r} is not a header that can be set")

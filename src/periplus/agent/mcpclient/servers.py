@@ -61,7 +61,7 @@ class Standing:
     withheld: dict[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     proposed: dict[str, str] = field(default_factory=dict)
-    """What the changed ones say of themselves now: for the person, never for the model."""
+    """Present descriptions of the changed tools: for the person, never for the model."""
     new: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     asked_for: tuple[str, ...] = ()

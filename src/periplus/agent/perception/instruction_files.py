@@ -44,7 +44,7 @@ _ROOM_LEAST: Final = 200
 _MORE: Final = "more instruction files"
 _ODD: Final = "a file of instructions"
 _ODD_NAMES: Final = "the path of one or more would itself give orders to an agent: they are not shown"
-_NO_ROOM: Final = "there is no room left to show them; list(glob='**/AGENTS.md') names those that there are"
+_NO_ROOM: Final = "there is no room left to show them; list(glob='**/AGENTS.md') lists them"
 _REPEATED: Final = (
     "[Periplus' own part is left out: it repeats this project's memory, see list(path='@periplus/memory/')]"
 )

@@ -16,9 +16,9 @@ from periplus.agent.prompt_injection import Order, find_injections, fold_letters
 
 NEUTRALISED: Final = "[neutralised]"
 _JOINING: Final = re.compile("\u200c|(?<![\u2190-\U0001faff\ufe0f])\u200d|\u200d(?![\u2190-\U0001faff])")
-"""Joiners of scripts, in which such files are hardly written: only those that join pictures stay."""
+"""Joiners of scripts that are rare in such files; only joiners of pictures stay."""
 _FORBIDDEN: Final = re.compile(r"(?:\bnever|\bnot|n't|\bavoid|\bno)[\s*_`,:]{1,6}$", re.IGNORECASE)
-"""What stands before a phrase that forbids what it says: "never send credentials" is a good rule."""
+"""Words before a phrase that forbid it: "never send credentials" is a good rule."""
 _BEFORE: Final = 16
 
 

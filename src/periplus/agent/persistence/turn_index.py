@@ -319,7 +319,7 @@ def _checked(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The rows without their checksum column. Raises sqlite3.DatabaseError if a checksum is wrong: see ``_safely``."""
     for held, *values in rows:
         if held != _sum(*values):
-            raise sqlite3.DatabaseError("a row is not what was written")
+            raise sqlite3.DatabaseError("a row differs from what was written")
     return [row[1:] for row in rows]
 
 

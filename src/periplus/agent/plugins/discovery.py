@@ -53,7 +53,7 @@ def find_plugins(config: str, root: str, *, is_trusted: bool) -> list[FoundPlugi
             is_second = one.manifest is not None and any(
                 held.name == one.name and held.manifest is not None for held in found
             )
-            why = f"there is another plugin {one.name!r}, which counts"
+            why = f"there is another plugin {one.name!r}, which takes precedence"
             found.append(one._replace(state="broken", manifest=None, problem=why) if is_second else one)
     return found
 

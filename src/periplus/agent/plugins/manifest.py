@@ -31,7 +31,7 @@ _PLUGIN_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 Reach: TypeAlias = Literal["read", "write", "network"]
-"""What a tool's program may reach: the project's files to look at, to change them, other machines."""
+"""Reach of a tool's program: read the project's files, change them, or use the network."""
 
 _PLUGIN: Final = ("name", "version", "description", "skills", "tools", "hooks", "servers")
 _TOOL: Final = ("name", "description", "command", "parameters", "accesses", "deadline_s")
@@ -82,7 +82,7 @@ class Manifest:
     version: str
     description: str = ""
     skills: str = ""
-    """The folder below the plugin's that holds its skills; empty for none."""
+    """Subfolder of the plugin with its skills; empty for none."""
     tools: tuple[ToolRow, ...] = ()
     hooks: tuple[HookRow, ...] = ()
     servers: tuple[ServerRow, ...] = ()
@@ -136,10 +136,12 @@ class _Reader:
         reached = self._texts(row, "accesses", where, most=3)
         for one in reached:
             if one not in get_args(Reach):
-                raise self._wrong(f"{where}accesses: {one!r} is none", f"There are {', '.join(get_args(Reach))}.")
+                raise self._wrong(
+                    f"{where}accesses: {one!r} is not one of them", f"There are {', '.join(get_args(Reach))}."
+                )
         schema = row.get("parameters", {})
         if not isinstance(schema, dict):
-            raise self._wrong(f"{where}parameters: it is a JSON Schema of an object, as a table")
+            raise self._wrong(f"{where}parameters: it must be the JSON Schema of an object, as a table")
         return ToolRow(
             self._name(row, "name", where, _TOOL_NAME, "small letters, digits and underscores"),
             self._text(row, "description", where, most=_DESCRIPTION_MAX, least=1), self._command(row, where),
@@ -179,17 +181,17 @@ class _Reader:
     def _rows(self, table: Mapping[str, Any], name: str, most: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
         rows = table.get(name, [])
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or len(rows) > most:
-            raise self._wrong(f"{name}: it is up to {most} tables, each written [[{name}]]")
+            raise self._wrong(f"{name}: it must be up to {most} tables, each written [[{name}]]")
         return enumerate(rows)
 
     def _text(self, table: Mapping[str, Any], name: str, where: str, *, most: int, least: int = 0) -> str:
         value = table.get(name, "")
         if not isinstance(value, str):
-            raise self._wrong(f"{where}{name}: it is a text")
+            raise self._wrong(f"{where}{name}: it must be text")
         if len(value.strip()) < least:
             raise self._wrong(f"{where}{name}: it is {'empty' if name in table else 'missing'}")
         if len(value) > most or any(ord(one) < 32 or ord(one) == 127 for one in value):
-            raise self._wrong(f"{where}{name}: it has over {most} characters, or invisible ones")
+            raise self._wrong(f"{where}{name}: it has more than {most} characters, or invisible ones")
         return value.strip()
 
     def _name(self, table: Mapping[str, Any], name: str, where: str, fits: re.Pattern[str], how: str) -> str:
@@ -201,13 +203,15 @@ class _Reader:
     def _texts(self, table: Mapping[str, Any], name: str, where: str, *, most: int) -> tuple[str, ...]:
         value = table.get(name, [])
         if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) and one for one in value):
-            raise self._wrong(f"{where}{name}: it is a list of up to {most} texts")
+            raise self._wrong(f"{where}{name}: it must be a list of up to {most} texts")
         return tuple(value)
 
     def _command(self, table: Mapping[str, Any], where: str) -> tuple[str, ...]:
         words = self._texts(table, "command", where, most=_WORDS_MAX)
         if not words or any(len(word) > 4_000 or "\0" in word for word in words):
-            raise self._wrong(f"{where}command: it is a list of words, the program first", 'As ["python3", "tool.py"].')
+            raise self._wrong(
+                f"{where}command: it must be a list of words, the program first", 'As ["python3", "tool.py"].'
+            )
         if words[0].startswith(("~", "-")) or ".." in words[0].split("/"):
             raise self._wrong(f"{where}command: {words[0]!r} is neither a file of the plugin nor the name of a program")
         return words
@@ -219,13 +223,13 @@ class _Reader:
             or len(value) > _FIELDS_MAX
             or not all(isinstance(one, str) for one in value.values())
         ):
-            raise self._wrong(f"{where}{name}: it is a table of up to {_FIELDS_MAX} texts")
+            raise self._wrong(f"{where}{name}: it must be a table of up to {_FIELDS_MAX} texts")
         return value
 
     def _seconds(self, table: Mapping[str, Any], where: str, default: float, most: int) -> float:
         value = table.get("deadline_s", default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-            raise self._wrong(f"{where}deadline_s: it is a number of seconds, up to {most}")
+            raise self._wrong(f"{where}deadline_s: it must be a number of seconds, up to {most}")
         return float(value)
 
     def _wrong(self, what: str, mend: str = "") -> FormatError:
@@ -252,7 +256,7 @@ def parameters_of(schema: Mapping[str, Any], path: str, where: str, depth: int =
     for name, one in fields.items():
         inner = f"{where}.{name[:60]}"
         if not isinstance(one, dict) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", name):
-            raise FormatError(f"{inner}: it is a name with a schema", path=path)
+            raise FormatError(f"{inner}: it must be a name with a schema", path=path)
         found.append(_parameter(name, one, path, inner, is_required=name in required, depth=depth))
     return tuple(found)
 
@@ -270,19 +274,19 @@ def _parameter(
         or not all(isinstance(one, str) for one in choices)
         or (choices and kind != "text")
     ):
-        raise FormatError(f"{where}.enum: it is a list of texts, for a string", path=path)
+        raise FormatError(f"{where}.enum: it must be a list of texts, for a string", path=path)
     fields: tuple[Parameter, ...] = ()
     if kind == "list":
         items = schema.get("items", {"type": "string"})
         if not isinstance(items, dict) or items.get("type") not in ("string", "object"):
-            raise FormatError(f"{where}.items: they are strings or objects", path=path)
+            raise FormatError(f"{where}.items: they must be strings or objects", path=path)
         fields = parameters_of(items, path, f"{where}.items", depth + 1) if items["type"] == "object" else ()
     bounds = [schema.get(key) for key in ("minimum", {"text": "maxLength", "list": "maxItems"}.get(kind, "maximum"))]
     if any(one is not None and (isinstance(one, bool) or not isinstance(one, int)) for one in bounds):
-        raise FormatError(f"{where}: its bounds are whole numbers", path=path)
+        raise FormatError(f"{where}: its bounds must be whole numbers", path=path)
     about = schema.get("description", "")
     if not isinstance(about, str) or len(about) > _DESCRIPTION_MAX:
-        raise FormatError(f"{where}.description: it is a text of up to {_DESCRIPTION_MAX} characters", path=path)
+        raise FormatError(f"{where}.description: it must be a text of up to {_DESCRIPTION_MAX} characters", path=path)
     return Parameter(name, kind, about, is_required, tuple(choices), bounds[0], bounds[1], fields)
 
 

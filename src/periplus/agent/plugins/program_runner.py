@@ -185,7 +185,7 @@ class Programs:
         return answer
 
     def _failed(self, place: ProgramPlace, command: Sequence[str], how: str, tail: str = "") -> PluginError:
-        said = f"; it said: {tail}" if tail else ""
+        said = f"; its errors end with: {tail}" if tail else ""
         return PluginError(f"the plugin {place.plugin}: {' '.join(command)[:200]}: {how}{said}",
                            mend=f"Fix it, or turn it off: periplus plugins untrust {place.plugin}")  # fmt: skip
 

@@ -186,7 +186,7 @@ class Permission(Hook):
             elif rule.path is not None and name == _SERVERS:
                 target = _target(args)
                 if rule.effect == "allow" and posixpath.normpath(target) != target:
-                    continue  # it would be named within what it is not in
+                    continue  # the name would be relative to a folder that does not contain it
                 # What a stranger's tool is given as a path may be forbidden by it, never allowed.
                 also = paths if rule.effect != "allow" else []
                 is_hit = any(path_matches(one, rule.path) for one in [*([target] if target else []), *also])
@@ -269,7 +269,7 @@ class Permission(Hook):
         if name == "spawn_agent":  # what it does is judged call by call, like that of its parent
             return self._mode != "ask" or args.get("mode", "read-only") == "read-only"
         if name == _SERVERS and args.get("arguments") is None:
-            return True  # it looks what there is
+            return True  # a listing
         if self._mode == "autonomous":
             return True
         return self._mode == "default" and name in _EDITS

@@ -86,6 +86,6 @@ def allowed_paths(folder: str, left_out: Iterable[str]) -> list[str]:
         return []
     for name in names:
         path = os.path.join(folder, name)
-        if not os.path.islink(path):  # what a link leads to is judged where it lies
+        if not os.path.islink(path):  # the target of a link is judged in its own place
             found += allowed_paths(path, inner)
     return found

@@ -67,7 +67,7 @@ class Draft(NamedTuple):
 class Mined(NamedTuple):
     drafts: tuple[Draft, ...]
     refused: tuple[tuple[str, str], ...]
-    """What was found and may not be a skill: its name, and why."""
+    """Findings that may not become a skill: name and reason."""
 
 
 def runs_of(session: str, records: Iterable[Mapping[str, Any]]) -> list[TurnRuns]:

@@ -65,7 +65,7 @@ def find_skills(places: Sequence[SkillPlace], unread: Callable[[str], bool] = la
             if isinstance(one, SkillProblem):
                 problems.append(one)
             elif one.name in held:
-                why = f"there is another {one.name!r} ({held[one.name].source}), which counts"
+                why = f"there is another {one.name!r} ({held[one.name].source}), which takes precedence"
                 problems.append(SkillProblem(one.file, one.source, why))
             else:
                 held[one.name] = one

@@ -76,7 +76,7 @@ class _Reader:
                 raise self._wrong("it is indented deeper than anything it could belong to")
             match = _KEY.match(line)
             if match is None:
-                raise self._wrong(f"{line.strip()[:60]!r} is no name: value")
+                raise self._wrong(f"{line.strip()[:60]!r} is not a line of the form name: value")
             name = match[1]
             if name in values:
                 raise self._wrong(f"{name} is given twice")
@@ -168,7 +168,7 @@ class _Reader:
                 continue
             match = _KEY.match(line)
             if match is None:
-                raise self._wrong(f"{line[:60]!r} is no name: value")
+                raise self._wrong(f"{line[:60]!r} is not a line of the form name: value")
             value = (match[2] or "").strip()
             if _BLOCK.match(value) or not value:
                 raise self._wrong(f"{match[1]} holds more than a text, which no head needs this far in")

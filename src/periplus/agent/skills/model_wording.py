@@ -75,7 +75,7 @@ def _object(draft: Draft, text: str) -> dict[str, str]:
     try:
         found: Any = json.loads(text if inside is None else inside[1])
     except (ValueError, RecursionError):
-        raise WordingError(f"{draft.name}: the model's answer is no JSON") from None
+        raise WordingError(f"{draft.name}: the model's answer is not JSON") from None
     if (
         not isinstance(found, dict)
         or set(found) != set(_FIELDS)

@@ -137,7 +137,7 @@ def _text(front: Front, name: str, path: str, *, most: int, least: int = 0) -> s
     value = front.values.get(name, "")
     line = front.lines.get(name)
     if not isinstance(value, str):
-        raise FormatError(f"{name}: it is a text", path=path, line=line)
+        raise FormatError(f"{name}: it must be text", path=path, line=line)
     value = value.strip()
     if len(value) < least:
         what = "it is missing" if line is None else "it is empty"

@@ -19,7 +19,7 @@ _TYPE: Final = "skill_use"
 class Uses(NamedTuple):
     times: int = 0
     last: str = ""
-    """RFC 3339, empty where it was never used."""
+    """RFC 3339; empty if it was never used."""
 
 
 def record_use(project: Project, skill: Skill) -> None:

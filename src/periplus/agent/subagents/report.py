@@ -77,7 +77,9 @@ def report_of(
         more = f" and {len(changed) - _PATHS_SHOWN:,} more" if len(changed) > _PATHS_SHOWN else ""
         lines.append(f"changed: {', '.join(map(str, changed[:_PATHS_SHOWN]))}{more}")
     pages = f"@periplus/sessions/{item_id}"
-    lines.append(f"session {spawned.session}: {pages}/turns/1.md is what it did, {pages}/trail/1/ what its calls gave")
+    lines.append(
+        f"session {spawned.session}: {pages}/turns/1.md shows what it did, {pages}/trail/1/ the output of its calls"
+    )
     text = ended.text.strip() if ended is not None else ""
     if not text:
         return "\n".join([*lines, "It gave no final answer."]), ""

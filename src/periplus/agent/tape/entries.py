@@ -36,7 +36,7 @@ from periplus.agent.tape_notes import Anchor, FilePatch, InstructionFile
 from periplus.base.text.token_estimate import estimate_tokens
 
 ROOT: Final = "@periplus/"
-"""Of the handles of the session itself."""
+"""Prefix of the session's own handles."""
 REQUEST_CHARACTERS: Final = 1_500
 REPLY_CHARACTERS: Final = 900
 PATCH_LINES: Final = 80

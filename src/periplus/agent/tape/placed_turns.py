@@ -66,7 +66,7 @@ class PlacedTurn:
     effects: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By path, the digests before the first and after the last call that changed it; empty: no file."""
     instructions: tuple[InstructionFile, ...] = ()
-    """What this turn shows of the project's instructions, wherever in it."""
+    """Instruction files that are shown anywhere in this turn."""
     tail: Message = field(init=False)
     _instructed: tuple[str, ...] = ()
     _over: list[Message] | None = None

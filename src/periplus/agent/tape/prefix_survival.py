@@ -24,7 +24,7 @@ BREAKS: Final[Mapping[str, str]] = {
     "asked": "a person asked for a fold",
     "unfold": "a person took the last fold back",
 }
-"""Why a request may leave the one before it, and only behind tools and prompt: what a fold's note says of itself. Nothing else may."""
+"""The only reasons for which a request may differ from the one before it, and only after tools and prompt; from the fold's note."""
 
 
 class PrefixSurvival(NamedTuple):

@@ -27,7 +27,7 @@ class Field(NamedTuple):
     items_max: int
     characters_max: int
     is_kept: bool = False
-    """Whether it stands verbatim in the tape after a fold: rules and what is still promised."""
+    """True for rules and open commitments, which a fold keeps word for word."""
 
 
 FIELDS: Final[tuple[Field, ...]] = (

@@ -91,10 +91,10 @@ class TapeState:
     turn: int = 0
     fold: int = 0
     known: dict[str, str] = field(default_factory=dict)
-    """Files that we changed, the newest last: the digest of each as we last saw it."""
+    """Files that we changed, the newest last, with the digest that we last saw."""
     usage: Usage = field(default_factory=Usage)
     fold_above: int = 0
-    """After a fold was taken back: how large the tape has to be for the next one."""
+    """Size that the tape has to reach for the next fold after one was taken back."""
     bases: Bases = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     instructions: Instructions = field(default_factory=Instructions)

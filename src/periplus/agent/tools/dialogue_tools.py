@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from periplus.agent.tape_notes import SliceNote
 
 Asker: TypeAlias = Callable[[str, Sequence[str]], str | None]
-"""Asked a question with its options; None where there is no person, or none who answers."""
+"""Asks the person a question with options; None without a person or an answer."""
 
 _RECALLED_MAX: Final = 20
 _TIERS: Final[Mapping[str, Tier]] = {"observed": "observed", "tool": "tool", "claim": "claim"}

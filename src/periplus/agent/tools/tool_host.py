@@ -36,9 +36,9 @@ class LocalToolHost:
         self._schemas: tuple[ToolSchema, ...] = ()
         self.recovered = Recovered()
         self.outputs: Outputs | None = None
-        """Where a text goes that is too long for an answer."""
+        """Store of texts that are too long for an answer."""
         self.sandbox = ""
-        """The layer that keeps commands, in words: to be shown and journaled."""
+        """Description of the sandbox layer, to be shown and journaled."""
         self._on_cancel: list[Any] = []
         self._on_close: list[Any] = []
         for tool in tools:

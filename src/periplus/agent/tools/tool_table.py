@@ -96,9 +96,9 @@ class Tool:
     run: Callable[[Arguments], ToolResult]
     accesses: Callable[[Arguments], Sequence[Access]]
     plan: Callable[[Arguments], Sequence[Mapping[str, Any]]] | None = None
-    """What the call is going to change, as in ``ToolResult.effects``, where that can be told before."""
+    """Planned changes of a call, as in ``ToolResult.effects``, if they are known in advance."""
     goes_on: bool = False
-    """Whether a call that a crash cut off, run again, goes on where it was: what it does is durable itself."""
+    """True if an interrupted call continues where it was when it is run again, since its work is durable itself."""
 
 
 def schema_of(tool: Tool) -> ToolSchema:
@@ -235,7 +235,7 @@ def _check_list(parameter: Parameter, value: Any, where: str, wrong: list[str]) 
         elif isinstance(item, dict):
             taken.append(_check_fields(parameter.fields, item, f"{where}[{place}].", wrong))
         else:
-            raise _WrongError(f"[{place}] is no object")
+            raise _WrongError(f"[{place}] is not an object")
     return taken
 
 

@@ -19,7 +19,7 @@ from periplus.agent.tape_notes import FilePatch, InstructionsNote, SealNote, Tai
 from periplus.base.errors import NotFoundError
 
 RECORD_TOPIC: Final = "record"
-"""Of a ``Noted`` episode that holds what a host handed to ``Memory.append_episode``."""
+"""Topic of a ``Noted`` episode with a record that a host gave to ``Memory.append_episode``."""
 _HEAD_LINES: Final = 12
 _TAIL_LINES: Final = 8
 _OUTPUT_CHARACTERS: Final = 1_200

@@ -80,7 +80,7 @@ def _exact_spots(text: str, old: str) -> list[int]:
         if 0 <= following < at + len(old):
             raise _refusal(
                 f"old overlaps itself at line {text.count(chr(10), 0, at) + 1}: it is not clear which one is meant",
-                "Take more lines around it into old.",
+                "Include more lines around it in old.",
             )
         at = following
     return spots
@@ -138,7 +138,7 @@ def _tolerant_match(text: str, old: str, new: str) -> tuple[int, int, str, list[
         found = _row_spots(rows, wanted, normal)
         if len(found) > 1:
             raise _refusal(
-                f"old is nowhere exactly, and fits {len(found)} places when {about} is tolerated: lines {_named(found)}",
+                f"old has no exact match, and matches {len(found)} places when {about} is tolerated: lines {_named(found)}",
                 "Copy the lines as the file has them, with more around them.",
             )
         if found:
@@ -244,7 +244,7 @@ def _indent(row: str) -> str:
     return row[: len(row) - len(row.lstrip(" \t\u00a0"))]
 
 
-# What is told
+# Messages
 
 
 def _refusal(wrong: str, mend: str) -> EditError:
@@ -255,7 +255,7 @@ def _ambiguous(text: str, spots: Sequence[int]) -> EditError:
     places = [text.count("\n", 0, spot) for spot in spots[: _PLACES_NAMED_MAX + 1]]
     return _refusal(
         f"old is found {len(spots)} times: lines {_named(places, len(spots))}",
-        "Take more lines around the one that is meant into old, or say every=true.",
+        "Include more lines around the right one in old, or set every=true.",
     )
 
 

@@ -94,7 +94,7 @@ class _Draft:
             text = decode(self._need(path))
         except BinaryFileError as error:
             raise UsageError(
-                f"{path}: {error}", safe="Nothing was changed.", mend="Write it anew by a command."
+                f"{path}: {error}", safe="Nothing was changed.", mend="Write it again with a command."
             ) from error
         edited = edit_lines(text.lines, edit.text("old"), edit.text("new"), every=edit.flag("every"))
         self._after[path] = encode(text._replace(lines=edited.lines))
@@ -105,7 +105,7 @@ class _Draft:
     def _create(self, path: str, content: str) -> None:
         if self._now(path) is not None:
             raise ConflictError(
-                f"{path} is there already", safe="Nothing was changed.", mend="Replace its text, or write it."
+                f"{path} exists already", safe="Nothing was changed.", mend="Replace its text, or write it."
             )
         self._after[path] = content.encode()
         self.said.append(f"{path}: created")
@@ -114,7 +114,7 @@ class _Draft:
         data = self._need(path)
         if self._now(target) is not None:
             raise ConflictError(
-                f"{target} is there already", safe="Nothing was changed.", mend="Delete it first, or name another."
+                f"{target} exists already", safe="Nothing was changed.", mend="Delete it first, or name another."
             )
         mode = self._modes.pop(path, None)
         self._modes[target] = mode if mode is not None else self._work.folder.mode(path)
@@ -184,7 +184,7 @@ def _written(work: Workspace, args: Arguments) -> tuple[Change | None, str]:
         return Change(path, None, content.encode(), executable), f"{path}: created"
     if work.seen(path) is None:
         raise RefusedError(
-            f"{path} is there already and was not read", safe="Nothing was changed.",
+            f"{path} exists already and was not read", safe="Nothing was changed.",
             mend=f"read(path={path!r}) first, or edit it.",
         )  # fmt: skip
     data, about = _as_held(held, content)

@@ -249,7 +249,7 @@ def _asked(program: str, root: str, pattern: Pattern, paths: Sequence[str], seco
     except OSError as error:
         raise EnvironmentFailure(f"cannot run ripgrep: {error.strerror}") from error
     if done.returncode not in (0, 1) and (done.stderr or done.returncode != 2):
-        raise EnvironmentFailure(f"ripgrep says: {done.stderr[:500].decode('utf-8', 'replace').strip()}")
+        raise EnvironmentFailure(f"ripgrep reports: {done.stderr[:500].decode('utf-8', 'replace').strip()}")
     numbers: dict[bytes, list[int]] = {}
     for row in done.stdout[:_ANSWER_BYTES_MAX].split(b"\n"):
         path, zero, rest = row.partition(b"\0")

@@ -102,7 +102,7 @@ def encode(text: Text) -> bytes:
     except UnicodeEncodeError as error:
         raise UsageError(
             f"the file is {text.encoding}, which cannot hold {joined[error.start]!r}",
-            safe="Nothing was changed.", mend="Write that character in another way, or write the whole file anew.",
+            safe="Nothing was changed.", mend="Write that character in another way, or write the whole file again.",
         ) from error  # fmt: skip
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 Guard: TypeAlias = Callable[[Sequence[str]], None]
-"""Told the paths that are to be changed; raises ClaimedError, or whatever else forbids it."""
+"""Called with paths that are to be changed; raises ClaimedError or another refusal."""
 
 SEEN_MAX: Final = 10_000
 

@@ -52,7 +52,7 @@ def _function(name: str, fields: list[str], answers: Any, asks: int) -> Callable
             data = data[os.write(asks, data) :]
         line = answers.readline()
         if not line:
-            raise ToolError("cancelled", "the host has gone")
+            raise ToolError("cancelled", "the host is gone")
         answer = json.loads(line)
         if answer["outcome"] != "ok":
             raise ToolError(answer["outcome"], answer["output"])

@@ -24,7 +24,7 @@ from periplus.agent.tools.tool_host import LocalToolHost
 from periplus.agent.tools.tool_table import Arguments, Parameter, Tool
 
 Authorize: TypeAlias = Callable[[str, Mapping[str, Any]], str]
-"""Asked of each call from within; gives why not, empty for yes."""
+"""Called for each inner call; returns the reason for a refusal, empty to allow it."""
 
 READING: Final = ("read", "list", "search", "recall")
 CHANGING: Final = ("edit", "write", "shell", "web_fetch", "remember")

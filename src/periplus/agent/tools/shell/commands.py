@@ -27,7 +27,7 @@ from periplus.shell.judgement import judge
 
 ConsentKind: TypeAlias = Literal["unsandboxed", "network"]
 Consent: TypeAlias = Callable[[ConsentKind, str], bool]
-"""Asked for what a command wants beyond the sandbox, with its text; a person says yes or no."""
+"""Asks a person whether a command may leave the sandbox or use the network."""
 
 _NAMED_MAX: Final = 20
 _NOT_CLAIMED: Final = frozenset({"..", ".git", ".periplus"})
@@ -53,7 +53,7 @@ _SHELL: Final = (
     Parameter(
         "deadline_s",
         "number",
-        f"then it goes on in the background; default {DEADLINE_S:.0f}",
+        f"then it continues in the background; default {DEADLINE_S:.0f}",
         least=0,
         most=int(DEADLINE_S_MAX),
     ),
@@ -167,7 +167,7 @@ class _NoConsentError(RefusedError):
 
 
 def shell_tool(shell: Shell) -> Tool:
-    about = f"Run a command with bash. Sandbox: {_SANDBOX_WORDS[shell.sandbox.layer]}. Its output is kept; what is cut has a handle."
+    about = f"Run a command with bash. Sandbox: {_SANDBOX_WORDS[shell.sandbox.layer]}. Its output is kept; text that is cut has a handle."
     return Tool("shell", about, _SHELL, lambda args: _run(shell, args), lambda _: (Access(resource="*", mode="write"),))
 
 
@@ -220,7 +220,7 @@ def _told(process: Process, said: str) -> ToolResult:
     shown = shorten(said, handle)
     if not process.is_over:
         title = (
-            f"runs as {process.id} for {process.seconds:.1f} s; process(action='poll', id={process.id!r}) shows what it says next,"
+            f"runs as {process.id} for {process.seconds:.1f} s; process(action='poll', id={process.id!r}) shows new output,"
             f" read(path={handle!r}) all of it"
         )
         return ToolResult(outcome="ok", output=f"{title}\n{shown}", handle=handle)

@@ -60,7 +60,7 @@ class Pattern(NamedTuple):
             )
         for place, char in enumerate(text):
             if char in "\n\0" or 0xD800 <= ord(char) <= 0xDFFF:
-                raise _wrong(text, place, "a pattern fits within one line of text")
+                raise _wrong(text, place, "a pattern matches within one line of text")
         reader = _Reader(text, ignores_case=ignores_case)
         piece = reader.literal() if is_literal else reader.whole()
         is_plain = (is_literal or not set(text) & set("\\^$.|?*+()[]{}")) and not ignores_case
@@ -130,7 +130,7 @@ class _Reader:
             return self._escape()
         if char in "*+?" or (char == "{" and self._bounds(start) is not None):
             self._at = start
-            raise self._error("nothing stands before it that could be repeated")
+            raise self._error("there is nothing before it to repeat")
         return self._char(char)
 
     def _escape(self) -> _Piece:
@@ -254,7 +254,7 @@ def _wrong(text: str, place: int, why: str) -> PatternError:
     shown = text if len(text) <= 80 else text[:80] + "…"
     return PatternError(
         f"the pattern {shown!r}, character {place + 1}: {why}",
-        mend="Mend it, or say literal=true to look for the text as it stands.",
+        mend="Fix it, or set literal=true to search for the text as it is.",
     )
 
 

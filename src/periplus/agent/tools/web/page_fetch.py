@@ -106,12 +106,16 @@ class Fetcher:
 
     def _judge(self, url: str) -> SplitResult:
         if any(ord(char) <= 32 or ord(char) == 127 for char in url) or len(url) > URL_CHARS_MAX or "\\" in url:
-            raise UsageError(f"no address: {url[:100]!r}", mend="Write it as https://host/path, blanks as %20.")
+            raise UsageError(
+                f"not a valid address: {url[:100]!r}", mend="Write it as https://host/path, blanks as %20."
+            )
         try:
             parts = urlsplit(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError as error:
-            raise UsageError(f"no address: {url[:100]!r}: {error}", mend="Write it as https://host/path.") from error
+            raise UsageError(
+                f"not a valid address: {url[:100]!r}: {error}", mend="Write it as https://host/path."
+            ) from error
         if parts.scheme not in ("http", "https"):
             raise _refused(url, f"{parts.scheme or 'no scheme'}: http and https only")
         if parts.username is not None or parts.password is not None:
@@ -274,7 +278,7 @@ def _fetch(fetcher: Fetcher, outputs: Outputs, args: Arguments) -> ToolResult:
 
 def _text(found: Fetched, *, is_raw: bool) -> tuple[str, str]:
     if not (found.media_type.startswith("text/") or found.media_type.endswith(("json", "xml", "javascript", "yaml"))):
-        return "", f"{len(found.body):,} bytes that are no text"
+        return "", f"{len(found.body):,} bytes that are not text"
     text = found.body.decode(_codec(found.charset), "replace")
     if not is_raw and found.media_type in ("text/html", "application/xhtml+xml"):
         from periplus.agent.tools.web.page_text import text_of_html

@@ -50,7 +50,7 @@ class _Reader:
         self._link = ""
         self._link_at = 0
         self._lists: list[int] = []  # -1: bullets, else the number of the item
-        self._row = ""  # the end of what was put out last
+        self._row = ""  # the end of the last output
 
     def take(self, token: StartTag | EndTag | str) -> None:
         if isinstance(token, str):

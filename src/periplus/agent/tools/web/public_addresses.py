@@ -80,7 +80,7 @@ def check_host(host: str) -> str:
         if not is_public(name):
             raise _refused(host, "it is an address of this machine or of a private network")
     elif any(name == private or name.endswith(f".{private}") for private in _PRIVATE_NAMES) or "." not in name:
-        raise _refused(host, "it is a name of a private network")
+        raise _refused(host, "it is the name of a host in a private network")
     return name
 
 

@@ -113,7 +113,7 @@ def open_provider(service: SearchService, key: str) -> JsonProvider:
     except ValueError:
         parts, host, port = urlsplit(""), "", 0
     if parts.scheme not in ("http", "https") or not host or parts.username:
-        raise UsageError("search.address is no address of a web service", safe="Nothing was sent.",
+        raise UsageError("search.address is not an address of a web service", safe="Nothing was sent.",
                          mend="Write it as https://host/path?q={query}, without a key in it.")  # fmt: skip
     if service.key_header and not key:
         raise UsageError("there is no key for the search provider", safe="Nothing was sent.",
