@@ -460,3 +460,12 @@ def test_every_event_is_a_line_of_the_documented_schema():
     assert len(names) == len(EVENTS)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"event": "other", "turn": 1}, schema)
+
+
+def test_the_old_name_of_the_session_options_warns_and_works():
+    from periplus.agent import assembly
+
+    with pytest.warns(DeprecationWarning, match="SessionOptions since 0.2"):
+        assert assembly.Begun is assembly.SessionOptions
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        _ = assembly.Other

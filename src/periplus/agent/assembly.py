@@ -54,30 +54,30 @@ _TITLE_CHARACTERS: Final = 80
 class AgentSession:
     """A running session. Closing it seals its trail."""
 
-    def __init__(self, project: Project, client: LLMClient, begun: SessionOptions) -> None:
+    def __init__(self, project: Project, client: LLMClient, options: SessionOptions) -> None:
         from periplus.agent.sandbox import find_sandbox
 
-        settings, under = begun.settings, begun.under
+        settings, under = options.settings, options.under
         root = project.folder
-        _refuse_own_settings(root, begun.hidden)
+        _refuse_own_settings(root, options.hidden)
         project.writer = project.writer._replace(
-            session=begun.name
+            session=options.name
         )  # everything written from here on belongs to this session
         self.project = project
-        self._begun, self._is_told, self._is_without_git = begun, False, False
+        self._options, self._is_told, self._is_without_git = options, False, False
         self._ended: Ended | None = None
         self._granted = ""  # the command that the person just allowed to leave the sandbox
         with ExitStack() as opened:
-            self.sandbox = begun.sandbox or find_sandbox(begun.environment.get("PATH", os.defpath))
-            if begun.under is None:
-                refuse_check_that_cannot_run(begun.settings, self.sandbox, can_ask=begun.approver is not None)
+            self.sandbox = options.sandbox or find_sandbox(options.environment.get("PATH", os.defpath))
+            if options.under is None:
+                refuse_check_that_cannot_run(options.settings, self.sandbox, can_ask=options.approver is not None)
             memory = self._open_memory(opened)
             self.permission = under.permission if under is not None else Permission(
-                settings.mode, settings.rules, home=begun.home, workspace=root
+                settings.mode, settings.rules, home=options.home, workspace=root
             )  # fmt: skip
             state = os.path.join(project.journal.layout.root, STATE, self.log.item_id)
             brought: list[Extension] = []
-            self._extend(ExtensionContext(project, client, begun, self, begin, root, state, brought), brought, opened)
+            self._extend(ExtensionContext(project, client, options, self, begin, root, state, brought), brought, opened)
             self.brought: Sequence[Extension] = brought
             self.host = self._open_host(memory, brought, state)
             self.said = (*(line for one in brought for line in one.said), *self._idle_rules())
@@ -89,13 +89,15 @@ class AgentSession:
                 tokens=settings.number("budget_tokens") or None, cost=settings.number("budget_cents") * 10_000 or None,
                 parent=under.budget if under is not None else None,
             )  # fmt: skip
-            self._judges = Composite([self.permission, *(hook for one in brought for hook in one.hooks), *begun.hooks])
-            approver = begun.approver
+            self._judges = Composite(
+                [self.permission, *(hook for one in brought for hook in one.hooks), *options.hooks]
+            )
+            approver = options.approver
             self._session = Session(
                 Parts(
                     client=client, host=self.host, context=self.tape, log=self.log, hooks=self._hooks(brought),
                     approver=PermissionApprover(self.permission, _Remembering(self, approver)) if approver is not None else None,
-                    emit=begun.emit, limits=Limits(steps=settings.number("max_steps")), world=begun.world, clock=begun.clock,
+                    emit=options.emit, limits=Limits(steps=settings.number("max_steps")), world=options.world, clock=options.clock,
                 )
             )  # fmt: skip
             self._opened = opened.pop_all()
@@ -207,15 +209,15 @@ class AgentSession:
         """Open the memory of the project, and with it the log, the turn index and the tasks of the session."""
         from periplus.agent.memories.store import StoreMemory
 
-        begun, project = self._begun, self.project
+        options, project = self._options, self.project
         self._index = TurnIndex(project)
         opened.callback(self._index.close)
         memory = self._memory = StoreMemory(project, self._index)
         opened.callback(memory.close)
-        self._tasks = TaskKeeper(memory, begun.name)
+        self._tasks = TaskKeeper(memory, options.name)
         self.log = StoreLog(
-            project, begun.name, title=" ".join(begun.title.split())[:_TITLE_CHARACTERS], model=begun.model, agent=begun.agent,
-            checkpoints=begun.under is None, without=self._without_git,
+            project, options.name, title=" ".join(options.title.split())[:_TITLE_CHARACTERS], model=options.model, agent=options.agent,
+            checkpoints=options.under is None, without=self._without_git,
         )  # fmt: skip
         opened.callback(self._seal)
         return memory
@@ -224,7 +226,7 @@ class AgentSession:
         from periplus.agent.tools import claims_guard
         from periplus.project.trail_store.withholding import Withholding
 
-        begun, under, index = self._begun, self._begun.under, self._index
+        options, under, index = self._options, self._options.under, self._index
         turns = StoredTurns(index, self.log.item_id)
         pages = Pages(pages_of(turns, self._kept, self.project, lambda item_id: StoredTurns(index, item_id)))
         for extension in brought:
@@ -233,41 +235,43 @@ class AgentSession:
         return open_host(
             HostParts(
                 root=self.project.folder, state=state, more=[tool for extension in brought for tool in extension.tools],
-                environment=begun.environment, home=begun.home, hidden=begun.hidden, sandbox=self.sandbox, memory=memory, pages=pages,
+                environment=options.environment, home=options.home, hidden=options.hidden, sandbox=self.sandbox, memory=memory, pages=pages,
                 guard=under.guard if under is not None else claims_guard(self.project),
-                shared=under.work if under is not None else None, asker=begun.asker,
-                consent=self._consent if begun.approver is not None else None, authorize=self._authorize_inner, note=self.note,
-                allow_network=begun.settings.flag("network"), unread=self.unread, is_out=Withholding(self.project).is_out,
+                shared=under.work if under is not None else None, asker=options.asker,
+                consent=self._consent if options.approver is not None else None, authorize=self._authorize_inner, note=self.note,
+                allow_network=options.settings.flag("network"), unread=self.unread, is_out=Withholding(self.project).is_out,
             )
         )  # fmt: skip
 
     def _open_tape(self, memory: Memory, brought: Sequence[Extension]) -> Tape:
         from periplus.agent.perception.file_retriever import FolderRetriever
 
-        begun, under, root = self._begun, self._begun.under, self.project.folder
-        prompt = "".join([prompt_for(begun.settings.text("instructions")), *(one.prompt for one in brought)])
+        options, under, root = self._options, self._options.under, self.project.folder
+        prompt = "".join([prompt_for(options.settings.text("instructions")), *(one.prompt for one in brought)])
         front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
-        budget = begun.settings.number("context_tokens")
+        budget = options.settings.number("context_tokens")
 
         def facts() -> list[Fact]:
-            return [*_facts(root, begun.clock), *(fact for one in brought if one.facts for fact in one.facts())]
+            return [*_facts(root, options.clock), *(fact for one in brought if one.facts for fact in one.facts())]
 
         return Tape(
-            *front, session=begun.name, files=FolderView(self.host.work.folder, self._content),
-            pages=PageTable(memory, FolderRetriever(root, self.unread), begun.name), memory=memory, facts=facts,
+            *front, session=options.name, files=FolderView(self.host.work.folder, self._content),
+            pages=PageTable(memory, FolderRetriever(root, self.unread), options.name), memory=memory, facts=facts,
             budget=budget, fold_to=budget // 3,
         )  # fmt: skip
 
     def _hooks(self, brought: Sequence[Extension]) -> list[Hook]:
         hooks: list[Hook] = [self.permission, self.budget, Guardrail()]
-        if self._begun.settings.text("oracle"):
-            hooks.append(OraclePolicy(CommandOracle(self.host, self._begun.settings.text("oracle"))))
-        elif self._begun.verifies:
+        if self._options.settings.text("oracle"):
+            hooks.append(OraclePolicy(CommandOracle(self.host, self._options.settings.text("oracle"))))
+        elif self._options.verifies:
             hooks.append(SelfCheck())
-        return [*hooks, *(hook for one in brought for hook in one.hooks), *self._begun.hooks]
+        return [*hooks, *(hook for one in brought for hook in one.hooks), *self._options.hooks]
 
     def _idle_rules(self) -> Iterator[str]:
-        return idle_rules(self._begun.settings.rules, self.host.schemas()) if self._begun.under is None else iter(())
+        return (
+            idle_rules(self._options.settings.rules, self.host.schemas()) if self._options.under is None else iter(())
+        )
 
     @property
     def unread(self) -> ReadRestrictions:
@@ -281,10 +285,10 @@ class AgentSession:
         if self._is_told:
             return
         self._is_told = True
-        begun, turn = self._begun, self._session.turns + (not self.is_interrupted)
+        options, turn = self._options, self._session.turns + (not self.is_interrupted)
         told = RunStarted(
-            turn=turn, session=begun.name, model=begun.model, mode=self.mode, sandbox=self.sandbox.layer,
-            sandbox_about=self.sandbox.about, is_trusted=begun.settings.trusted,
+            turn=turn, session=options.name, model=options.model, mode=self.mode, sandbox=self.sandbox.layer,
+            sandbox_about=self.sandbox.about, is_trusted=options.settings.trusted,
         )  # fmt: skip
         data = {
             "model": told.model,
@@ -294,12 +298,12 @@ class AgentSession:
             "trusted": told.is_trusted,
         }
         self._session.note(Noted(turn=turn, topic=RUN_TOPIC, data=data))
-        begun.emit(told)
+        options.emit(told)
 
-    def _extend(self, room: ExtensionContext, brought: list[Extension], opened: ExitStack) -> None:
-        openers = room.begun.extensions
+    def _extend(self, context: ExtensionContext, brought: list[Extension], opened: ExitStack) -> None:
+        openers = context.options.extensions
         for opener in STANDARD if openers is None else openers:
-            extension = opener(room)
+            extension = opener(context)
             if extension is not None:
                 if extension.close is not None:
                     opened.callback(extension.close)
@@ -307,26 +311,26 @@ class AgentSession:
 
     def _seal(self) -> None:
         self.log.close(self._ended.reason if self._ended is not None else None)
-        if self.log.trail_id and self._begun.under is None:
+        if self.log.trail_id and self._options.under is None:
             self._learn()
 
     def _learn(self) -> None:
         """Turn what the session teaches into candidates for a person to review. A failure here does not affect the run."""
         turn = self._session.turns
         try:
-            found = self._memory.consolidate(self._begun.name)
+            found = self._memory.consolidate(self._options.name)
         except PeriplusError as error:
-            self._begun.emit(Learned(turn=turn, error=str(error)))
+            self._options.emit(Learned(turn=turn, error=str(error)))
             return
         if found.lessons or found.skills:
-            self._begun.emit(Learned(turn=turn, lessons=found.lessons, skills=found.skills))
+            self._options.emit(Learned(turn=turn, lessons=found.lessons, skills=found.skills))
 
     def _without_git(self, why: PeriplusError) -> None:
         """Report once that the trail lacks the state of the files before and after."""
         if not self._is_without_git:
             self._is_without_git = True
             text = f"{why}: the state of the files is not recorded"
-            self._begun.emit(Noticed(turn=self._session.turns or 1, text=text))
+            self._options.emit(Noticed(turn=self._session.turns or 1, text=text))
 
     def _kept(self, digest: str) -> bytes | None:
         try:
@@ -345,14 +349,15 @@ class AgentSession:
         return decision.reason or "no rule allows it"
 
     def _consent(self, wish: ConsentKind, about: str) -> bool:
-        if self._begun.approver is None:
+        if self._options.approver is None:
             return False
         if wish == "unsandboxed" and about == self._granted:
             return True  # permission asked already
         what = "run outside of the sandbox" if wish == "unsandboxed" else "use the network"
         call = ToolCall(id="", name="shell", args={"command": about, wish: True})
         return (
-            self._begun.approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}")) != "no"
+            self._options.approver.approve(call, ToolDecision(allow=True, ask=True, reason=f"it wants to {what}"))
+            != "no"
         )
 
 
@@ -368,11 +373,11 @@ class _Remembering:
         return answer
 
 
-def begin(project: Project, client: LLMClient, begun: SessionOptions) -> AgentSession:
+def begin(project: Project, client: LLMClient, options: SessionOptions) -> AgentSession:
     """Begin or continue a session. Raises RefusedError if another process runs it, if the folder contains a hidden one, or if its check
     could never run.
     """
-    return AgentSession(project, client, begun)
+    return AgentSession(project, client, options)
 
 
 def refuse_check_that_cannot_run(settings: Settings, sandbox: Sandbox, *, can_ask: bool) -> None:
@@ -398,3 +403,16 @@ def _refuse_own_settings(root: str, hidden: Sequence[str]) -> None:
 def _facts(root: str, clock: Clock) -> list[Fact]:
     """First lines of the tail: the time and the folder."""
     return [Fact("time", format_ms(clock.now_ms())), Fact("folder", one_line(plain_name(os.path.basename(root)), 200))]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return ``SessionOptions`` under its name of 0.1, which ends with 0.3."""
+        if name != "Begun":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import warnings
+
+        text = f"{__name__}.Begun is SessionOptions since 0.2; the old name ends with 0.3"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return SessionOptions

@@ -119,13 +119,13 @@ class ParentSession:
 class ExtensionContext:
     """The surroundings of an extension. ``session`` is complete only after opening: use its host and tape in calls, not while opening.
 
-    For a subagent ``begun.under`` is its parent; it opens every extension again, in its own thread and over its own store. ``root`` is the
+    For a subagent ``options.under`` is its parent; it opens every extension again, in its own thread and over its own store. ``root`` is the
     working folder, ``state`` a folder of the session below the store, created by the first writer.
     """
 
     project: Project
     client: LLMClient
-    begun: SessionOptions
+    options: SessionOptions
     session: RunningSession
     begin: Callable[[Project, LLMClient, SessionOptions], AbstractContextManager[RunningSession]]
     """Begin the session of a subagent."""

@@ -64,10 +64,10 @@ def gather(
     return configured(settings.servers, project, plugins, own_lookup=own, lent=lent)
 
 
-def open_servers(room: ExtensionContext) -> Extension | None:
-    begun = room.begun
-    handed = [row for one in room.brought for row in one.servers]
-    found = gather(begun.settings, room.root, begun.environment, begun.config, handed)
+def open_servers(context: ExtensionContext) -> Extension | None:
+    options = context.options
+    handed = [row for one in context.brought for row in one.servers]
+    found = gather(options.settings, context.root, options.environment, options.config, handed)
     said = [f"The MCP server {one.name or one.source} is not used: {one.why}" for one in found.problems]
     if not found.rows:
         return Extension(said=said) if said else None
@@ -75,15 +75,15 @@ def open_servers(room: ExtensionContext) -> Extension | None:
     from periplus.agent.mcpclient.tool_pins import Pins
 
     servers = Servers(
-        found.rows, environment=begun.environment, folder=room.root if begun.settings.trusted else begun.home or room.state,
-        pins=Pins(begun.config or room.state),
+        found.rows, environment=options.environment, folder=context.root if options.settings.trusted else options.home or context.state,
+        pins=Pins(options.config or context.state),
     )  # fmt: skip
 
     def keep(data: bytes) -> str:
-        return room.session.host.work.changes.keep(data).hex()
+        return context.session.host.work.changes.keep(data).hex()
 
     def outputs() -> Outputs:
-        kept = room.session.host.outputs
+        kept = context.session.host.outputs
         assert kept is not None, "a host of a session has outputs"
         return kept
 

@@ -38,47 +38,47 @@ _PROMPT: Final = """
 """
 
 
-def open_perception(room: ExtensionContext) -> Extension:
+def open_perception(context: ExtensionContext) -> Extension:
     """Open perception; in the home folder, which is no project, only the git status."""
-    if is_home(room.root, room.begun.home):
-        git = GitView(room.root)
+    if is_home(context.root, context.options.home):
+        git = GitView(context.root)
         return Extension(facts=lambda: [fact for fact in [git.fact()] if fact is not None])
-    folder = Confined(room.root)
-    seen = _Perception(room, folder)
+    folder = Confined(context.root)
+    seen = _Perception(context, folder)
     pages: dict[str, PageSource] = {
-        "map": MapPages(room.root, seen.task, unread=seen.unread),
-        "symbols": SymbolPages(room.root, unread=seen.unread),
+        "map": MapPages(context.root, seen.task, unread=seen.unread),
+        "symbols": SymbolPages(context.root, unread=seen.unread),
     }
     return Extension(hooks=[seen.hook], facts=seen.facts, prompt=_PROMPT, pages=pages, close=folder.close)
 
 
 class _Perception:
-    def __init__(self, room: ExtensionContext, folder: Confined) -> None:
-        self._room, self._git = room, GitView(room.root)
-        budget = room.begun.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
+    def __init__(self, context: ExtensionContext, folder: Confined) -> None:
+        self._context, self._git = context, GitView(context.root)
+        budget = context.options.settings.number("context_tokens") * _TOKEN_CHARACTERS // _SHARE
         reader = InstructionReader(
             folder, path_of=self._path, memory=self._memory_lines, unread=self.unread,
             characters_max=min(2 * FILE_CHARACTERS_MAX, budget),
         )  # fmt: skip
-        self.hook = _Telling(room, reader)
+        self.hook = _Telling(context, reader)
 
     def facts(self) -> list[Fact]:
         """Facts for the tail of a new turn, without those that turns in place already say."""
-        state = self._room.session.tape.state
+        state = self._context.session.tape.state
         git = self._git.fact()
         found = [git] if git is not None and not (is_without(git) and _said(state, "git") == git.text) else []
-        kind = kind_of(self._room.root).line()
+        kind = kind_of(self._context.root).line()
         if kind and _said(state, "project") != kind:
             found.append(Fact("project", kind))
         is_first = state.turn == 0  # the request is not taken yet
-        if is_first and self._room.begun.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
-            text, quoted = overview(self._room.root, self.unread)
+        if is_first and self._context.options.settings.number("context_tokens") >= _OVERVIEW_CONTEXT:
+            text, quoted = overview(self._context.root, self.unread)
             found += [Fact("files", text, quoted)] if text else []
         return found
 
     def task(self) -> Task:
         """The current task, by which files are ranked."""
-        state = self._room.session.tape.state
+        state = self._context.session.tape.state
         text = state.turns[-1].request.text[:_TASK_CHARACTERS] if state.turns else ""
         active = tuple(path for path in state.topics.current.active_files if not path.startswith("@"))
         return Task(text, active, self._votes(text, active[-_VOTING:]))
@@ -88,22 +88,22 @@ class _Perception:
         if not text.strip() and not active:
             return {}
         try:
-            files = self._room.project.related(active, text, limit=_VOTES).files
+            files = self._context.project.related(active, text, limit=_VOTES).files
         except PeriplusError:
             return {}  # a path unknown to memory, or a busy store: file names have to do
         best = max((one.score for one in files), default=0)
         return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
 
     def unread(self, path: str) -> bool:
-        return self._room.session.host.work.unread(path)
+        return self._context.session.host.work.unread(path)
 
     def _path(self, path: str) -> str:
-        return self._room.session.host.work.path(path)  # the host is opened after its extensions
+        return self._context.session.host.work.path(path)  # the host is opened after its extensions
 
     def _memory_lines(self) -> frozenset[str]:
         from periplus.project.agent_hooks.instructions import rules_text
 
-        project = self._room.project
+        project = self._context.project
         try:
             return memory_lines(rules_text(project.journal, project.ground(), budget_tokens=_RULES_TOKENS))
         except PeriplusError:
@@ -113,8 +113,8 @@ class _Perception:
 class _Telling(Hook):
     """Hook that shows new or changed instruction files before the model is asked."""
 
-    def __init__(self, room: ExtensionContext, reader: InstructionReader) -> None:
-        self._room, self._reader = room, reader
+    def __init__(self, context: ExtensionContext, reader: InstructionReader) -> None:
+        self._context, self._reader = context, reader
 
     @property
     def name(self) -> str:
@@ -124,11 +124,11 @@ class _Telling(Hook):
         self._reader.begin_turn()
 
     def before_step(self, step: int) -> Stop | None:
-        state = self._room.session.tape.state
+        state = self._context.session.tape.state
         files = self._reader.due(state.instructions)
         if files:
-            note = InstructionsNote(files=files, is_trusted=self._room.begun.settings.trusted)
-            self._room.session.witness(noted(state.turn, note, step - 1))
+            note = InstructionsNote(files=files, is_trusted=self._context.options.settings.trusted)
+            self._context.session.witness(noted(state.turn, note, step - 1))
         return None
 
 

@@ -43,17 +43,17 @@ class PluginExtension(Extension):
     plugins: Sequence[FoundPlugin] = ()
 
 
-def open_plugins(room: ExtensionContext) -> Extension | None:
+def open_plugins(context: ExtensionContext) -> Extension | None:
     """Open the plugins, before the extensions that use their skills and servers; None without plugins."""
-    found = _found(room)
+    found = _found(context)
     if not found:
         return None
     said = [line for one in found if (line := _why_off(one))]
-    sandbox = room.session.sandbox
+    sandbox = context.session.sandbox
     files = Files()
     programs = Programs(
-        sandbox, root=os.path.realpath(room.root), environment=room.begun.environment, home=room.begun.home,
-        hidden=room.begun.hidden, files=files, unread=lambda: room.session.host.work.unread.masked(room.session.host.work.folder),
+        sandbox, root=os.path.realpath(context.root), environment=context.options.environment, home=context.options.home,
+        hidden=context.options.hidden, files=files, unread=lambda: context.session.host.work.unread.masked(context.session.host.work.folder),
     )  # fmt: skip
     opened = []
     for one in found:
@@ -65,7 +65,7 @@ def open_plugins(room: ExtensionContext) -> Extension | None:
             )
             continue
         try:
-            opened.append(_Opened(room, one, programs, files))
+            opened.append(_Opened(context, one, programs, files))
         except PeriplusError as error:
             said.append(f"The plugin {one.name} is off: {error}")
     return PluginExtension(
@@ -75,14 +75,17 @@ def open_plugins(room: ExtensionContext) -> Extension | None:
     )  # fmt: skip
 
 
-def _found(room: ExtensionContext) -> list[FoundPlugin]:
+def _found(context: ExtensionContext) -> list[FoundPlugin]:
     """The plugins of this session. A subagent has its session's plugins as they were at its start; otherwise a changed plugin file would
     lift its rules.
     """
-    if room.begun.under is None:
-        return find_plugins(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
+    if context.options.under is None:
+        return find_plugins(context.options.config, context.root, is_trusted=context.options.settings.trusted)
     return [
-        one for held in room.begun.under.session.brought if isinstance(held, PluginExtension) for one in held.plugins
+        one
+        for held in context.options.under.session.brought
+        if isinstance(held, PluginExtension)
+        for one in held.plugins
     ]
 
 
@@ -143,13 +146,13 @@ def _servers(manifest: Manifest, copy: str, names: Collection[str]) -> list[Serv
 class _Opened:
     """An active plugin, running from its copy."""
 
-    def __init__(self, room: ExtensionContext, found: FoundPlugin, programs: Programs, files: Files) -> None:
+    def __init__(self, context: ExtensionContext, found: FoundPlugin, programs: Programs, files: Files) -> None:
         assert found.manifest is not None
         assert found.held is not None
         self.found = found
         self.manifest: Manifest = found.manifest
-        self._room, self._programs = room, programs
-        copies, self._copy = _copied(found, os.path.dirname(room.state), files)
+        self._context, self._programs = context, programs
+        copies, self._copy = _copied(found, os.path.dirname(context.state), files)
         own = os.path.join(copies, f"own-{found.name}")
         self._place = ProgramPlace(found.name, self._copy, own, frozenset(found.held.files))
         self._watch: TreeWatch | None = None
@@ -184,7 +187,12 @@ class _Opened:
         )
 
     def _run(self, row: ToolRow, args: Arguments) -> ToolResult:
-        question = {"kind": "tool", "name": row.name, "args": args.plain(), "root": os.path.realpath(self._room.root)}
+        question = {
+            "kind": "tool",
+            "name": row.name,
+            "args": args.plain(),
+            "root": os.path.realpath(self._context.root),
+        }
         is_writer = "write" in row.accesses
         if is_writer:
             self._watched().before()
@@ -204,7 +212,7 @@ class _Opened:
         if outcome not in ("ok", "failed") or not isinstance(output, str):
             raise PluginError(f"the plugin {self.manifest.name}: {row.name} answered with an invalid outcome or output",
                               mend="outcome is ok or failed, output a text.")  # fmt: skip
-        outputs = self._room.session.host.outputs
+        outputs = self._context.session.host.outputs
         shown, handle = output, ""
         if outputs is not None and shorten(output, "") != output:
             handle = outputs.keep(output)
@@ -213,7 +221,7 @@ class _Opened:
 
     def _watched(self) -> TreeWatch:
         if self._watch is None:
-            self._watch = TreeWatch(self._room.session.host.work)
+            self._watch = TreeWatch(self._context.session.host.work)
         return self._watch
 
     def _changed(self, result: ToolResult) -> ToolResult:
@@ -224,7 +232,7 @@ class _Opened:
         if not effects:
             return result
         names = ", ".join(str(one["path"]) for one in effects[:20])
-        claimed = self._room.session.host.work.claimed([one["path"] for one in effects])
+        claimed = self._context.session.host.work.claimed([one["path"] for one in effects])
         note = f"\nfiles changed: {names}" + (f"\nclaimed by another agent: {claimed}" if claimed else "")
         return msgspec.structs.replace(result, output=result.output.rstrip("\n") + note, effects=effects)
 

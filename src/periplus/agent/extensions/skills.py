@@ -37,13 +37,13 @@ Ways of working that are written down. When one is for what you are about to do,
 """
 
 
-def open_skills(room: ExtensionContext) -> Extension | None:
+def open_skills(context: ExtensionContext) -> Extension | None:
     """Open the skills; None if there is no skill and nothing to report."""
-    places = places_of(room.begun.config, room.root, is_trusted=room.begun.settings.trusted)
-    places += [place for one in room.brought for place in getattr(one, "skills", ())]  # skills of plugins
+    places = places_of(context.options.config, context.root, is_trusted=context.options.settings.trusted)
+    places += [place for one in context.brought for place in getattr(one, "skills", ())]  # skills of plugins
 
     def unread(path: str) -> bool:
-        return room.session.unread.covers(path, room.root)
+        return context.session.unread.covers(path, context.root)
 
     found = find_skills(places, unread)
     said = [f"A skill is ignored: {one.file}: {one.text}" for one in found.problems]
@@ -56,13 +56,13 @@ def open_skills(room: ExtensionContext) -> Extension | None:
         return Extension(said=said) if said else None
 
     def use(skill: Skill) -> None:
-        session = room.session
+        session = context.session
         held = session.tape.state.topics.skills
         if skill.name not in held:
             for name in list(held)[: max(0, len(held) + 1 - field_named("skills").items_max)]:
                 session.note(SliceNote(field="skills", op="remove", value=name))
             session.note(SliceNote(field="skills", op="add", value=skill.name))
-        record_use(room.project, skill)
+        record_use(context.project, skill)
 
     pages = SkillPages(found, unread)
     return Extension(tools=[skill_tool(found, pages, use)], prompt=prompt_of(found), pages={"skills": pages}, said=said)

@@ -99,12 +99,12 @@ class _Task(NamedTuple):
         return _TOLD.format(mode=_MODES[self.mode].format(where=where), task=self.text)
 
 
-def open_subagents(room: ExtensionContext) -> Extension | None:
+def open_subagents(context: ExtensionContext) -> Extension | None:
     """Open the subagents; None if the settings turn them off."""
-    settings = room.begun.settings
+    settings = context.options.settings
     if not settings.number("subagent_depth"):
         return None
-    crew = _Crew(room)
+    crew = _Crew(context)
     tool = Tool(_NAME, _ABOUT, _PARAMETERS, crew.run, crew.accesses, goes_on=True)
     return Extension(tools=[tool])
 
@@ -112,9 +112,9 @@ def open_subagents(room: ExtensionContext) -> Extension | None:
 class _Crew:
     """The subagents of one session."""
 
-    def __init__(self, room: ExtensionContext) -> None:
-        self._room = room
-        under = room.begun.under
+    def __init__(self, context: ExtensionContext) -> None:
+        self._context = context
+        under = context.options.under
         self._depth = under.depth if under is not None else 0
         self._telling = threading.Lock()
         self._person = threading.Lock()
@@ -123,7 +123,7 @@ class _Crew:
 
     def accesses(self, args: Arguments) -> Sequence[Access]:
         mode: Literal["read", "write"] = "write" if args.text("mode") == "edit" else "read"
-        work = self._room.session.host.work
+        work = self._context.session.host.work
         touched = [work.resource(path) for path in args.texts("paths")] or ["file:"]
         return [Access(resource="agent:", mode="read"), *(Access(resource=one, mode=mode) for one in touched)]
 
@@ -134,7 +134,7 @@ class _Crew:
         if calling is None or calling.name != _NAME:
             raise UsageError("a subagent is started by a tool call, not by a program", safe="Nothing was started.")
         task = self._task(args, calling)
-        held = self._room.project
+        held = self._context.project
         writer = held.writer._replace(session=task.session)
         with Project(held.root, writer, clock=held.journal.clock, files=held.journal.files) as project:
             project.beside = held.beside
@@ -143,31 +143,31 @@ class _Crew:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _task(self, args: Arguments, calling: Calling) -> _Task:
-        room = self._room
-        limit = room.begun.settings.number("subagent_depth")
+        context = self._context
+        limit = context.options.settings.number("subagent_depth")
         if self._depth >= limit:
             raise RefusedError(
                 f"subagents cannot be nested deeper than {limit}", safe="Nothing was started.",
                 mend="Do it yourself, or report what is left to do.",
             )  # fmt: skip
-        session = child_name(room.begun.name, calling.turn, calling.step, calling.place)
+        session = child_name(context.options.name, calling.turn, calling.step, calling.place)
         if len(session) > _NAME_CHARACTERS_MAX:
-            raise RefusedError(f"the name of this session is too long for subagents: {len(room.begun.name)} characters",
+            raise RefusedError(f"the name of this session is too long for subagents: {len(context.options.name)} characters",
                                safe="Nothing was started.", mend="Do it yourself.")  # fmt: skip
-        work = room.session.host.work
+        work = context.session.host.work
         return _Task(
             session=session, name=_plain(args.text("name")), text=args.text("task"), mode=args.text("mode", "read-only"),
             paths=tuple(dict.fromkeys(work.path(path) for path in args.texts("paths"))),
-            max_steps=min(args.integer("max_steps", STEPS), room.begun.settings.number("max_steps")),
+            max_steps=min(args.integer("max_steps", STEPS), context.options.settings.number("max_steps")),
             budget_tokens=args.integer("budget_tokens"), deadline_s=args.integer("deadline_s", DEADLINE_S),
             idle_s=args.integer("idle_s", IDLE_S),
         )  # fmt: skip
 
     def _run(self, project: Project, task: _Task, calling: Calling) -> ToolResult:
-        begun = self._room.begun
+        options = self._context.options
         about = " ".join(mask_secrets(f"subagent {task.name}: {task.text}")[0].split())[:_SHOWN]
         claims = ChildClaims(
-            project, reads=task.reads, paths=task.paths, above=lineage_of(begun.name), about=about,
+            project, reads=task.reads, paths=task.paths, above=lineage_of(options.name), about=about,
             ttl_s=task.deadline_s + _CLAIM_S_MORE,
         )  # fmt: skip
         try:
@@ -180,7 +180,7 @@ class _Crew:
         try:
             with (
                 calling.token.child() as token, self._another() as client,
-                Watch(begun.world, token, deadline_s=task.deadline_s, idle_s=task.idle_s) as watch,
+                Watch(options.world, token, deadline_s=task.deadline_s, idle_s=task.idle_s) as watch,
             ):  # fmt: skip
                 episodes = self._session(project, client, task, claims, watch, token)
             outcome, spawned = _outcome(episodes, watch.late), _spawned(project, task.session, episodes)
@@ -198,7 +198,7 @@ class _Crew:
             raise error
         is_over = _end_of(episodes) is not None
         spawned = _spawned(project, task.session, episodes)
-        self._room.session.budget.add(spawned.usage)
+        self._context.session.budget.add(spawned.usage)
         note = "" if is_over else f"It was interrupted, and cannot continue: {error}"
         return self._result(task, episodes, _outcome(episodes) if is_over else "parked", spawned, note)
 
@@ -206,25 +206,25 @@ class _Crew:
         self, project: Project, client: LLMClient, task: _Task, claims: ChildClaims, watch: Watch, token: CancelToken
     ) -> Sequence[Episode]:
         """Run or continue the child session and return its episodes; its trail is sealed then."""
-        with self._room.begin(project, client, self._begun(task, claims, watch)) as session:
+        with self._context.begin(project, client, self._child_options(task, claims, watch)) as session:
             if session.is_interrupted:
                 session.resume(token=token)
             elif not session.turns:
                 session.turn(task.request, token=token)
             else:  # it had ended before its report was recorded
-                self._room.session.budget.add(usage_of(session.log.read()))
+                self._context.session.budget.add(usage_of(session.log.read()))
             return session.log.read()
 
-    def _begun(self, task: _Task, claims: ChildClaims, watch: Watch) -> SessionOptions:
-        room = self._room
-        begun, session, settings = room.begun, room.session, room.begun.settings
+    def _child_options(self, task: _Task, claims: ChildClaims, watch: Watch) -> SessionOptions:
+        context = self._context
+        options, session, settings = context.options, context.session, context.options.settings
         own = {"max_steps": task.max_steps, "budget_tokens": task.budget_tokens, "budget_cents": 0, "oracle": ""}
-        person = Person(task.who, self._person, watch, begun.approver, begun.asker)
-        hooks = [SharedHook(hook, self._hooks) for hook in begun.hooks]
-        return begun._replace(
+        person = Person(task.who, self._person, watch, options.approver, options.asker)
+        hooks = [SharedHook(hook, self._hooks) for hook in options.hooks]
+        return options._replace(
             settings=dataclasses.replace(settings, values={**settings.values, **own}), name=task.session, title=f"{task.name or 'subagent'}: {task.text}",
-            model=settings.text("subagent_model") or begun.model, approver=person if begun.approver is not None else None,
-            asker=person.ask if begun.asker is not None else None, emit=self._heard(task.session, watch), verifies=False,
+            model=settings.text("subagent_model") or options.model, approver=person if options.approver is not None else None,
+            asker=person.ask if options.asker is not None else None, emit=self._heard(task.session, watch), verifies=False,
             hooks=[*([ReadOnlyHook()] if task.reads else []), *hooks],
             under=ParentSession(
                 session=session, prompt=session.tape.state.system, tools=session.tape.tools(), permission=session.permission,
@@ -238,22 +238,22 @@ class _Crew:
         def emit(event: Event) -> None:
             watch.heard()
             with self._telling:
-                self._room.begun.emit(event if event.agent else msgspec.structs.replace(event, agent=name))
+                self._context.options.emit(event if event.agent else msgspec.structs.replace(event, agent=name))
 
         return emit
 
     def _tell(self, calling: Calling, event: Callable[..., Event], **fields: object) -> None:
         with self._telling:
-            self._room.begun.emit(event(turn=calling.turn, step=calling.step, **fields))
+            self._context.options.emit(event(turn=calling.turn, step=calling.step, **fields))
 
     @contextmanager
     def _another(self) -> Iterator[LLMClient]:
         """A client of its own, so that several can answer at once; the shared one if no other can be opened."""
-        room = self._room
-        if room.begun.another is None:
-            yield shared_client(room.client, self._client)
+        context = self._context
+        if context.options.another is None:
+            yield shared_client(context.client, self._client)
             return
-        client = room.begun.another(room.begun.settings.text("subagent_model"))
+        client = context.options.another(context.options.settings.text("subagent_model"))
         try:
             yield client
         finally:
@@ -267,7 +267,7 @@ class _Crew:
         from periplus.memory.claim_status import session_id
 
         who = task.who[0].upper() + task.who[1:]
-        outputs = self._room.session.host.outputs
+        outputs = self._context.session.host.outputs
         text, handle = report_of(who, outcome, episodes, spawned, session_id(task.session), outputs, note)
         return ToolResult(
             outcome=_OUTCOMES.get(outcome, "failed"), output=text, handle=handle, spawned=spawned,
