@@ -74,7 +74,7 @@ def test_the_first_wrong_step_is_named(shell, trail, tmp_path):
         return [steps[0], steps[1]._replace(operands=("a.txt", Digest("sha256", objects.put(b"b\n")))), *steps[2:]]
 
     done = shell("trail", "verify", "--effects", forged(shell, trail, tmp_path, content), code=1)
-    assert "effects  WRONG: step 1 FILE_WRITE is wrong: a.txt is other than at the checkpoint, step 3" in done.out
+    assert "effects  WRONG: step 1 FILE_WRITE is wrong: a.txt differs from the checkpoint, step 3" in done.out
     dropped = forged(shell, trail, tmp_path, lambda steps, _: [steps[0], steps[2], steps[3]])
     found = shell.json("trail", "verify", dropped, "--effects", code=1)
     assert found.ok

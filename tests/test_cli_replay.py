@@ -106,7 +106,7 @@ def test_a_folder_of_its_own_is_compared_and_kept(shell, tmp_path):
         "--base",
         "HEAD",
         code=5,
-        wrong="holds a replay already",
+        wrong="has a replay already",
     )
 
 
@@ -190,7 +190,7 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
     assert (process.returncode, b"interrupted" in err) == (130, True)
     result = shell.json(*folder, "--resume", code=1)
     assert (result.first.step, result.first.op, result.done) == (1, "COMMAND_RUN", 3)
-    assert "not known" in result.first.found
+    assert "it is unknown" in result.first.found
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
         (["--world", "folder", "--base", "none"], 1, "no commit"),
         (["--world", "folder", "--base=--output=x"], 1, "no commit"),
         (["--world", "folder", "--from", "none"], 1, "no folder"),
-        (["--world", "folder", "--in", "full"], 5, "no folder of a replay"),
+        (["--world", "folder", "--in", "full"], 5, "not the folder of a replay"),
         (["--world", "memory", "--base", "recorded"], 1, "names no commit"),
         (["--steps", "x"], 2, "no range"),
-        (["--allow", "fly"], 2, "no action is called"),
+        (["--allow", "fly"], 2, "unknown action"),
         (["--out", "none/x"], 2, "no folder"),
         (["--world", "folder", "--test-command", "'"], 2, "--test-command"),
     ],

@@ -110,7 +110,7 @@ def test_a_trail_that_lies_is_not_redacted(sh):
         "--out",
         "x.trail",
         code=3,
-        wrong="not the one that its digest",
+        wrong="does not match its digest",
     )
     assert not (sh.folder / "x.trail").exists()
     (sh.folder / "broken.trail").write_bytes(SIGNED[:300])

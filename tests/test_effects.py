@@ -389,7 +389,7 @@ def test_what_is_missing_is_said(recorded, tmp_path):
     (found,) = trail_effects(builder.finish(header._replace(base=None)), os.fspath(recorded.folder), recorded.objects)
     assert found.effects.verdict == "not shown"
     assert found.effects.missing == (
-        "the trail does not say which commit its run began from", "no checkpoint says how the files stood")  # fmt: skip
+        "the trail does not say which commit its run began from", "no checkpoint records the files")  # fmt: skip
 
 
 # What is hostile

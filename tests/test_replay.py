@@ -545,10 +545,10 @@ def test_a_junit_report_is_counted_and_what_is_none_is_refused(text, counts):
         ("test -e none && make", "test -e none", "ok", ("unknown", None, 0), "another part"),
         ("test -d . && make none", "test -d .", "ok", ("unknown", None, 0), "another part"),
         ("cd sub && test -e none", "test -e none", "ok", ("failed", 1, 1), ""),
-        ("test -d . || test -e none", "test -e none", "failed", ("unknown", None, 0), "came to run"),
-        ("test -e other || exit 0; test -e none", "test -e none", "failed", ("unknown", None, 0), "came to run"),
-        ("exec true; test -e none", "test -e none", "failed", ("unknown", None, 0), "came to run"),
-        ("trap 'exit 0' EXIT; test -e none", "test -e none", "failed", ("unknown", None, 0), "came to run"),
+        ("test -d . || test -e none", "test -e none", "failed", ("unknown", None, 0), "whether the command ran"),
+        ("test -e other || exit 0; test -e none", "test -e none", "failed", ("unknown", None, 0), "whether the command ran"),
+        ("exec true; test -e none", "test -e none", "failed", ("unknown", None, 0), "whether the command ran"),
+        ("trap 'exit 0' EXIT; test -e none", "test -e none", "failed", ("unknown", None, 0), "whether the command ran"),
         ("trap 'rm -f x' EXIT; cd . || exit 1; exec test -d .", "test -d .", "ok", ("ok", 0, 0), ""),
         ("test -d . && echo good", "test -d .", "ok", ("ok", 0, 0), ""),
         ("test -d . && echo good", "test -d .", "failed", ("ok", 0, 1), ""),
@@ -745,7 +745,7 @@ def test_a_folder_that_is_something_else_is_refused(tmp_path):
         lambda: (place / "made.json").write_text("[1]"),
     ):
         build()
-        with pytest.raises(RefusedError, match="no folder of a replay"):
+        with pytest.raises(RefusedError, match="not the folder of a replay"):
             folder_world(taped, place)
         assert (place / "files" / "precious").read_text() == "precious"
     (tmp_path / "file").write_text("")
@@ -842,7 +842,7 @@ def test_one_replay_at_a_time_in_a_folder(tmp_path):
     with pytest.raises(RefusedError, match="another process"):
         open_log(tmp_path, taped, is_resumed=True)
     log.close()
-    with pytest.raises(RefusedError, match="holds a replay already"):
+    with pytest.raises(RefusedError, match="has a replay already"):
         open_log(tmp_path, taped)
 
 

@@ -226,7 +226,7 @@ def test_a_command_whose_outcome_is_not_known_is_not_run_again_without_consent(t
         "diverged",
         (1, "COMMAND_RUN", "outcome", "ok"),
     )
-    assert "not known" in report.first.found
+    assert "it is unknown" in report.first.found
     assert (tmp_path / "r" / "files" / "b").exists()
     _, report = commanded(taped, tmp_path / "s", is_resumed=True, is_rerun=True)
     assert report.verdict == "same"
@@ -320,7 +320,7 @@ def test_a_log_of_another_trail_or_of_other_settings_is_refused(tmp_path):
         with pytest.raises(ConflictError, match=wrong):
             ReplayLog(path, header, Files(), is_resumed=True)
     assert (tmp_path / "replay.log").read_bytes() == before
-    with pytest.raises(RefusedError, match="no replay to go on with"):
+    with pytest.raises(RefusedError, match="no replay to continue"):
         ReplayLog(os.fspath(tmp_path / "none.log"), LogHeader(1, "", {}), Files(), is_resumed=True)
     (tmp_path / "replay.log").write_bytes(_line(Header(2, taped.reader.digest.hex(), {"world": "test"})))
     with pytest.raises(NewerFormatError):

@@ -108,7 +108,7 @@ def test_crafted_trail_is_read_as_it_stands():
     ("crafting", "reason"),
     [
         (crafted(one_step(0, 1, 5), times=b"\0\0\0"), "order of first use"),
-        (crafted(entries=[text(letter) for letter in "abcde"]), "used by nothing"),
+        (crafted(entries=[text(letter) for letter in "abcde"]), "never used"),
         (crafted(entries=[text(letter) for letter in "abca"]), "twice"),
         (crafted(entries=[text(letter) for letter in "abc"]), "order of first use"),
         (crafted(head=b"\x02\x01\x00\x02\x03\x00\x00"), "order of first use"),

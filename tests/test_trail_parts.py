@@ -147,7 +147,7 @@ def test_a_wrong_part_is_named():
     assert [check.name for check in report.checks if check.verdict == "error"] == ["part 2"]
     assert report.offset == Parts(data).offset(1) + unpack(wrong, 1)[layout.TAG_RECEIPTS][0] + 33
     assert "part 2" in report.summary
-    with pytest.raises(FormatError, match="digest says"):
+    with pytest.raises(FormatError, match="does not match its digest"):
         sign(data, KEY)
 
 
@@ -282,7 +282,7 @@ def test_sign_on_the_command_line(two):
     receipts[40] ^= 1
     (two.folder / "wrong.trail").write_bytes(with_sections(small_trail(), {layout.TAG_RECEIPTS: receipts}))
     for command in (["sign", "wrong.trail"], ["concat", "wrong.trail", "--sign"]):
-        two.fails("trail", *command, "--out", "x.trail", code=3, wrong="digest says")
+        two.fails("trail", *command, "--out", "x.trail", code=3, wrong="does not match its digest")
     two.fails("trail", "sign", "one.jsonl", "--out", "x.trail", code=2, wrong="not a trail")
     assert not (two.folder / "x.trail").exists()
 

@@ -148,7 +148,7 @@ def test_a_wrong_digest_alone_loses_no_step():
     receipts = bytearray(sections_of(golden_trail())[layout.TAG_RECEIPTS])
     receipts[70] ^= 1
     found = kept_of(with_sections(golden_trail(), {layout.TAG_RECEIPTS: receipts}))
-    assert "not the one that its digest says" in found.wrong
+    assert "does not match its digest" in found.wrong
     reader = TrailReader(found.data)
     assert reader.step_count == TrailReader(golden_trail()).step_count + 1
     assert list(reader.steps())[:-1] == list(TrailReader(golden_trail()).steps())
@@ -291,6 +291,6 @@ def test_parents_are_looked_for_in_the_store(sh):
         data = encode(Header("a", "t", parents=parents), [], "success", SECRET)
         (sh.folder / f"{name}.trail").write_bytes(data)
     (check,) = (one for one in sh.json("trail", "verify", "known.trail").trails[0].checks if one.name == "parents")
-    assert (check.verdict, check.detail) == ("ok", "1 parent, each the trail that its digest says")
+    assert (check.verdict, check.detail) == ("ok", "1 parent, each with a matching digest")
     (check,) = (one for one in sh.json("trail", "verify", "unknown.trail").trails[0].checks if one.name == "parents")
     assert (check.verdict, check.detail) == ("warning", "2 parents, 1 not at hand")

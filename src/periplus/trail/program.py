@@ -279,7 +279,7 @@ def _status(step: Instruction) -> Status:
     for status in STATUSES:
         if value == status:
             return status
-    raise UsageError(f"TRAIL_END: status: {value!r} is none", mend=f"One of: {', '.join(STATUSES)}.")
+    raise UsageError(f"TRAIL_END: status: {value!r} is unknown", mend=f"One of: {', '.join(STATUSES)}.")
 
 
 def _append(out: bytearray, value: object) -> None:
@@ -299,7 +299,7 @@ def _append(out: bytearray, value: object) -> None:
         for item in value:
             _append(out, item)
     else:
-        raise UsageError(f"{type(value).__name__} is no value of a step")
+        raise UsageError(f"{type(value).__name__} is not a value of a step")
 
 
 def _append_bytes(out: bytearray, mark: bytes, data: bytes) -> None:

@@ -169,9 +169,9 @@ class _Judge:
 
     def finish(self) -> Effects:
         for index, _ in self._pending:
-            self._say(index, "not judged", "no checkpoint behind it")
+            self._say(index, "not judged", "no checkpoint follows it")
         if not self._checkpoints:
-            self._missing["no checkpoint says how the files stood"] = None
+            self._missing["no checkpoint records the files"] = None
         steps = tuple(self._found[index] for index in sorted(self._found))
         counts = {
             verdict: sum(step.verdict == verdict for step in steps)
@@ -205,13 +205,13 @@ class _Judge:
         paths: tuple[str, ...] = ()
         try:
             if not self._is_known:
-                raise _CannotTellError("the files that it changed are not at hand")  # noqa: TRY301 - told as the others
+                raise _CannotTellError("the files that it changed are not available")  # noqa: TRY301 - told as the others
             follows = step.code in (_WRITE, _EDIT) and not _is_of_git(step)
             count = 2 if step.code == _MOVE else 1
             paths = tuple(self._path(value, follows=follows) for value in step.operands[:count])
             self._touched.update(dict.fromkeys(paths, index))
             if step.outcome == "unknown":
-                raise _CannotTellError("its outcome is not known")  # noqa: TRY301 - told as the others
+                raise _CannotTellError("its outcome is unknown")  # noqa: TRY301 - told as the others
             self._apply(step, paths)
         except _OutsideError as error:
             self._say(index, "outside", str(error))
@@ -269,12 +269,12 @@ class _Judge:
             raise self._absent(path)
         data = b"" if held is None else self._content(held)
         if data is None:
-            raise _CannotTellError(f"what {path} held is not known")
+            raise _CannotTellError(f"the content of {path} is unknown")
         after = self._replaced(path, data, old, new, is_every=NOTE_EVERY in _notes(step.note))
         if NOTE_AFTER in _notes(step.note) and isinstance(step.result, Digest):
             found = hashlib.sha256(after).digest()
             if found != step.result.value:
-                raise self._doubt(path, f"{path} would be other bytes than the step says ({self._last(path)})")
+                raise self._doubt(path, f"{path} would get other bytes than the step records ({self._last(path)})")
             self._confirmed.add(self._touched[path])
         self._check_place(path)
         is_sure = self._is_sure(path)
@@ -285,7 +285,7 @@ class _Judge:
     def _replaced(self, path: str, data: bytes, old: bytes, new: bytes, *, is_every: bool) -> bytes:
         if not old:
             if data:
-                raise self._doubt(path, f"it says nothing to look for, and {path} is not empty")
+                raise self._doubt(path, f"it has no text to replace, and {path} is not empty")
             return new
         count = data.count(old)
         if not count:
@@ -327,7 +327,7 @@ class _Judge:
         state = step.operands[0]
         if not isinstance(state, Digest) or state.algorithm == "sha256":
             self._say(
-                index, "not judged", "its tree was withheld" if not isinstance(state, Digest) else "no tree of git"
+                index, "not judged", "its tree was withheld" if not isinstance(state, Digest) else "not a git tree"
             )
             self._command(index)
             return
@@ -341,7 +341,7 @@ class _Judge:
                 if path in standing.changed
             )
         if self._is_known and self._computed(state.algorithm) == state.value:
-            self._settle(index, "every file is as the steps give it")
+            self._settle(index, "every file is as the steps make it")
             return
         entries = self._entries(state, standing)
         if entries is None:
@@ -351,7 +351,7 @@ class _Judge:
             is_same = self._is_known and entries == self._synced
             detail = "every file is as in the base" if is_same else self._start_detail(entries)
             self._say(index, "right" if is_same else "start", detail)
-            self._leave_pending("the files that it changed are not at hand")
+            self._leave_pending("the files that it changed are not available")
             self._sync(entries)
             return
         self._compare(index, entries)
@@ -368,7 +368,7 @@ class _Judge:
             self._ops[index] = opcode_name(step.code)
             if len(held) == len(self._files) and held == entries:
                 self._checkpoints += 1
-                self._settle(index, "every file is as the steps give it")
+                self._settle(index, "every file is as the steps make it")
                 return
             if self._is_history:
                 self._checkpoints += 1
@@ -388,26 +388,26 @@ class _Judge:
         state = step.operands[0]
         entries = self._entries(state, None) if isinstance(state, Digest) and state.algorithm != "sha256" else None
         if entries is None:
-            self._say(index, "not judged", "the files of its tree are not at hand")
+            self._say(index, "not judged", "the files of its tree are not available")
             self._leave_pending(f"the checkpoint, step {index}, could not be compared")
             self._command(index)
             return
         for at, paths in self._pending:
             if NOTE_MERGED not in _notes(step.note) or not self._is_known:
-                self._say(at, "not judged", "no checkpoint behind it")
+                self._say(at, "not judged", "no checkpoint follows it")
             elif all(self._agree(self._files.get(path), entries.get(path)) for path in paths):
                 self._say(at, "right", f"as at the checkpoint, step {index}")
             else:
-                self._say(at, "not judged", f"the merge gave other files, at the checkpoint, step {index}")
+                self._say(at, "not judged", f"the merge made other files, at the checkpoint, step {index}")
         self._pending.clear()
-        self._say(index, "start", "judging goes on with the files of this checkpoint")
+        self._say(index, "start", "the check goes on with the files of this checkpoint")
         self._sync(entries)
 
     def _start_detail(self, entries: Mapping[str, TreeEntry]) -> str:
         if not self._is_known:
-            return "judging begins with the files of this checkpoint"
+            return "the check begins with the files of this checkpoint"
         differing = [path for path in {*entries, *self._synced} if entries.get(path) != self._synced.get(path)]
-        return f"the run began on files that the base has not: {_some(differing)}"
+        return f"the run began with files that the base does not have: {_some(differing)}"
 
     def _compare(self, index: int, entries: Mapping[str, TreeEntry]) -> None:
         """Find the files that differ, and the steps that caused it."""
@@ -435,13 +435,13 @@ class _Judge:
             if at is None or at in self._confirmed:
                 unexplained.append(path)
             else:
-                self._say(at, "wrong", f"{path} is other than at the checkpoint, step {index}")
+                self._say(at, "wrong", f"{path} differs from the checkpoint, step {index}")
         for at, paths in self._pending:
             if at in self._confirmed and not doubtful.intersection(paths):
                 self._say(
                     at,
                     "right",
-                    f"the file afterwards is as the step says, though not as at the checkpoint, step {index}"
+                    f"the file is as the step says, but not as at the checkpoint, step {index}"
                     if bad.intersection(paths)
                     else f"as at the checkpoint, step {index}",
                 )
@@ -451,23 +451,25 @@ class _Judge:
                 )
             elif doubtful.intersection(paths):
                 self._say(
-                    at, "not judged", f"{_some(doubtful.intersection(paths))} was changed by what cannot be judged"
+                    at,
+                    "not judged",
+                    f"{_some(doubtful.intersection(paths))} was changed by a step that cannot be judged",
                 )
             elif at not in self._found:
                 self._say(at, "right", f"as at the checkpoint, step {index}")
         self._pending.clear()
         if unexplained:
-            self._say(index, "wrong", f"{_some(unexplained)} stood as no step before gives it")
+            self._say(index, "wrong", f"{_some(unexplained)} has content that no step before made")
         elif wrong:
             self._say(index, "not judged", f"{_some(wrong)} differs: see the steps before")
         elif unknown:
             self._blame_command(index, unknown)
         else:
-            self._say(index, "right", "every file that can be judged is as the steps give it")
+            self._say(index, "right", "every file that can be judged is as the steps make it")
         self._sync(entries)
 
     def _blame_command(self, index: int, unknown: list[str]) -> None:
-        why = f"{_some(unknown)} stood as no step gives it"
+        why = f"{_some(unknown)} has content that no step made"
         if self._opaque is not None:
             why += f"; step {self._opaque} and others like it may have changed it"
         self._say(index, "not judged", why)
@@ -476,10 +478,10 @@ class _Judge:
         """Handle a tree that differs while its files are not available."""
         if self._is_known and self._opaque is None and all(file.blob is not None for file in self._files.values()):
             self._say(
-                index, "wrong", "the steps give another tree, and the files of this one are not at hand to say where"
+                index, "wrong", "the steps make another tree, and the files of this one are not available to say where"
             )
         else:
-            self._say(index, "not judged", "the files of its tree are not at hand")
+            self._say(index, "not judged", "the files of its tree are not available")
         self._leave_pending(f"the checkpoint, step {index}, could not be compared")
         self._touched.clear()
         self._blamed.clear()
@@ -620,13 +622,13 @@ class _Judge:
         return _CannotTellError(f"{why}; {self._why_unsure()}")
 
     def _why_unsure(self) -> str:
-        return "what it held is not known" if self._opaque is None else f"step {self._opaque} may have changed it"
+        return "its content is unknown" if self._opaque is None else f"step {self._opaque} may have changed it"
 
     def _absent(self, path: str) -> Exception:
         if not self._is_sure(path):
             return _CannotTellError(f"there is no {path}; {self._why_unsure()}")
         if path in self._blamed:
-            return _CannotTellError(f"what became of {path} is not known")
+            return _CannotTellError(f"it is unknown what became of {path}")
         if self._ignored is None or self._ignored.ignored is None:
             return _CannotTellError(f"there is no {path} among the files that git keeps")
         if self._ignored.ignores(path):
@@ -669,7 +671,7 @@ class _Judge:
         if isinstance(value, TextObject):
             data = self._sources.object(value.sha256)
             if data is None:
-                raise _CannotTellError("its text is not at hand")
+                raise _CannotTellError("its text is not available")
             if b"[masked:" in data:
                 raise _CannotTellError("its text holds secrets, which were masked")
             return data
@@ -697,16 +699,16 @@ class _Judge:
         path = self._lexical(value)
         for _ in range(_HOPS_MAX):
             if path is None:
-                raise _OutsideError(f"{value} is no file of the tree")
+                raise _OutsideError(f"{value} is not a file of the tree")
             link = self._link_on(path, follows=follows)
             if link is None:
                 return path
             data = self._content(self._files[link])
             if data is None:
-                raise _CannotTellError(f"where the link {link} leads is not known")
+                raise _CannotTellError(f"the target of the link {link} is unknown")
             target = data.decode("utf-8", "surrogateescape")
             path = self._lexical(posixpath.join(posixpath.dirname(link), target) + path[len(link) :])
-        raise _CannotTellError(f"{value} goes around in links")
+        raise _CannotTellError(f"{value} is a loop of links")
 
     def _link_on(self, path: str, *, follows: bool) -> str | None:
         names = path.split("/")

@@ -102,7 +102,7 @@ def decode_standing(data: bytes) -> Standing:
             contents,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"not how files stood: {error}") from error
+        raise FormatError(f"not a record of file states: {error}") from error
 
 
 def written_contents(reader: TrailReader) -> set[bytes]:

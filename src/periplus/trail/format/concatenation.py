@@ -84,7 +84,7 @@ class Parts:
         readers = tuple(self._reader(index) for index in range(len(self._spans)))
         if parts_digest([reader.digest for reader in readers]) != self.digest:
             raise FormatError(
-                "the digest is not that of these parts in this order", offset=self.span(layout.TAG_DIGEST)[0]
+                "the digest does not match these parts in this order", offset=self.span(layout.TAG_DIGEST)[0]
             )
         return readers
 

@@ -61,7 +61,7 @@ class TrailReader:
         checked = check_steps(data, *self._sections[layout.TAG_STEPS], forms)
         refs, used = _check_header(data, *self._sections[layout.TAG_HEADER], forms, checked.entries_used)
         if used != len(forms):
-            raise FormatError(f"entry {used} is used by nothing", offset=self._strings.offset(used))
+            raise FormatError(f"entry {used} is never used", offset=self._strings.offset(used))
         self._checked = checked
         started_ms = check_times(data, *self._sections[layout.TAG_TIMES], checked.step_count)
         if layout.TAG_SOURCES in self._sections:
@@ -70,7 +70,7 @@ class TrailReader:
         self._header = _header(self._strings, refs, started_ms)
         for parent in self._header.parents:
             if isinstance(parent, Digest) and parent.algorithm != "sha256":
-                raise FormatError("parent is no trail digest", offset=header_start)
+                raise FormatError("parent is not a trail digest", offset=header_start)
         if self.signature is not None and len(self.signature) != layout.SIGNATURE_BYTES:
             raise FormatError("signature of the wrong size", offset=self._sections[layout.TAG_SIGNATURE][0])
 

@@ -204,7 +204,7 @@ class _StepsCheck:
     def _carry(self, code: int, count: int) -> None:
         """Count a step whose opcode this version does not know."""
         if code in layout.NEVER_STEPS:
-            raise FormatError(f"opcode {code:#04x} is no step", offset=self.step)
+            raise FormatError(f"opcode {code:#04x} is not a step", offset=self.step)
         if count > layout.OPERANDS_MAX:
             raise FormatError(f"{opcode_name(code)} with {count} operands", offset=self.step)
         if self.unknown_at is None:

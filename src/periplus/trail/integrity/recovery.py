@@ -90,9 +90,11 @@ def _fault(data: bytes) -> FormatError | None:
         return error
     if reader.computed_identity() != reader.stored_identity:
         offset = reader.span(layout.TAG_RECEIPTS)[0]
-        return FormatError("the trail is not the one that its digest says", offset=offset)
+        return FormatError("the content of the trail does not match its digest", offset=offset)
     if reader.signature is not None and not is_signed_soundly(reader):
-        return FormatError("the signature is not by the key beside it", offset=reader.span(layout.TAG_SIGNATURE)[0])
+        return FormatError(
+            "the signature does not match the public key beside it", offset=reader.span(layout.TAG_SIGNATURE)[0]
+        )
     return None
 
 
@@ -135,7 +137,9 @@ def _fault_of_parts(data: bytes) -> FormatError | None:
                 return FormatError(f"part {at + 1}: {bad.wrong}", offset=parts.offset(at) + (bad.offset or 0))
         parts.readers()
         if parts.signature is not None and not is_signed_soundly(parts):
-            return FormatError("the signature is not by the key beside it", offset=parts.span(layout.TAG_SIGNATURE)[0])
+            return FormatError(
+                "the signature does not match the public key beside it", offset=parts.span(layout.TAG_SIGNATURE)[0]
+            )
     except FormatError as error:
         return error
     return None

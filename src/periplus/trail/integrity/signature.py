@@ -71,7 +71,7 @@ def sign_with(data: bytes, public_key: bytes, signer: Callable[[bytes], bytes]) 
 def _check_digest(reader: TrailReader, start: int) -> None:
     if reader.computed_identity() != reader.stored_identity:
         offset = start + reader.span(layout.TAG_RECEIPTS)[0]
-        raise FormatError("the trail is not the one that its digest says", offset=offset)
+        raise FormatError("the content of the trail does not match its digest", offset=offset)
 
 
 def is_signed_soundly(signed: TrailReader | Parts) -> bool:

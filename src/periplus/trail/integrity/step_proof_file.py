@@ -228,7 +228,7 @@ def _verified(sections: dict[int, bytes], digest: bytes | None, key: bytes | Non
     header_openings = _unpacked(sections[_HEADER_OPENINGS])
     path = sections[_PATH]
     if len(path) % 32 or len(path) > 32 * PATH_NODES_MAX:
-        raise FormatError("its path is no list of hashes")
+        raise FormatError("its path is not a list of hashes")
     root = bytes.fromhex(statement.root)
     nodes = tuple(path[at : at + 32] for at in range(0, len(path), 32))
     proof = StepProof(statement.step, statement.steps, leaf, nodes, root, openings)
@@ -238,10 +238,10 @@ def _verified(sections: dict[int, bytes], digest: bytes | None, key: bytes | Non
         opening is None or _opens(opening, header[at : at + 32])
         for (_, at), opening in zip(places, header_openings, strict=True)
     ):
-        return StepVerdict(False, "a string of the header is not the one that was committed to", statement)
+        return StepVerdict(False, "a string of the header does not match its commitment", statement)
     stated, status = bytes.fromhex(statement.digest), STATUSES.index(statement.status)
     if trail_digest(header, statement.steps, root, bytes.fromhex(statement.receipt), status) != stated:
-        return StepVerdict(False, "the trail digest is not what header, steps, receipt and status give", statement)
+        return StepVerdict(False, "the trail digest does not match header, steps, receipt and status", statement)
     step = _step(leaf, openings)
     values = tuple(
         HeaderValue(name, _value(opening, header[at : at + 32]))
@@ -250,12 +250,12 @@ def _verified(sections: dict[int, bytes], digest: bytes | None, key: bytes | Non
     signature = sections.get(_SIGNATURE)
     signer = b"" if signature is None else signature[:32]
     if signature is not None and not is_signature_sound(stated, signature[:96], signature[96:128], signature[128:]):
-        return StepVerdict(False, f"the signature is not by the key beside it, {signer.hex()}", statement)
+        return StepVerdict(False, f"the signature does not match the public key beside it, {signer.hex()}", statement)
     found = StepVerdict(True, "", statement, step, values, signer)
     if digest is not None and digest != stated:
         return found._replace(holds=False, reason=f"it is of another trail, with digest {stated.hex()}")
     if key is not None and signer != key:
-        whose = f"signed by the key {signer.hex()}" if signer else "of a trail that nobody signed"
+        whose = f"signed by the key {signer.hex()}" if signer else "of an unsigned trail"
         return found._replace(holds=False, reason=f"it is {whose}, not by {key.hex()}")
     return found
 
@@ -264,12 +264,12 @@ def _statement(data: bytes) -> StepStatement:
     try:
         found = msgspec.convert(decode_canonical(data), StepStatement)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise FormatError(f"its statement is none: {error}") from error
+        raise FormatError(f"its statement is malformed: {error}") from error
     hashes = (found.digest, found.root, found.receipt)
     if not all(len(text) == 64 and set(text) <= set("0123456789abcdef") for text in hashes):
-        raise FormatError("a hash in its statement is none")
+        raise FormatError("a hash in its statement is malformed")
     if found.status not in STATUSES or not 0 <= found.step < found.steps <= layout.STEPS_MAX:
-        raise FormatError("its statement speaks of a step that no trail has")
+        raise FormatError("its statement has an impossible step number")
     return found
 
 
@@ -279,7 +279,7 @@ def _why_not(proof: StepProof) -> str:
         return "it opens another number of strings than the step has"
     for place, opening in zip(places, proof.openings, strict=True):
         if opening is not None and not _opens(opening, proof.leaf_input[place : place + 32]):
-            return "a string of the step is not the one that was committed to"
+            return "a string of the step does not match its commitment"
     return f"the step is not number {proof.step_index:,} of the {proof.step_count:,} under that root"
 
 
@@ -297,11 +297,11 @@ def _unpacked(data: bytes) -> tuple[Opening | None, ...]:
             found.append(None)
             continue
         if flag != 1 or end - at < 34:
-            raise FormatError("what opens its strings is cut off or unknown")
+            raise FormatError("the openings of its strings are cut off or unknown")
         salt, form = data[at : at + 32], data[at + 32]
         length, at = read_uint(data, at + 33, end)
         if length > end - at or form > layout.FORM_DIGEST:
-            raise FormatError("what opens its strings is cut off or unknown")
+            raise FormatError("the openings of its strings are cut off or unknown")
         found.append(Opening(salt, form, data[at : at + length]))
         at += length
     return tuple(found)
@@ -316,7 +316,7 @@ def _header_places(header: bytes) -> list[tuple[str, int]]:
     found = [(name, at + 32 * place) for place, name in enumerate(_FIXED)]
     at += 32 * len(_FIXED)
     if version < layout.FORMAT_VERSION or at >= end or header[at] >> len(_OPTIONAL):
-        raise FormatError("its header is none")
+        raise FormatError("its header is malformed")
     present = header[at]
     at += 1
     for bit, name in enumerate(_OPTIONAL):
@@ -325,7 +325,7 @@ def _header_places(header: bytes) -> list[tuple[str, int]]:
             at += 32
     count, at = read_uint(header, at, end)
     if count > layout.PARENTS_MAX or at + 32 * count != end:
-        raise FormatError("its header is none")
+        raise FormatError("its header is malformed")
     return [*found, *(("parents", at + 32 * place) for place in range(count))]
 
 
@@ -384,7 +384,7 @@ def _step(leaf: bytes, openings: tuple[Opening | None, ...]) -> Step:
         found = entry()
         size, at = read_uint(leaf, at, end)
         if not isinstance(found, (Digest, Withheld)):
-            raise FormatError("the step's result is no digest")
+            raise FormatError("the step's result is not a digest")
         result = found
     note = _text(entry()) if meta & layout.HAS_NOTE else None
     return Step(code, tuple(operands), OUTCOMES[meta & 7], exit_code, error, result, size, note)
@@ -392,7 +392,7 @@ def _step(leaf: bytes, openings: tuple[Opening | None, ...]) -> Step:
 
 def _text(value: OperandValue) -> str | TextObject | Withheld:
     if not isinstance(value, (str, TextObject, Withheld)):
-        raise FormatError("the step's error or note is no text")
+        raise FormatError("the step's error or note is not text")
     return value
 
 

@@ -141,7 +141,7 @@ def _verify_parts(
         Check("digest", "ok", f"digest {digest.hex()} agrees")
         if is_whole
         else Check(
-            "digest", "error", "the digest is not that of these parts in this order", parts.span(layout.TAG_DIGEST)[0]
+            "digest", "error", "the digest does not match these parts in this order", parts.span(layout.TAG_DIGEST)[0]
         ),
         _check_signature(parts, key),
     ]
@@ -214,7 +214,7 @@ def _check_identity(reader: TrailReader, computed: Identity) -> tuple[Check, Che
     def compare(name: str, what: str, stated: bytes, found: bytes, offset: int) -> Check:
         if stated == found:
             return Check(name, "ok", f"{what} agrees")
-        return Check(name, "error", f"{what} is not what the content gives", offset)
+        return Check(name, "error", f"{what} does not match the content", offset)
 
     return (
         compare("tree", "tree root", stored.root, computed.root, start + 1),
@@ -235,11 +235,11 @@ def _check_signature(signed: TrailReader | Parts, key: bytes | None) -> Check:
     try:
         is_sound = is_signed_soundly(signed)
     except (FormatError, NewerFormatError):
-        return Check("signature", "skipped", "of parts that cannot be read")
+        return Check("signature", "skipped", "not checked: some parts cannot be read")
     if not is_sound:
         return Check("signature", "error", f"not by the key beside it, {signer.hex()}", offset)
     if key is None:
-        return Check("signature", "ok", f"sound, by the key {signer.hex()}; nobody said whose that is")
+        return Check("signature", "ok", f"sound, by the key {signer.hex()}; the owner of the key was not given")
     if signer != key:
         return Check("signature", "error", f"by the key {signer.hex()}, not by {key.hex()}", offset)
     return Check("signature", "ok", f"sound, by the key {signer.hex()}")
@@ -267,7 +267,7 @@ def _check_parents(reader: TrailReader, parent_of: Callable[[bytes], bytes | Non
     count = _counted(len(parents), "parent")
     if missing:
         return Check("parents", "skipped" if parent_of is None else "warning", f"{count}, {missing:,} not at hand")
-    return Check("parents", "ok", f"{count}, each the trail that its digest says")
+    return Check("parents", "ok", f"{count}, each with a matching digest")
 
 
 class _Tally(NamedTuple):

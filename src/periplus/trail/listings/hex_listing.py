@@ -147,7 +147,9 @@ def _strings(reader: TrailReader, view: View, start: int, end: int) -> Iterator[
     else:
         yield _said(start, at, "mode 0, whole")
         yield _said(
-            at, at + layout.SECRET_BYTES, "trail secret: who has it can guess at what a redacted copy withholds"
+            at,
+            at + layout.SECRET_BYTES,
+            "trail secret: with it, the strings that a redacted copy withholds can be guessed",
         )
         at += layout.SECRET_BYTES
     count, after = read_uint(data, at, end)

@@ -176,7 +176,7 @@ class StepMaker:
             try:
                 value = orjson.dumps(self._masked_json(value, name, 0), option=orjson.OPT_STRICT_INTEGER).decode()
             except TypeError as error:
-                raise UsageError(f"{name}: no JSON value: {error}") from error
+                raise UsageError(f"{name}: not a JSON value: {error}") from error
         return self.text(_text_of(value, name))
 
     def _digest(self, opcode: Opcode, name: str, values: Mapping[str, object], notes: list[str]) -> Digest | None:
@@ -189,7 +189,7 @@ class StepMaker:
         if is_content:
             given = [key for key in (name, f"{name}_base64", f"{name}_sha256") if key in values]
             if len(given) > 1:
-                raise UsageError(f"{given[1]}: given beside {given[0]}; one of them says what the file holds")
+                raise UsageError(f"{given[1]}: given together with {given[0]}; give only one of them")
             if f"{name}_sha256" in values:
                 notes.append(NOTE_NOT_KEPT)
                 return Digest("sha256", _hexadecimal(values[f"{name}_sha256"], f"{name}_sha256", 32))
@@ -201,11 +201,11 @@ class StepMaker:
     def _result(self, opcode: Opcode, values: Mapping[str, object], notes: list[str]) -> tuple[Digest | None, int]:
         given = [key for key in ("after", "result", "result_base64", "result_sha256") if key in values]
         if "after" in given and opcode.name != "FILE_EDIT":
-            raise UsageError(f"after: only a FILE_EDIT leaves a file to tell of, not a {opcode.name}")
+            raise UsageError(f"after: only for a FILE_EDIT, not for a {opcode.name}")
         if len(given) > 1:
-            raise UsageError(f"{given[1]}: given beside {given[0]}")
+            raise UsageError(f"{given[1]}: given together with {given[0]}")
         if "result_size" in values and given != ["result_sha256"]:
-            raise UsageError("result_size: only beside result_sha256")
+            raise UsageError("result_size: only together with result_sha256")
         if not given:
             return None, 0
         key, value = given[0], values[given[0]]
@@ -296,7 +296,7 @@ def step_of_payload(payload: Mapping[str, JSONValue]) -> LiveStep:
         live = LiveStep(step, cast("int", payload["at_ms"]))
         live.add_to(TrailBuilder(bytes(SECRET_BYTES)))
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
-        raise DamageError(f"the record of a step does not hold one: {error}", safe="Other records are untouched.",
+        raise DamageError(f"the record is not a step: {error}", safe="Other records are untouched.",
                           mend="Run `periplus doctor`.") from error  # fmt: skip
     return live
 
@@ -357,7 +357,7 @@ def _integer(value: object, key: str) -> int:
 
 def _outcome(value: object) -> Outcome:
     if value not in OUTCOMES:
-        raise UsageError(f"outcome: {str(value)[:40]!r} is none", mend=f"One of: {', '.join(OUTCOMES)}.")
+        raise UsageError(f"outcome: {str(value)[:40]!r} is unknown", mend=f"One of: {', '.join(OUTCOMES)}.")
     return value
 
 
@@ -372,7 +372,7 @@ def _moment(values: Mapping[str, object], now_ms: int) -> int:
             return now_ms
         found = _read_moment(value, key)
         if found is None:
-            raise UsageError(f"{key}: {str(value)[:40]!r} is no time as RFC 3339 writes it")
+            raise UsageError(f"{key}: {str(value)[:40]!r} is not an RFC 3339 time")
         at_ms = found
     if not CLOCK_MS_MIN <= at_ms <= CLOCK_MS_MAX:
         raise UsageError(f"{key}: outside the years 1 to 9999")
@@ -391,7 +391,7 @@ def _hexadecimal(value: object, key: str, size: int) -> bytes:
     try:
         found = bytes.fromhex(_text_of(value, key))
     except ValueError as error:
-        raise UsageError(f"{key}: no hexadecimal digits") from error
+        raise UsageError(f"{key}: not hexadecimal digits") from error
     if len(found) != size:
         raise UsageError(f"{key}: {2 * size} hexadecimal digits were expected")
     return found
@@ -402,7 +402,7 @@ def _named_digest(text: str, key: str, *, is_trail: bool) -> Digest:
     stated, found, digits = text.rpartition(":")
     algorithm = stated if found else "sha256" if is_trail else _GIT_KINDS.get(len(digits), "")
     if algorithm not in DIGEST_SIZES:
-        raise UsageError(f"{key}: {text[:80]!r} is no digest", mend="Give its hexadecimal digits.")
+        raise UsageError(f"{key}: {text[:80]!r} is not a digest", mend="Give its hexadecimal digits.")
     return Digest(algorithm, _hexadecimal(digits, key, DIGEST_SIZES[algorithm]))
 
 
@@ -413,7 +413,7 @@ def _from_base64(value: object, key: str) -> bytes:
     try:
         return base64.b64decode(_text_of(value, key), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise UsageError(f"{key}: no base64: {error}") from error
+        raise UsageError(f"{key}: not base64: {error}") from error
 
 
 def _kind(value: object) -> str:

@@ -524,7 +524,7 @@ def run_of(entity: Entity) -> Run:
             *(str(value.get(name, "")) for name in ("session", "format", "agent_id", "transcript")),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DamageError(f"{entity.item_id} is no run: {error}", safe="Other records are untouched.",
+        raise DamageError(f"{entity.item_id} is not a run: {error}", safe="Other records are untouched.",
                           mend="Run `periplus doctor`.") from error  # fmt: skip
 
 

@@ -317,7 +317,7 @@ def _check(parts: list[_Part], redacted: list[bytes]) -> None:
     for part, data in zip(parts, redacted, strict=True):
         if TrailReader(data).computed_identity() != part.reader.stored_identity:
             raise DamageError(
-                "the trail is not the one that its digest says", safe="Nothing was written.",
+                "the content of the trail does not match its digest", safe="Nothing was written.",
                 mend="`periplus trail verify` says more.",
             )  # fmt: skip
 

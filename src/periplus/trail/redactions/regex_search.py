@@ -41,20 +41,20 @@ def find_matches(
     except subprocess.TimeoutExpired:
         raise RefusedError(
             f"the pattern was still searching after {seconds:g} seconds", safe="Nothing was written.",
-            mend="Write one without repetitions within repetitions, or name the text with --text-file.",
+            mend="Write one without nested repetitions, or give the text with --text-file.",
         ) from None  # fmt: skip
     except OSError as error:
         raise EnvironmentFailure(
-            f"cannot search in a process of its own: {error.strerror}", safe="Nothing was written."
+            f"cannot start the search process: {error.strerror}", safe="Nothing was written."
         ) from error
     if done.returncode:
         raise RefusedError(
             f"the search for the pattern ended with {done.returncode}: it took too much memory",
-            safe="Nothing was written.", mend="Write a simpler one, or name the text with --text-file.",
+            safe="Nothing was written.", mend="Write a simpler one, or give the text with --text-file.",
         )  # fmt: skip
     answer = json.loads(done.stdout)
     if "error" in answer:
         raise UsageError(
-            f"the pattern: {answer['error']}", safe="Nothing was written.", mend="It is an expression of Python's re."
+            f"the pattern: {answer['error']}", safe="Nothing was written.", mend="Use the syntax of Python's re module."
         )
     return {index: tuple(matched) for index, matched in answer["found"]}

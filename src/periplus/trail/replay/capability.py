@@ -42,13 +42,13 @@ class Grant(NamedTuple):
         name, _, scope = text.partition(":")
         action = next((one for one in ACTIONS if one == name), None)
         if action is None:
-            raise UsageError(f"no action is called {name[:40]!r}", mend=f"One of: {', '.join(ACTIONS)}.")
+            raise UsageError(f"unknown action {name[:40]!r}", mend=f"One of: {', '.join(ACTIONS)}.")
         if len(scope) > _SCOPE_CHARS_MAX:
             raise UsageError(f"a scope of over {_SCOPE_CHARS_MAX:,} characters")
         if scope and action not in _PATHS | _WORDS:
             raise UsageError(f"{action} has no scope", mend=f"Write just {action}.")
         if action in _WORDS and scope and plain_words(scope) is None:
-            raise UsageError(f"{scope[:40]!r} is no beginning of a plain command", mend="Write its first words.")
+            raise UsageError(f"{scope[:40]!r} is not the beginning of a plain command", mend="Write its first words.")
         return cls(action, scope)
 
 

@@ -87,7 +87,7 @@ class Runner:
         """The reason why commands cannot run under these conditions; empty if they can."""
         if self._allow_network or self._can_isolate():
             return ""
-        return "the network cannot be kept from a command on this system"
+        return "this system cannot cut a command off from the network"
 
     def run(self, words: Sequence[str], cwd: str, *, more: dict[str, str] | None = None) -> Ran:
         """Run a program without a shell. Raises EnvironmentFailure if ``why_not`` has a reason, or if no process can be
@@ -173,7 +173,7 @@ def _listen(process: subprocess.Popen[bytes], limits: CommandLimits) -> tuple[by
             pieces.append(piece[:room])
             room -= len(piece)
             if room < 0:
-                return b"".join(pieces), f"it said over {limits.output_bytes_max:,} bytes"
+                return b"".join(pieces), f"it printed over {limits.output_bytes_max:,} bytes"
         if has_ended:
             return b"".join(pieces), ""
         left = deadline - time.monotonic()

@@ -152,7 +152,7 @@ class _Rebasing:
         if not self.is_found:
             self.where, self._stack = held
         if new != word and (raw[:1] == '"' and not {"$", "`"}.isdisjoint(raw)):
-            raise ConfinementError(f"{word[:200]!r} is refused: it is expanded before a shell reads it, and cannot be written anew "
+            raise ConfinementError(f"{word[:200]!r} is refused: it is expanded before a shell reads it, and cannot be rewritten "
                                    "for the folder of the replay", path=word, reason="absolute")  # fmt: skip
         return shlex.quote(new) if new != word else raw
 

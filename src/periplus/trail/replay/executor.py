@@ -118,7 +118,7 @@ class Replay:
         """
         beyond = [action for action in world.reaches if not options.capabilities.allows(action)]
         if beyond:
-            raise RefusedError(f"the world reaches further than the replay may: {', '.join(sorted(beyond))}",
+            raise RefusedError(f"the world needs more than the replay may do: {', '.join(sorted(beyond))}",
                                safe="Nothing was replayed.", mend=f"Allow {beyond[0]}, or open it without.")  # fmt: skip
         self._steps = StepCursor(readers)
         self._count = sum(reader.step_count for reader in readers)
@@ -229,7 +229,7 @@ class Replay:
             if fate == "done":
                 return self._world.recall(call), True
             if fate == "unknown" and not self._options.is_rerun:
-                why = "it was interrupted, and whether it was done is not known"
+                why = "it was interrupted, and it is unknown whether it was done"
                 return Did("done", "unknown", error=why, detail=f"{why}; --rerun does it again"), True
         foreseen = self._world.foresee(call)
         if foreseen and begun is None:
@@ -244,13 +244,13 @@ class Replay:
         if call.missing:
             return "denied", Did.skipped(call.missing)
         if call.op == "COMMAND_RUN" and BACKGROUND in call.notes:
-            return "denied", Did.skipped("nobody waited for it: it ran in the background")
+            return "denied", Did.skipped("it ran in the background, without its result")
         needs = _NEEDS.get(call.op, ())
         if any(place is not None and _is_of_store(call.text(place)) for _, place in needs):
-            return "denied", Did.skipped("a file of the store is no file of the run")
+            return "denied", Did.skipped("the files of the store are not part of the run")
         may = self._options.capabilities
         if call.is_taking_over and not (may.allows_everywhere("write") and may.allows_everywhere("delete")):
-            return "denied", Did.denied("files are not taken over where not all of them may be written and deleted")
+            return "denied", Did.denied("files are taken over only if all of them may be written and deleted")
         for action, place in needs:
             path = (call.text(place) or ".") if place is not None else None
             if not may.allows(action, path):
@@ -284,9 +284,9 @@ class Replay:
         try:
             grant = Grant.read(action)
         except UsageError:
-            return Did.skipped("no action of a replay")
+            return Did.skipped("not an action of a replay")
         if not self._options.capabilities.allows(grant.action):
-            return Did.denied(f"{grant.action} is not this replay's to pass on")
+            return Did.denied(f"{grant.action} is not allowed to this replay, so it cannot be delegated")
         return Did("done", detail=f"{holder} may {action}, within what this replay may")
 
     def _label(self, name: str) -> int | None:

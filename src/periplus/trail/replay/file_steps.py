@@ -61,7 +61,7 @@ class MemoryFolder:
         if name in self._files:
             return Entry(path, "file", len(self._files[name]))
         if any(above in self._files for above in _above(name)):
-            raise _refused(path, "a file stands where a folder is meant")
+            raise _refused(path, "a file is in the place of a folder")
         return Entry(path, "folder") if not name or name in self._folders else None
 
     def read(self, path: str) -> bytes:
@@ -75,7 +75,7 @@ class MemoryFolder:
         if entry is None:
             raise NotFoundError(f"no folder {path}")
         if entry.kind == "file":
-            raise _refused(path, "it is a file and no folder")
+            raise _refused(path, "it is a file, not a folder")
         name = "/".join(judge_path(path))
         start = f"{name}/" if name else ""
         inner = {one[len(start) :].partition("/")[0] for one in (*self._files, *self._folders) if one.startswith(start)}
@@ -120,7 +120,7 @@ class MemoryFolder:
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""
         if self.list(path):
-            raise _refused(path, "there is something in it")
+            raise _refused(path, "it is not empty")
         self._folders.discard("/".join(judge_path(path)))
 
     def _file_name(self, path: str) -> str:
@@ -190,7 +190,7 @@ class FileSteps:
             if data is None and self._is_kept(content):
                 return self._note_large(path, content, kind)
             if data is None:
-                return Did.skipped("the content is not at hand")
+                return Did.skipped("the content is not available")
             self._make_room(path)
             self.folder.write(path, data, is_executable=None if kind == "kept" else kind == "executable")
             self.carried.drop(path)
@@ -333,7 +333,7 @@ class FileSteps:
     def _carry(self, path: str, mode: str, content: Digest) -> Did:
         judge_unmaterialized(path)
         if content.algorithm == "sha256":
-            return Did.skipped("what git calls it is not known")
+            return Did.skipped("its git id is unknown")
         if mode in (LINK, SUBMODULE):
             self._make_room(path)
             if self._is_file(path):

@@ -144,7 +144,7 @@ class FolderWorld(FileSteps):
             return Did.skipped("tests are not run without --allow-commands")
         if not self.plan.test_command:
             if not command:
-                return Did.skipped("the record says no command of these tests; give --test-command")
+                return Did.skipped("the record has no command for these tests; give --test-command")
             did = self.run_command(command, ".", form)
             if did.state != "done" or did.exit_code is None or did.outcome == "cancelled":
                 return did
@@ -184,7 +184,7 @@ class FolderWorld(FileSteps):
 
     def checkpoint(self, state: Digest) -> Did:
         if state.algorithm == "sha256":
-            return Did.skipped("the state is no tree or commit of git")
+            return Did.skipped("the state is not a git tree or commit")
         wanted = self._tree_of(state)
         try:
             tree = self.git.tree(self._tracked(state))
@@ -194,7 +194,7 @@ class FolderWorld(FileSteps):
 
     def take_over(self, state: Digest) -> Did:
         if self._source is None or not self._tree_of(state):
-            return Did.skipped(f"the files of {state.value.hex()[:12]} are not at hand")
+            return Did.skipped(f"the files of {state.value.hex()[:12]} are not available")
         try:
             tree = self._source.need_tree(state.value.hex())
             with Confined(self.root, files=self._files, is_durable=False) as target:
@@ -397,5 +397,5 @@ def _gone_on(path: str, base: tuple[UnmaterializedEntry, ...], files: Files) -> 
 
 
 def _not_ours(folder: str) -> RefusedError:
-    return RefusedError(f"{folder} is there and is no folder of a replay", safe="Nothing was changed.",
-                        mend="Name a folder that is not there yet, or an empty one.")  # fmt: skip
+    return RefusedError(f"{folder} exists and is not the folder of a replay", safe="Nothing was changed.",
+                        mend="Name a new folder, or an empty one.")  # fmt: skip

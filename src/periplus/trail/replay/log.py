@@ -146,31 +146,31 @@ class ReplayLog:
 
     def _begin(self, header: LogHeader) -> None:
         if os.path.lexists(self.path):
-            raise RefusedError(f"{os.path.dirname(self.path)} holds a replay already", safe="Nothing was changed.",
-                               mend="Go on with it by --resume, or name another folder.")  # fmt: skip
+            raise RefusedError(f"{os.path.dirname(self.path)} has a replay already", safe="Nothing was changed.",
+                               mend="Continue it with --resume, or name another folder.")  # fmt: skip
         write_atomic(self._files, self.path, _line(header))
 
     def _resume(self, header: LogHeader) -> None:
         try:
             data = read_plain(self.path, LOG_BYTES_MAX + 1)
         except FileNotFoundError as error:
-            raise RefusedError(f"there is no replay to go on with in {os.path.dirname(self.path)}",
+            raise RefusedError(f"there is no replay to continue in {os.path.dirname(self.path)}",
                                safe="Nothing was changed.", mend="Leave --resume out to begin one.") from error  # fmt: skip
         end = data.rfind(b"\n") + 1
         if end == 0 or len(data) > LOG_BYTES_MAX:
-            raise self._damage("no log of a replay", 0)
+            raise self._damage("not the log of a replay", 0)
         start = data.index(b"\n") + 1
         try:
             held = _HEADER.decode(self._checked(data[: start - 1], 0))
         except msgspec.MsgspecError as error:
-            raise self._damage(f"no log of a replay: {error}", 0) from error
+            raise self._damage(f"not the log of a replay: {error}", 0) from error
         self._check_header(held, header)
         while start < end:
             stop = data.index(b"\n", start)
             try:
                 record = _RECORD.decode(self._checked(data[start:stop], start))
             except msgspec.MsgspecError as error:
-                raise self._damage(f"no record of a replay: {error}", start) from error
+                raise self._damage(f"not a record of a replay: {error}", start) from error
             self._take(record, start)
             start = stop + 1
         if end < len(data):  # a crash cut the last line: its step has an intent, or is done again
@@ -188,7 +188,7 @@ class ReplayLog:
             before, now = held.settings.get(name, ""), wanted.settings.get(name, "")
             if before != now:
                 raise ConflictError(f"the replay was begun with {name} {before[:80]!r}, not {now[:80]!r}", safe=safe,
-                                    mend="Go on with the options that it was begun with.")  # fmt: skip
+                                    mend="Continue with the same options.")  # fmt: skip
 
     def _take(self, record: Intent | Outcome, offset: int) -> None:
         if record.number != len(self.outcomes) or record.index < 0:
@@ -197,11 +197,11 @@ class ReplayLog:
             self.intent = record
             return
         if self.intent is not None and self.intent.index != record.index:
-            raise self._damage("an outcome of another step than was begun", offset)
+            raise self._damage("an outcome of another step than the one that began", offset)
         if (self.outcomes and self.outcomes[-1].next != record.index) or record.next < 0:
             raise self._damage("a step that does not follow the one before", offset)
         if len(record.result) not in (0, 64) or not set(record.result) <= set("0123456789abcdef") or record.size < 0:
-            raise self._damage("a result that is no digest", offset)
+            raise self._damage("a result that is not a digest", offset)
         self.intent = None
         self.outcomes.append(record)
 
@@ -217,7 +217,7 @@ class ReplayLog:
         """Return the JSON of a line."""
         data = line[_CRC_CHARS + 1 :]
         if len(line) > _LINE_BYTES_MAX or line[: _CRC_CHARS + 1] != f"{zlib.crc32(data):08x} ".encode():
-            raise self._damage("a line that is not as it was written", offset)
+            raise self._damage("a line that does not match its checksum", offset)
         return data
 
     def _damage(self, why: str, offset: int) -> DamageError:

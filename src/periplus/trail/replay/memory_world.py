@@ -103,7 +103,7 @@ class MemoryWorld(FileSteps):
         del form
         known = self._canned.get(target) or self._canned.get(command)
         if known is None:
-            return Did.skipped("nothing was said of these tests")
+            return Did.skipped("there is no prepared result for these tests")
         self.ran.append(target)
         return judge_tests(known.exit_code, known.passed, expected, known.output)
 
@@ -114,7 +114,7 @@ class MemoryWorld(FileSteps):
     def checkpoint(self, state: Digest) -> Did:
         known = self._states.get(digest_text(state))
         if known is None:
-            return Did.skipped("the files of this checkpoint are not at hand")
+            return Did.skipped("the files of this checkpoint are not available")
         if known == self.files:
             return Did("done", detail="the files are the recorded ones")
         wrong = sorted(name for name in {*known, *self.files} if known.get(name) != self.files.get(name))
@@ -126,7 +126,7 @@ class MemoryWorld(FileSteps):
     def take_over(self, state: Digest) -> Did:
         name = state.value.hex()
         if self._source is None or not self._source.tree_of(name):
-            return Did.skipped(f"the files of {name[:12]} are not at hand")
+            return Did.skipped(f"the files of {name[:12]} are not available")
         before = self.memory
         self.folder = self.memory = MemoryFolder()
         try:
@@ -142,7 +142,7 @@ class MemoryWorld(FileSteps):
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
         return super().fate(call, foreseen) if foreseen else "unknown"
 
-    def _said(self, text: str, otherwise: str = "nothing was said of this command") -> Did:
+    def _said(self, text: str, otherwise: str = "there is no prepared result for this command") -> Did:
         known = self._canned.get(text)
         if known is None:
             return Did.skipped(otherwise)

@@ -29,7 +29,13 @@ def judge_tests(exit_code: int, passed: int | None, expected: int | None, output
     if expected is None:
         return Did("done", outcome, exit_code, output=output)
     if passed is None:
-        return Did("done", outcome, exit_code, output=output, detail="how many passed is not known: no report was read")
+        return Did(
+            "done",
+            outcome,
+            exit_code,
+            output=output,
+            detail="the number of passed tests is unknown: no report was read",
+        )
     if passed == expected:
         return Did("done", outcome, exit_code, output=output, detail=f"{passed:,} passed, as expected")
     why = f"{expected:,} tests were expected to pass and {passed:,} did"
@@ -44,17 +50,17 @@ def why_unclear(command: str, target: str, exit_code: int) -> str:
     holds the result that the tests reported, or nothing; printed output is never believed here.
     """
     if len(command) > _COMMAND_CHARS_MAX:
-        return "the command is too long to tell which part of it the exit code is of"
+        return "the command is too long to tell which part of it the exit code belongs to"
     segments = flattened(split_segments(without_heredocs(command)[0]))
     parts = [(segment, words) for segment in segments if (words := program_of(segment.words))]
     named = [segment for segment, _ in parts if segment.text == target or segment.text.endswith(f" {target}")]
     acting = [(segment, words) for segment, words in parts if words[0].rsplit("/", 1)[-1] not in SURE]
     tests = named[:1] or [segment for segment, _ in acting]
     if any(segment.is_hidden for segment in tests):
-        return "what stands behind the tests in the command hides how they ended"
+        return "later parts of the command hide how the tests ended"
     if not exit_code:
         is_left_out = any(segment.is_optional for segment in tests)
-        return "whether the command came to run the tests is not known" if is_left_out else ""
+        return "it is unknown whether the command ran the tests" if is_left_out else ""
     others = [segment for segment, _ in acting if segment not in tests[:1] and not segment.is_hidden]
     return "another part of the command may be why it failed" if others else ""
 

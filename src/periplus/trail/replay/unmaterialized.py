@@ -40,7 +40,7 @@ class UnmaterializedEntry(NamedTuple):
             if STORE_FOLDER in self.path.split("/")
             else "a name for an option or a pattern, or too large"
         )
-        return f"{self.path[:200]} is {_WORDS.get(self.mode, other)}, which a replay does not make"
+        return f"{self.path[:200]} is {_WORDS.get(self.mode, other)}, which a replay does not create"
 
 
 class UnmaterializedEntries:

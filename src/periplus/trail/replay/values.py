@@ -160,4 +160,4 @@ def _fetched(value: Withheld | TextObject, read_content: ReadContent) -> tuple[s
     if value.length > TEXT_BYTES_MAX:
         return None, f"over {TEXT_BYTES_MAX:,} bytes"
     data = read_content(Digest("sha256", value.sha256))
-    return (data.decode("utf-8", "replace"), "") if data is not None else (None, "its object is not at hand")
+    return (data.decode("utf-8", "replace"), "") if data is not None else (None, "its object is not available")

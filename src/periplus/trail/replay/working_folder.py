@@ -269,7 +269,7 @@ def take_tree(
 def _is_carried(entry: UnmaterializedEntry, tree: str) -> bool:
     is_file = entry.mode in _FILE_MODES
     if not is_file and entry.mode not in _CARRIED_MODES:
-        raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which is none of git's")
+        raise UsageError(f"{entry.path} has mode {entry.mode} in {tree[:12]}, which git does not have")
     return not is_file or is_left_out(entry.path)
 
 

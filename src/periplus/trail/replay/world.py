@@ -117,9 +117,9 @@ class DryWorld:
 
     def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> Did:
         if kind in ("link", "submodule"):
-            return _would(f"note {path}, a {kind}, which is never made", path)
+            return _would(f"note {path}, a {kind}, which a replay does not create", path)
         data = self._read_content(content)
-        size = f"{len(data):,} bytes" if data is not None else "bytes that are not at hand"
+        size = f"{len(data):,} bytes" if data is not None else "bytes that are not available"
         return _would(f"write {path}: {size}", path)
 
     def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:

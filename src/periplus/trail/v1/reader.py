@@ -292,7 +292,7 @@ class FluxReader:
         elif total != counted:
             self._fault("total", place + 1, f"TRAIL_END counts {total:,} steps, and there are {counted:,}", end_step)
         if self.status is None:
-            self._fault("status", place + 3, f"status {self._status} is none", end_step)
+            self._fault("status", place + 3, f"status {self._status} is unknown", end_step)
 
     def _slots(self, at: int) -> tuple[int, tuple[int, ...]]:
         data = self._data

@@ -166,7 +166,7 @@ def _carried(text: str | TextObject, where: str) -> str:
     try:
         size = text.length if isinstance(text, TextObject) else len(text.encode())
     except UnicodeEncodeError as error:
-        wrong = f"{where}: half of a character (a lone surrogate) at character {error.start}"
+        wrong = f"{where}: a lone surrogate (half of a character) at character {error.start}"
         raise UsageError(wrong, safe=_SAFE, mend="Write the whole character.") from error
     if size > _TEXT_BYTES_MAX or isinstance(text, TextObject):
         wrong = f"{where}: {size:,} bytes of text, and version 1 carries {_TEXT_BYTES_MAX}"

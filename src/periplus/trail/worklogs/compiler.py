@@ -106,12 +106,12 @@ class _Compiler:
             fields.take("op")
             if opcode is TRAIL_BEGIN:
                 if index or opened >= 0:
-                    self._misplaced(f"{where}.op: TRAIL_BEGIN stands at the beginning only")
+                    self._misplaced(f"{where}.op: TRAIL_BEGIN is allowed only at the beginning")
                 if opened < 0:
                     begin, opened = _joined(begin, fields), index
             elif opcode is TRAIL_END:
                 if index != len(raw) - 1:
-                    self._misplaced(f"{where}.op: TRAIL_END stands at the end only")
+                    self._misplaced(f"{where}.op: TRAIL_END is allowed only at the end")
                 end, closed = fields, index
             else:
                 steps.append(self._step(opcode, fields, where))
@@ -138,7 +138,7 @@ class _Compiler:
     def _object(self, value: object, where: str) -> dict[str, object]:
         if isinstance(value, dict):
             return value
-        self._values.guess(f"{where}: an object was expected, not {name_of(value)}", "left as a remark")
+        self._values.guess(f"{where}: an object was expected, not {name_of(value)}", "kept as a comment")
         return {"op": _COMMENT.name, "text": str(value)[:200]}
 
     def _opcode(self, entry: dict[str, object], where: str) -> Opcode | None:
@@ -154,7 +154,7 @@ class _Compiler:
         if known is None and _unknown_code(name) is not None and self._target != 1:
             return None
         if known is None:
-            self._values.guess(f"{where}.op: {name_of(op)} is unknown", "a remark stands in its place")
+            self._values.guess(f"{where}.op: {name_of(op)} is unknown", "a comment takes its place")
             entry["text"] = f"{op[:40]} {entry.get('desc', '')}".strip()[:60]
             entry.pop("comment", None)
             return _COMMENT
@@ -327,7 +327,7 @@ class _Compiler:
             is_one = number < len(STATUSES)
             status, byte = (STATUSES[number], None) if is_one else (_NO_STATUS, number)
             self._values.guess(
-                f"{where}: {name_of(value)} is none of {', '.join(STATUSES)}", f"{number} is written", _MEND_END
+                f"{where}: {name_of(value)} is not one of {', '.join(STATUSES)}", f"{number} is written", _MEND_END
             )
         if status is None:
             status = "success" if value is None else "error"

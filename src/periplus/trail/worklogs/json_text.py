@@ -79,7 +79,7 @@ def _parser(*, lenient: bool) -> Callable[[str], object]:
         if len(table) != len(found) and not lenient:
             seen: set[str] = set()
             double = next(key for key, _ in found if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise _RefusedError(f"the key {double[:40]!r} stands twice in one object")
+            raise _RefusedError(f"the key {double[:40]!r} occurs twice in one object")
         return table
 
     def integer(text: str) -> int:
@@ -94,7 +94,7 @@ def _parser(*, lenient: bool) -> Callable[[str], object]:
         return number
 
     def constant(text: str) -> float:
-        raise _RefusedError(f"{text} is no JSON")
+        raise _RefusedError(f"{text} is not JSON")
 
     decoder = json.JSONDecoder(
         object_pairs_hook=pairs, parse_int=integer, parse_float=fraction, parse_constant=constant

@@ -78,7 +78,7 @@ class WorklogValues:
             try:
                 value.encode()
             except UnicodeEncodeError:
-                self.guess(f"{where}: half of a character (a lone surrogate)", "U+FFFD stands in its place")
+                self.guess(f"{where}: a lone surrogate (half of a character)", "U+FFFD stands in its place")
                 value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return self._masked_text(value)
 
@@ -179,7 +179,7 @@ class WorklogValues:
         try:
             return orjson.dumps(self._copied(value, where, 0)).decode()
         except (TypeError, ValueError) as error:
-            raise FormatError(f"{where}: cannot be carried as JSON: {str(error)[:80]}", safe=SAFE) from error
+            raise FormatError(f"{where}: cannot be stored as JSON: {str(error)[:80]}", safe=SAFE) from error
 
     def _copied(self, value: object, where: str, depth: int) -> object:
         if isinstance(value, str):
