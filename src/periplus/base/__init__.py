@@ -1,1 +1,1 @@
-"""Digests, canonical bytes, ids, clock, errors, atomic files, locks: what every layer stands on."""
+"""Foundation of all layers: errors, files, clock, ids, encodings, locks, secrets."""

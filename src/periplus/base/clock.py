@@ -1,4 +1,4 @@
-"""Time enters the libraries through a clock, so that a test can jump it."""
+"""Clocks: the time comes into libraries as an argument, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 _UNITS_MS: Final = {"m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AGO_DIGITS_MAX: Final = 6
-STARTED_MS: Final = time.time_ns() // 1_000_000  # when this process loaded the first of our modules, or soon after
+STARTED_MS: Final = time.time_ns() // 1_000_000  # when this process loaded its first modules
 
 
 class Clock(Protocol):
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class FixedClock:
-    """A clock that stands still until it is moved: ``advance(ms)`` or by ``step_ms`` at every reading."""
+    """Clock for tests. It moves by ``advance(ms)``, and by ``step_ms`` at every reading."""
 
     def __init__(self, start_ms: int = 1_767_225_600_000, step_ms: int = 0) -> None:
         self._now_ms = start_ms
@@ -41,7 +41,7 @@ class FixedClock:
 
 
 def format_ms(ms: int) -> str:
-    """RFC 3339 in UTC with milliseconds, as ``2026-01-31T09:30:00.250Z``; years 0001 to 9999."""
+    """Format a time as RFC 3339 in UTC with milliseconds, as ``2026-01-31T09:30:00.250Z``; years 0001 to 9999."""
     seconds, rest = divmod(ms, 1000)
     return f"{_second_text(seconds)}.{rest:03d}Z"
 
@@ -67,7 +67,7 @@ def _civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def parse_ms(text: str) -> int | None:
-    """Milliseconds of an RFC 3339 text (any offset, any precision), or None where it is no such text."""
+    """Return the milliseconds of an RFC 3339 text (any offset, any precision), None for other text."""
     from datetime import UTC, datetime
 
     try:
@@ -81,7 +81,7 @@ def parse_ms(text: str) -> int | None:
 
 
 def parse_past_ms(text: str, now_ms: int) -> int | None:
-    """A time as ``parse_ms`` reads it, or so long ago: ``30m``, ``2h``, ``3d``, ``1w``. None where it is neither."""
+    """Parse a time as ``parse_ms`` does, or an age: ``30m``, ``2h``, ``3d``, ``1w``. None for other text."""
     unit = text.lstrip("0123456789")
     digits = text[: len(text) - len(unit)]
     if unit in _UNITS_MS and 0 < len(digits) <= _AGO_DIGITS_MAX:

@@ -1,26 +1,26 @@
-"""The errors of Periplus: one tree, each leaf says who is to blame.
+"""Errors of Periplus: one tree, each leaf names the cause.
 
 ::
 
     PeriplusError
     ├── UsageError            the caller: wrong arguments, wrong input, not a store        exit 2
-    │   ├── NotAStoreError        no store where one was looked for
+    │   ├── NotAStoreError        no store at the given place
     │   ├── FormatError           input that is not of the format it claims to be
-    │   └── NotFoundError         the thing asked for does not exist                       exit 1
+    │   └── NotFoundError         the requested thing does not exist                       exit 1
     ├── DamageError           stored data is not what was written (file, offset, seq)      exit 3
     │   └── NewerFormatError      data of a later version of Periplus than this one
     ├── EnvironmentFailure    the machine: disk full, no permission, I/O error             exit 3
-    │   └── OutcomeUnknownError   a write whose fate is not known; retry with its key      exit 6
-    ├── LockTimeoutError      somebody else is writing, longer than the caller would wait  exit 4
-    └── RefusedError          policy: a conflict, a secret, a claim of somebody else       exit 5
-        ├── ClaimedError          somebody else works on that now
-        ├── ConfinementError      a path that leads out of a confined folder, or may
-        ├── ConflictError         the entity is no longer what the caller had read
-        ├── RedactedError         what was taken out on purpose would come back
+    │   └── OutcomeUnknownError   a write whose outcome is unknown; retry with its key     exit 6
+    ├── LockTimeoutError      another process kept the lock longer than the caller waits   exit 4
+    └── RefusedError          policy: a conflict, a secret, another agent's claim          exit 5
+        ├── ClaimedError          another agent has claimed it
+        ├── ConfinementError      a path that leads, or may lead, out of a confined folder
+        ├── ConflictError         the entity changed since the caller read it
+        ├── RedactedError         the write would bring back redacted content
         ├── ForkError             two writers wrote different records under one lineage's seqs
-        └── SecretFoundError      a secret in what was to be stored
+        └── SecretFoundError      the content to be stored contains a secret
 
-An error carries up to three sentences: what is wrong, what is still safe, what to type next. Translate
+An error has up to three sentences: what is wrong, what is still safe, what to type next. Translate
 foreign errors at the seam where they enter, with ``raise … from``.
 """
 
@@ -54,7 +54,7 @@ import os
 
 
 class PeriplusError(Exception):
-    """What is wrong, and where the caller gives them, what is still safe and what to type next."""
+    """Base of all errors: what is wrong and, where known, what is still safe and what to type next."""
 
     exit_code = 1
     code = "error"
@@ -69,7 +69,7 @@ class PeriplusError(Exception):
         return self.wrong
 
     def __reduce__(self) -> tuple[object, ...]:
-        # As it is, and not as its class is called: a worker's error that its parent cannot make again hangs or breaks the pool.
+        # Bypasses ``__init__``: an error that a pool's parent process cannot rebuild hangs or breaks the pool.
         return _as_it_was, (type(self), self.args), self.__dict__
 
 
@@ -92,7 +92,7 @@ class NotFoundError(UsageError):
 
 
 class FormatError(UsageError):
-    """Bytes that are not of the format they claim to be. ``offset`` is in bytes from the start of ``path``."""
+    """Bytes that are not of the claimed format. ``offset`` is in bytes from the start of ``path``."""
 
     code = "format"
 
@@ -116,7 +116,7 @@ class FormatError(UsageError):
 
 
 class DamageError(PeriplusError):
-    """Stored bytes that are not what was written. ``offset`` in bytes, ``seq`` of the first record lost."""
+    """Stored bytes that differ from what was written. ``offset`` in bytes, ``seq`` of the first record lost."""
 
     exit_code = 3
     code = "damage"
@@ -150,7 +150,7 @@ class EnvironmentFailure(PeriplusError):  # noqa: N818 - an "EnvironmentError" i
 
 
 class OutcomeUnknownError(EnvironmentFailure):
-    """A write that may or may not have reached the disk. Repeat it with the same ``key`` to find out."""
+    """A write that may have reached the disk. Repeat it with the same ``key`` to find out."""
 
     exit_code = 6
     code = "outcome_unknown"
@@ -171,7 +171,7 @@ class RefusedError(PeriplusError):
 
 
 class ClaimedError(RefusedError):
-    """What is asked for is somebody else's now; ``claims`` are the ids of the claims in the way."""
+    """Work that another agent has claimed; ``claims`` are the ids of the conflicting claims."""
 
     code = "claimed"
 
@@ -181,7 +181,7 @@ class ClaimedError(RefusedError):
 
 
 class ConfinementError(RefusedError):
-    """A path that a confined folder refuses; ``path`` as it was given, ``reason`` in one word of ``base.confined``."""
+    """A path that a confined folder refuses; ``path`` as given, ``reason`` as in ``base.confined``."""
 
     code = "confinement"
 
@@ -198,7 +198,7 @@ class ConflictError(RefusedError):
 
 
 class ForkError(RefusedError):
-    """Two stores wrote one lineage; ``differs_at`` is the first of its records that differs, 0 where that is not known."""
+    """Two stores wrote one lineage; ``differs_at`` is the seq of the first record that differs, 0 where unknown."""
 
     code = "fork"
     differs_at = 0
@@ -235,9 +235,9 @@ _LIMITS = {
 
 
 def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str] | None = None) -> EnvironmentFailure:
-    """The error of the field for a system call that failed while ``doing`` something to ``path``."""
+    """Return the error for a system call that failed while ``doing`` something to ``path``."""
     where = f" {os.fspath(path)}" if path is not None else ""
-    reason = error.strerror or str(error) or type(error).__name__  # a socket with too long a name has no strerror
+    reason = error.strerror or str(error) or type(error).__name__  # a socket with a long name has no strerror
     wrong = f"cannot {doing}{where}: {reason}"
     if error.errno in _FULL:
         return EnvironmentFailure(
@@ -262,23 +262,25 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
 
 
 def room_advice(path: str | os.PathLike[str] | None) -> str:
-    """What is to be done on the disk of ``path``, there or not, that is said to be full: of bytes, or of names for files alone."""
+    """Return advice for a full disk under ``path`` (which need not exist): whether it lacks bytes or inodes."""
     place = os.path.abspath(path) if path is not None else ""
     while place and not os.path.exists(place):
         place = os.path.dirname(place)
     try:
         disk = os.statvfs(place) if place else None
     except OSError:
-        disk = None  # the advice is the usual one
-    if disk is not None and disk.f_files > 0 and disk.f_favail == 0 and disk.f_bavail > 0:  # Btrfs counts none
-        import shlex  # only where it is said
+        disk = None  # gives the general advice
+    if disk is not None and disk.f_files > 0 and disk.f_favail == 0 and disk.f_bavail > 0:  # Btrfs reports no inodes
+        import shlex  # rarely needed
 
         return f"It has room, but no inode for one more file: remove files there (df -i {shlex.quote(place)}), then repeat the command."
     return "Free some space, then repeat the command."
 
 
 def refuse_text(**several: object) -> None:
-    """Raises UsageError for one text where several are meant: a text is a sequence of texts, its letters, to type checkers too."""
+    """Raise UsageError where a list is expected and one text was given. Type checkers accept a text as a sequence of
+    texts.
+    """
     for name, value in several.items():
         if isinstance(value, (str, bytes)):
             raise UsageError(

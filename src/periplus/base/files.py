@@ -1,7 +1,7 @@
-"""Files at the edge: every system call that changes the disk goes through one small object.
+"""System calls that change the disk, in one replaceable object.
 
-``Files`` is that object; crash tests replace it by one that stops, tears or fails at the n-th call. What is
-particular to a system (which sync reaches the disk) stands here and nowhere else.
+``Files`` makes all of them. Crash tests replace it by one that stops, tears or fails at the n-th call. All knowledge of
+particular systems (such as which sync call reaches the disk) is in this module.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 _TRIES_MAX: Final = 3
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
-_BLOCK_BYTES: Final = 4096  # what a bad sector takes with it: a page of the cache
+_BLOCK_BYTES: Final = 4096  # unit of a read error: a page of the cache
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is one that was to get another name when it was whole: it counts for nothing."""
+    """Test for the name of an unfinished file, which is ignored until it is renamed."""
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 class Files:
-    """The system calls that write. Raises OSError; nothing here retries, and a sync never runs twice."""
+    """The system calls that write. They raise OSError and never retry; a sync never runs twice."""
 
     def open(self, path: str, flags: int, mode: int = 0o644) -> int:
-        """No link is followed and no pipe is waited for: a store may come from anybody."""
+        """Open a file without following links or waiting for pipes: a store may be from an untrusted source."""
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
 
     def close(self, fd: int) -> None:
         os.close(fd)
 
     def write(self, fd: int, data: bytes | bytearray | memoryview) -> int:
-        """Number of bytes written, which may be fewer than given (a full disk, a limit)."""
+        """Return the number of bytes written, which may be fewer than given (a full disk, a limit)."""
         return os.write(fd, data)
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
         return os.pwrite(fd, data, offset)
 
     def sync_data(self, fd: int) -> None:
-        """Bytes and size of the file reach the disk; times need not."""
+        """Flush bytes and size of the file to the disk; its times need not be flushed."""
         if sys.platform == "darwin":
             import fcntl
 
@@ -79,20 +79,20 @@ class Files:
             os.fdatasync(fd)
 
     def begin_sync(self, fd: int, offset: int, length: int) -> None:
-        """Let these bytes set out for the disk while the caller goes on: ``sync_data`` has less to wait for then.
+        """Start writing these bytes to the disk in the background, so that ``sync_data`` takes less time.
 
-        It promises nothing, and whatever goes wrong on the way is what the sync tells.
+        Gives no guarantee; errors are reported by the sync.
         """
-        if sys.platform == "linux":  # where dirty pages that are said to be of no more use are written at once
+        if sys.platform == "linux":  # Linux writes dirty pages at once when told that they are not needed
             try:
                 os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
             except OSError:
-                pass  # no more than advice
+                pass  # advice only
 
     def reserve(self, fd: int, offset: int, length: int) -> None:
-        """Have room on the disk for bytes that are to come there; the file stays as long as it is. Raises OSError.
+        """Allocate disk space beyond the end of the file without changing its size. Raises OSError.
 
-        What is written into it then needs no room to be found, nor that to be written down: the sync has less to do.
+        A later write into it needs no allocation and no change of metadata, so its sync is faster.
         """
         if sys.platform == "linux":
             import ctypes
@@ -109,7 +109,7 @@ class Files:
             os.fsync(fd)
 
     def sync_folder(self, path: str) -> None:
-        """The folder's entries reach the disk."""
+        """Flush the folder's entries to the disk."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -117,7 +117,7 @@ class Files:
             os.close(fd)
 
     def sync_everything(self, path: str) -> bool:
-        """What was written to the file system of ``path`` reaches the disk; False where the system has no such call."""
+        """Flush the file system of ``path``. False where the system has no such call."""
         if sys.platform != "linux":
             return False
         import ctypes
@@ -128,13 +128,13 @@ class Files:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code), path)
         except AttributeError:
-            return False  # a C library without it
+            return False  # a C library without the call
         finally:
             os.close(fd)
         return True
 
     def boot_id(self) -> str:
-        """Another after each start of the machine. What was written in this one and not synced is there till it ends."""
+        """Return an id of the present run of the machine. Unsynced writes survive as long as it is the same."""
         try:
             with open(_BOOT_ID, encoding="ascii") as file:
                 return file.read(64).strip()
@@ -145,24 +145,24 @@ class Files:
         os.replace(source, target)
 
     def touch(self, path: str, time_ms: int) -> None:
-        """Let the file say that it was written at ``time_ms``."""
+        """Set the time of the last change to ``time_ms``."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000), follow_symlinks=False)
 
     def link(self, source: str, target: str) -> None:
-        """``target`` is ``source`` too; unlike a rename it never takes the place of a file that is there."""
+        """Give ``source`` a second name ``target``. Unlike a rename it never replaces an existing file."""
         os.link(source, target)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
     def remove_folder(self, path: str) -> None:
-        """An empty folder."""
+        """Remove an empty folder."""
         os.rmdir(path)
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
 
-    # The same by an open folder and a name in it, for who must know which folder it is: see ``base.confined``.
+    # The same by an open folder and a name in it, for ``base.confined``.
 
     def open_at(self, folder: int, name: str, flags: int, mode: int = 0o644) -> int:
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, mode, dir_fd=folder)
@@ -181,7 +181,7 @@ class Files:
 
 
 class PassingFiles(Files):
-    """For what is looked at and removed again: nothing of it needs to reach the disk."""
+    """Files without syncs, for temporary data that need not reach the disk."""
 
     def sync_data(self, fd: int) -> None:
         pass
@@ -201,7 +201,7 @@ class PassingFiles(Files):
 
 
 def _boot_time() -> str:
-    """For systems without a boot id: when the machine was started, as far as that is told; else nothing is believed."""
+    """Return the start time of the machine as an id on macOS, a random one where it is unknown."""
     import ctypes
 
     if os.uname().sysname != "Darwin":
@@ -217,10 +217,10 @@ _stamp_of: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns")
 
 
 class FolderWatch:
-    """Whether a folder still has the names it had when it was listed, at the price of one ``stat``.
+    """Cached listing of a folder, checked by one ``stat``.
 
-    A file system may keep times no finer than two seconds, so that a change soon after another leaves no trace: a
-    listing of a folder that had changed within _SETTLED_NS of it is not relied on.
+    A file system may store times no finer than two seconds, so a change soon after another may be invisible: a
+    listing made within _SETTLED_NS of the folder's last change is not cached.
     """
 
     _SETTLED_NS: Final = 2_500_000_000
@@ -240,10 +240,10 @@ class FolderWatch:
             os.close(fd)
 
     def sameness(self) -> Callable[[], bool] | None:
-        """Something to ask whether the folder still has the names that were listed last, at less than half the price.
+        """Return a function that checks whether the last listing is still valid, at less than half the cost.
 
-        It asks the folder itself, and not whether its path leads there still: who asks has to know that otherwise. None
-        where the listing is not relied on, or the folder cannot be opened.
+        It looks at the open folder, not at its path: the caller has to check the path. None where the listing is not
+        cached, or the folder cannot be opened.
         """
         if self._stamp is None:
             return None
@@ -262,11 +262,13 @@ class FolderWatch:
 
         if is_same():
             return is_same
-        self.close()  # another stands there now
+        self.close()  # the path leads to another folder now
         return None
 
     def names(self) -> list[str]:
-        """The folder's names, in no order; not to be changed. The same list as long as it is relied on. Raises OSError."""
+        """Return the folder's names, unordered and not to be changed; the same list while the cache is valid. Raises
+        OSError.
+        """
         stamp = _stamp_of(os.stat(self.path))
         if stamp != self._stamp:
             self._names = os.listdir(self.path)
@@ -276,14 +278,16 @@ class FolderWatch:
 
     @property
     def last_names(self) -> list[str]:
-        """What ``names`` gave last."""
+        """Last result of ``names``."""
         return self._names
 
 
 def read_plain(
     path: str, bytes_max: int, offset: int = 0, *, read: Callable[[int, int, int], bytes] | None = None
 ) -> bytes:
-    """At most ``bytes_max`` bytes of the file from ``offset`` on, by ``read`` instead of ``read_at``. Raises OSError."""
+    """Return at most ``bytes_max`` bytes of the file from ``offset`` on, by ``read`` instead of ``read_at``. Raises
+    OSError.
+    """
     fd = open_plain(path)
     try:
         return (read or read_at)(fd, min(bytes_max, max(os.fstat(fd).st_size - offset, 0)), offset)
@@ -292,9 +296,9 @@ def read_plain(
 
 
 def open_plain(path: str) -> int:
-    """A descriptor to read the file. Raises OSError, also for what is no plain file.
+    """Open a plain file for reading. Raises OSError, also for other kinds of files.
 
-    Whoever reads a store reads what somebody else may have put there: a pipe must not hold the reader for ever.
+    A store may be from an untrusted source: a pipe in it must not block the reader.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -304,7 +308,7 @@ def open_plain(path: str) -> int:
 
 
 def user_of(path: str) -> str:
-    """Whose the file or folder is, as "user ada"; empty where it is this process' own, or nobody can tell."""
+    """Return the owner of the file, as "user ada"; empty where it is the user of this process or unknown."""
     try:
         uid = os.lstat(path).st_uid
     except OSError:
@@ -322,9 +326,9 @@ def user_named(uid: int) -> str:
 
 
 def generation_of(fd: int) -> int:
-    """What tells the file's inode from an earlier or later one of its number; 0 where the file system does not say.
+    """Return the inode generation, which differs when an inode number is reused; 0 where the file system has none.
 
-    A number is given again at once on ext4 and XFS: a folder that is removed and put back has the same ones.
+    ext4 and XFS reuse a number at once: a folder that is removed and made again may have the same one.
     """
     if sys.platform != "linux":
         return 0
@@ -339,7 +343,9 @@ def generation_of(fd: int) -> int:
 
 
 def read_at(fd: int, wanted: int, offset: int) -> bytes:
-    """``wanted`` bytes from ``offset`` on, fewer where the file ends; memory is taken for all of them. Raises OSError."""
+    """Read ``wanted`` bytes from ``offset`` on, fewer at the end of the file. Allocates ``wanted`` bytes. Raises
+    OSError.
+    """
     pieces = []
     while wanted > 0:
         piece = os.pread(fd, wanted, offset)
@@ -352,7 +358,7 @@ def read_at(fd: int, wanted: int, offset: int) -> bytes:
 
 
 def read_around(fd: int, wanted: int, offset: int) -> bytes:
-    """As ``read_at``, with zeros in place of every block that the disk does not give back. Raises OSError otherwise."""
+    """Read like ``read_at``, with zeros for every block that the disk cannot read. Raises OSError for other failures."""
     pieces = []
     end = min(offset + wanted, os.fstat(fd).st_size)
     while offset < end:
@@ -368,9 +374,9 @@ def read_around(fd: int, wanted: int, offset: int) -> bytes:
 
 
 def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
-    """``path`` holds either its old bytes or all of ``data``, whatever happens; with ``durable`` for good.
+    """Replace the file ``path``: it holds its old bytes or all of ``data`` after any failure. ``durable`` syncs it.
 
-    Raises EnvironmentFailure; the temporary file is removed where that is still possible.
+    Raises EnvironmentFailure; the temporary file is removed where that is possible.
     """
     write_pieces(files, path, (data,), durable=durable, mode=mode)
 
@@ -378,8 +384,8 @@ def write_atomic(files: Files, path: str, data: bytes, *, durable: bool = True, 
 def write_pieces(
     files: Files, path: str, pieces: Iterable[bytes], *, durable: bool = True, is_name_durable: bool = True, mode: int = 0o644
 ) -> None:  # fmt: skip
-    """As ``write_atomic``, of what need not be held at once; an OSError of ``pieces`` counts as one of writing. Where not ``is_name_durable``
-    the caller syncs the folder.
+    """Write like ``write_atomic``, from pieces that need not be in memory at once. An OSError raised by ``pieces``
+    counts as a failed write. Without ``is_name_durable`` the caller syncs the folder.
     """
     temporary, fd, held = _new_temporary(files, path, mode)
     try:
@@ -401,11 +407,11 @@ def write_pieces(
 
 
 def _new_temporary(files: Files, path: str, mode: int, tries: int = _TRIES_MAX) -> tuple[str, int, int]:
-    """A new file beside ``path``: its own path, a descriptor to write by, and one by which ``leftover`` knows, as long as it is open, that
-    somebody is at it; −1 where that cannot be had. Raises EnvironmentFailure.
+    """Make a temporary file beside ``path``: its path, a descriptor for writing, and one whose lock tells
+    ``leftover`` that the file is in use; −1 where the file system has no locks. Raises EnvironmentFailure.
     """
     folder, name = os.path.dirname(path) or ".", os.path.basename(path)
-    # Random, not counted: in containers the same process id comes again, next to the leftovers of the one that died.
+    # Random, not counted: process ids repeat in containers, next to the leftovers of a dead process.
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
     try:
         fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -414,7 +420,7 @@ def _new_temporary(files: Files, path: str, mode: int, tries: int = _TRIES_MAX) 
     held = _hold(fd)
     if held < 0 or not tries or os.path.lexists(temporary):
         return temporary, fd, held
-    _let_go(held)  # somebody took it for a leftover, between its making and the lock
+    _let_go(held)  # another process removed it as a leftover before it was locked
     files.close(fd)
     return _new_temporary(files, path, mode, tries - 1)
 
@@ -439,11 +445,13 @@ def _let_go(held: int) -> None:
 
 @contextmanager
 def leftover(path: str) -> Iterator[bool]:
-    """Whether nobody is at the temporary file ``path``; then nobody goes on with it within the block, or behind it."""
+    """Yield True where no process uses the temporary file ``path``; then none can go on with it during or after the
+    block.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        yield True  # gone, or no file that one of ours is writing
+        yield True  # gone, or not a file of ours
         return
     try:
         try:
@@ -459,9 +467,9 @@ def leftover(path: str) -> Iterator[bool]:
 
 
 def write_new(files: Files, path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
-    """A new file ``path`` with all of ``data``, or none; what is there already keeps its name and its bytes. With ``durable`` for good.
+    """Create the file ``path`` with all of ``data``. An existing file is unchanged. ``durable`` syncs it.
 
-    Raises RefusedError where there is something of that name, EnvironmentFailure.
+    Raises RefusedError where the name is taken, EnvironmentFailure.
     """
     folder = os.path.dirname(path) or "."
     temporary, fd, held = _new_temporary(files, path, mode)
@@ -485,9 +493,9 @@ def write_new(files: Files, path: str, data: bytes, *, durable: bool = True, mod
 
 
 def name_new(files: Files, temporary: str, path: str) -> None:
-    """Give a finished file the name ``path``, and take no other file's place. ``temporary`` may still be there then.
+    """Rename a finished file to ``path`` without replacing another. ``temporary`` may still exist afterwards.
 
-    Raises FileExistsError where there is something of that name, OSError for the rest.
+    Raises FileExistsError where the name is taken, OSError for other failures.
     """
     try:
         files.link(temporary, path)
@@ -496,11 +504,11 @@ def name_new(files: Files, temporary: str, path: str) -> None:
             raise
         if os.path.lexists(path):
             raise FileExistsError(path) from error
-        files.replace(temporary, path)  # a file system that knows no links
+        files.replace(temporary, path)  # a file system without links
 
 
 def write_all(files: Files, fd: int, data: bytes | bytearray) -> None:
-    """Write all of ``data``, going on after a short write until the system refuses."""
+    """Write all of ``data``, continuing after short writes."""
     view = memoryview(data)
     while view:
         written = files.write(fd, view)
@@ -513,4 +521,4 @@ def _remove_quietly(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        pass  # doctor reports leftover temporary files
+        pass  # ``doctor`` reports leftover temporary files

@@ -1,6 +1,6 @@
 """Identifiers: a prefix, an underscore and 80 bits in base32 (16 lower-case characters).
 
-The alphabet is Crockford's without padding: no i, l, o, u, so that an id survives being read aloud.
+The alphabet is Crockford's without padding. It lacks i, l, o and u, so that an id can be read aloud.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from periplus.base.encoding import hashing
 
 ID_BITS: Final = 80
-PASTED: Final = "\ufeff \t\r\n"  # what may stand around an id that was pasted, and is no part of it
+PASTED: Final = "\ufeff \t\r\n"  # characters that may surround a pasted id
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH: Final = ID_BITS // 5
 _ALLOWED: Final = frozenset(_ALPHABET)
@@ -25,30 +25,30 @@ def _text(bits: bytes) -> str:
 
 
 def new_id(prefix: str, random: bytes | None = None) -> str:
-    """A fresh id; ``random`` (10 bytes) makes it reproducible in tests."""
+    """Return a new id; ``random`` (10 bytes) makes it reproducible in tests."""
     bits = os.urandom(10) if random is None else random
     assert len(bits) * 8 == ID_BITS
     return f"{prefix}_{_text(bits)}"
 
 
 def derived_id(prefix: str, *parts: str) -> str:
-    """The id that the same ``parts`` always give: SHA-256 over the length-prefixed parts, first 80 bits."""
-    digest = hashing.sha256()
+    """Return the id of ``parts``, always the same: the first 80 bits of SHA-256 over the length-prefixed parts."""
+    digest = hashlib.sha256()
     for part in parts:
-        data = part.encode("utf-8", "surrogatepass")  # foreign names may hold half characters
+        data = part.encode("utf-8", "surrogatepass")  # foreign names may contain lone surrogates
         digest.update(len(data).to_bytes(8, "big") + data)
     return f"{prefix}_{_text(digest.digest()[:10])}"
 
 
 def typed_id(text: str) -> str:
-    """An id, or the beginning of one, as it was typed or pasted: in capitals, with blanks or a byte order mark around it; no id has any of
-    these. Where nothing would be left it stays as it is, for nothing is the beginning of every id.
+    """Normalise a typed or pasted id, or its beginning: lower case, without surrounding blanks and byte order mark.
+    Text of blanks only is returned unchanged, because the empty text is a prefix of every id.
     """
     return text.strip(PASTED).lower() or text
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` has the shape of an id, so that it is safe as a file name on every file system."""
+    """Test that ``text`` has the shape of an id, so that it is safe as a file name on every file system."""
     prefix, found, tail = text.rpartition("_")
     if not found or len(tail) != _LENGTH or not _ALLOWED.issuperset(tail):
         return False
@@ -58,6 +58,6 @@ def is_id(text: str) -> bool:
 
 
 try:
-    from periplus.base._values import is_id  # type: ignore[assignment]  # where it was built
+    from periplus.base._values import is_id  # present when the C part was built
 except ImportError:
     pass

@@ -1,8 +1,9 @@
-"""``NamedTuple``: that of ``typing``, at a tenth of what it costs to make a class of it.
+"""``NamedTuple`` like that of ``typing``, at a tenth of the cost of making a class.
 
-``typing`` compiles an expression for the annotation of each field and another for each class, which a process that lives for
-a tenth of a second mostly never uses. Type checkers see the one of ``typing``. At run time a class has the same fields, methods and
-defaults; its annotations stay the texts that they are, and its ``__new__`` is compiled when the first value is made.
+``typing`` compiles an expression for the annotation of each field and another for each class, which a process of a
+tenth of a second mostly never uses. Type checkers see the class of ``typing``. At run time a class has the same
+fields, methods and defaults; its annotations stay texts, and its ``__new__`` is compiled when the first value is
+made.
 """
 # ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204 - type checkers see none of what is defined here
 
@@ -40,7 +41,7 @@ else:
                 raise TypeError(f"{name}: {wrong[0]} is no name for a field or method of a NamedTuple")
             getters = {field: _tuplegetter(at, field) for at, field in enumerate(fields)}
             own = {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
-            namespace.pop("__orig_bases__", None)  # ours would be no news to anybody
+            namespace.pop("__orig_bases__", None)  # a tuple, as the bases are not reported
             return type(name, (tuple,), {"__repr__": _repr, **namespace, **_METHODS, **getters, **own})
 
     def _new(cls, /, *values, **named):

@@ -1,6 +1,7 @@
-"""The few operations that the codecs do millions of times: here in Python, and in C (``_speed.c``) where an installation has it.
+"""The innermost operations of the codecs, in Python, and in C (``_speed.c``) where it was built.
 
-Setup builds the C part wherever a compiler and Python's headers are. Nobody needs it: the functions are the same and so are their results, bit for bit.
+Installation builds the C part wherever a compiler and Python's headers are. It is optional: both forms have the same
+functions and give the same results, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ _pairs: Final = struct.Struct("64s").iter_unpack
 
 
 def _sha256(data: bytes) -> bytes:
-    """The SHA-256 of ``data``; for short ones: what is long is fed to hashlib in place."""
+    """Return the SHA-256 of ``data``. For short data; long data is fed to hashlib in place."""
     return hashlib.sha256(data).digest()
 
 
 def _sha256_joined(pieces: list[bytes]) -> bytes:
-    """The SHA-256 of all pieces, one after the other."""
+    """Return the SHA-256 of all pieces, one after the other."""
     return hashlib.sha256(b"".join(pieces)).digest()
 
 
 def _sha256_chained(prefix: bytes, first: bytes, items: list[bytes]) -> bytes:
-    """The last hash of a chain that begins with ``first``: each is the SHA-256 of prefix, hash before it, and item."""
+    """Return the last hash of a chain that begins with ``first``: each is the SHA-256 of prefix, previous hash and
+    item.
+    """
     hasher = hashlib.sha256
     last = first
     for item in items:
@@ -39,10 +42,10 @@ def _sha256_chained(prefix: bytes, first: bytes, items: list[bytes]) -> bytes:
 
 
 def _sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]) -> bytes:
-    """The SHA-256 of each of ``contents`` behind a salt of its own, joined.
+    """Return the SHA-256 of each of ``contents`` after its own salt, joined.
 
     The salt of item *i* is HMAC-SHA-256(key, ``first`` + *i* as u64, big-endian); ``inner`` and ``outer`` are the two
-    blocks of 64 bytes that RFC 2104 makes of the key.
+    blocks of 64 bytes that RFC 2104 derives from the key.
     """
     begun_inner, begun_outer, begun = (hashlib.sha256(block).copy for block in (inner, outer, b""))
     out = []
@@ -58,10 +61,10 @@ def _sha256_salted(inner: bytes, outer: bytes, first: int, contents: list[bytes]
 
 
 def _sha256_nodes(children: bytes) -> bytes:
-    """The hashes of the nodes of a Merkle tree (RFC 9162 §2.1.1) over their children's hashes, two by two.
+    """Return the hashes of the Merkle tree nodes (RFC 9162 §2.1.1) over pairs of child hashes.
 
-    A hash that has begun is copied: OpenSSL looks its algorithm up for each new one, which costs as much as the hashing.
-    By blocks, so that what is made is joined while the processor's cache still holds it.
+    A started hash is copied: OpenSSL looks up its algorithm for each new one, which costs as much as the hashing. The
+    work goes by blocks, so that results are joined while they are in the processor's cache.
     """
     begun = hashlib.sha256(b"\x01").copy
     found = bytearray()
@@ -72,7 +75,7 @@ def _sha256_nodes(children: bytes) -> bytes:
 
 
 def _sealed_leaves(lines: list[bytes], before: bytes, after: bytes) -> list[bytes]:
-    """The leaf hashes (RFC 9162 §2.1.1) of sealed lines, up to the first that is none.
+    """Return the leaf hashes (RFC 9162 §2.1.1) of sealed lines, up to the first line that is not sealed.
 
     A sealed line is a text, ``before``, the first 16 hexadecimal digits of the text's leaf hash, and ``after``.
     """
@@ -84,7 +87,7 @@ def _sealed_leaves(lines: list[bytes], before: bytes, after: bytes) -> list[byte
         hash_ = begun()
         hash_.update(line[:-size])
         put(hash_.digest())
-    # As one text: sums between what stands before and behind them.
+    # Compared as one text, with the hashes between ``before`` and ``after``.
     sums = b"".join([leaf[:8] for leaf in leaves]).hex(",", 8).encode().replace(b",", after + before)
     if not lines or before + sums + after == b"".join([line[-size:] for line in lines]):
         return leaves
@@ -94,12 +97,14 @@ def _sealed_leaves(lines: list[bytes], before: bytes, after: bytes) -> list[byte
 
 
 def _needle_plan(exact: tuple[str, ...], folded: tuple[str, ...]) -> bytes:
-    """What ``needles_in`` takes to look for these: up to 64 of 3 to 16 ASCII characters, the ``folded`` in either case."""
+    """Return the plan by which ``needles_in`` searches: up to 64 needles of 3 to 16 ASCII characters, ``folded`` in
+    either case.
+    """
     return "\0".join((*exact, *(needle.lower() for needle in folded), str(len(exact)))).encode("ascii")
 
 
 def _needles_in(plan: bytes, text: str) -> int:
-    """A bit for each needle of the plan, the exact ones first: whether it stands in the text."""
+    """Return a bit for each needle of the plan, the exact ones first: set where it occurs in the text."""
     *needles, exact = plan.decode("ascii").split("\0")
     lower = text.encode("latin-1", "replace").lower().decode("latin-1")
     texts = [text] * int(exact) + [lower] * (len(needles) - int(exact))
@@ -107,15 +112,15 @@ def _needles_in(plan: bytes, text: str) -> int:
 
 
 def _left_to_the_caller(*_: object) -> None:
-    """In place of a loop over the bytes of a trail that is written in C (``_speed.pyi`` has them).
+    """Placeholder for a loop over the bytes of a trail that is written in C (see ``_speed.pyi``).
 
-    None says that the caller's own loop has to do it: always here, in C where anything is odd, so that one place
-    decides what a fault is and where it stands.
+    None tells the caller to run its own loop: always here, and in C for any irregularity, so that one place decides
+    what an error is and where.
     """
 
 
 def _text_at(data: bytes, at: int, /) -> str:
-    """The text of a checked entry, its length at ``at``."""
+    """Return the text of a checked entry; its length stands at ``at``."""
     size = data[at]
     at += 1
     if size > 127:
@@ -149,7 +154,7 @@ except ImportError:
     sha256, sha256_joined = _sha256, _sha256_joined
     sha256_chained, sha256_nodes, sha256_salted = _sha256_chained, _sha256_nodes, _sha256_salted
     sealed_leaves = _sealed_leaves
-    record = tuple.__new__  # makes an instance of any of its subclasses
+    record = tuple.__new__  # makes an instance of any subclass of tuple
 
 IS_NATIVE: Final = sha256 is not _sha256
-FORM: Final = "native" if IS_NATIVE else "plain Python"  # as people are told it
+FORM: Final = "native" if IS_NATIVE else "plain Python"  # as shown to people

@@ -1,4 +1,4 @@
-"""Foreign records as trails: transcripts of coding agents, and the history of a git repository."""
+"""Import of foreign records as trails: transcripts of coding agents, and git history."""
 
 from typing import TYPE_CHECKING
 

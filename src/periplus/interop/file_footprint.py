@@ -1,11 +1,11 @@
-"""What a session lies in, as a digest of the state of its files: whoever read them all once need not do so again while it is the same.
+"""Digest over the state of a session's files: an import need not be repeated while it is the same.
 
-A file counts as unchanged while device, inode, size and both its times are: the time of its content, which anybody may
-set, and that of its inode, which nobody can. A file that is written twice within one tick of the clock that its file system
-has keeps both; so a state is worth remembering only when all of it is older than the coarsest of these ticks (``SETTLED_MS``). Files are
-opened to be looked at, because a network file system asks its server then and not at a mere ``stat``.
+A file is unchanged if device, inode, size, mtime and ctime are equal; anybody can set the mtime, nobody the ctime. Two
+writes within one clock tick of the file system leave both times equal. So a state is kept only when all of it is older
+than the coarsest tick (``SETTLED_MS``). Files are opened for this check, because a network file system asks
+its server at an open and not at a ``stat``.
 
-A format whose sessions lie in more than can be named here has no footprint, and is read each time.
+A format whose sessions depend on files that cannot be listed here has no footprint, and is read each time.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from periplus.interop.readers.line_reader import open_regular
 if TYPE_CHECKING:
     from periplus.interop.model import SourceFormat
 
-SETTLED_MS: Final = 3000  # FAT counts in two seconds
+SETTLED_MS: Final = 3000  # FAT has a resolution of two seconds
 _ENTRIES_MAX: Final = 4096
 _MESSAGES: Final = ".messages.json"
 
 
 class Footprint(NamedTuple):
-    """``newest_ms`` is when anything of it was changed last, by the clock of the file system."""
+    """``newest_ms`` is the time of the last change to any of the files, by the clock of the file system."""
 
     digest: bytes
     newest_ms: int
 
 
 class _Unknown(Exception):  # noqa: N818 - never leaves this module
-    """Something of which no state can be told."""
+    """The state cannot be determined."""
 
 
 def _alone(_path: str) -> tuple[str, ...]:
@@ -63,8 +63,8 @@ def _cline(path: str) -> tuple[str, ...]:
     return (path.removesuffix(".json") + _MESSAGES,)
 
 
-# What an import reads beside the file that is named: files, and folders, which end in a slash, with the files in them. Of a database
-# (opencode) nothing can be said: what is in its log changes nothing in the file.
+# Files that an import reads beside the named file; a name with a final slash is a folder with its files. Databases
+# (opencode) are left out: changes in their log do not change the file.
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "aider": _alone,
     "amp": _alone,
@@ -87,9 +87,10 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
 
 
 def footprint(path: str, source_format: SourceFormat) -> Footprint | None:
-    """The state of all that an import of the file ``path`` reads, ``path`` included; None where that cannot be told.
+    """Return the state of all files that an import of ``path`` reads, ``path`` included; None where it is unknown.
 
-    So it is for links beside the session, which no importer follows, for what cannot be opened, and for over 4,096 files.
+    Unknown for links beside the session, which no importer follows, for files that cannot be opened, and for over
+    4,096 files.
     """
     beside = _BESIDE.get(source_format)
     if beside is None:
@@ -107,7 +108,7 @@ def footprint(path: str, source_format: SourceFormat) -> Footprint | None:
 
 
 def _files(path: str, beside: Callable[[str], tuple[str, ...]]) -> Iterator[tuple[str, os.stat_result]]:
-    """The files that are there; one that is not has no part in it, so that its coming changes it."""
+    """Yield the existing files. A missing file is left out, so that its appearance changes the digest."""
     yield path, _opened(path)
     left = _ENTRIES_MAX
     for other in beside(path):

@@ -1,4 +1,4 @@
-"""Which agent wrote a file, told from its beginning; and what else it may be, for an error that helps."""
+"""Detection of the format of a file from its beginning, and of other known files for a helpful error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from periplus.interop.formats import FORMATS, Format, importer_of, kinds_of_file
 
 _PROBE_BYTES: Final = 8192
 
-# First row wins whose every mark stands in the head of the file.
+# The first row whose marks all occur in the head of the file is taken.
 _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Gemini CLI", (b'"projectHash"',)),
     ("a session of Gemini CLI", (b'"type":"gemini"',)),
@@ -61,7 +61,9 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
 
 
 def detect_format(head: Head) -> Format:
-    """The format of the file that begins with ``head``. Raises FormatError that says what it is instead."""
+    """Return the format of the file that begins with ``head``. Raises FormatError that names the likely kind of the
+    file.
+    """
     for row in FORMATS:
         if importer_of(row).is_mine(head):
             return row
@@ -79,7 +81,7 @@ def detect_format(head: Head) -> Format:
 
 
 def looks_like(head: bytes) -> str:
-    """What a text file that is no known transcript seems to be, as the end of a sentence."""
+    """Describe an unknown text file, as the end of a sentence."""
     try:
         head[:_PROBE_BYTES].decode()
     except UnicodeDecodeError as error:

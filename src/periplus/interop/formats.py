@@ -1,7 +1,7 @@
-"""The foreign formats that can be imported: one table. A new format is a module and a row.
+"""Foreign formats that can be imported, in one table. A new format is a module and a row.
 
-A row's module is imported when a file may be of it, or a session is read. It has two functions: ``is_mine(head)``
-tells from the beginning of a file whether it is of the format, ``read(source)`` gives its sessions as trails.
+The module of a row is imported when a file may have its format, or a session is read. It has two functions:
+``is_mine(head)`` detects the format from the beginning of a file, ``read(source)`` returns its sessions as trails.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from periplus.interop.conversion.source import Head, Source
     from periplus.interop.model import Imported
 
-# What one file holds: a record a line; one document; the card of a session whose records are files beside it; a
+# Contents of one file: a record a line; one document; the card of a session whose records are in files beside it; a
 # database of sessions.
 Shape: TypeAlias = Literal["lines", "document", "folder", "database"]
 
 
 class Place(NamedTuple):
-    """Where an agent leaves its sessions: files called ``pattern`` and not ``not_pattern``, in ``folder`` of the home
-    folder and down to ``depth`` folders below it; or of the project's own folder, where ``in_project``.
+    """Where an agent stores its sessions: files that match ``pattern`` and not ``not_pattern``, in ``folder`` of the
+    home folder and up to ``depth`` folders below it; with ``in_project``, of the project folder.
 
-    ``held_in`` is the JSON member in the beginning of a file that names the folder in which the session was held;
-    ``projectHash`` is the SHA-256 of its path. Empty: the file holds sessions of many folders, and the importer leaves
-    out what is of another one. ``card`` replaces the end of the file's name where another file beside it says so. What
-    stands in front of it in a file may be of any length where it ``is_far``.
+    ``held_in`` is the JSON member near the beginning of a file that names the folder of the session; ``projectHash``
+    is the SHA-256 of its path. If empty, the file holds sessions of many folders, and the importer filters them.
+    ``card`` replaces the end of the file name where another file beside it has the member. With ``is_far`` the member
+    may stand anywhere in the file.
     """
 
     folder: tuple[str, ...]
@@ -42,8 +42,8 @@ class Place(NamedTuple):
 
 
 class Format(NamedTuple):
-    """``agent`` and ``what`` are for people; ``grows`` says whether a running agent adds to the end of the file, so
-    that it can be followed.
+    """``agent`` and ``what`` are names for people; ``grows`` means that a running agent appends to the file, so that
+    it can be followed.
     """
 
     name: str
@@ -56,18 +56,18 @@ class Format(NamedTuple):
 
 
 class Importer(Protocol):
-    """What the module of a row has."""
+    """Functions of a row's module."""
 
     @staticmethod
     def is_mine(head: Head) -> bool:
-        """Whether the file that begins like this is of the format. Never raises for what a file holds."""
+        """Detect the format from the beginning of a file. Never raises, whatever the file holds."""
 
     @staticmethod
     def read(source: Source) -> Iterable[Imported]:
-        """The sessions in the file, mostly one. Raises FormatError, EnvironmentFailure."""
+        """Yield the sessions in the file, mostly one. Raises FormatError, EnvironmentFailure."""
 
 
-# In the order in which they are asked: those that say plainly what they are before those that are told by likeness.
+# In the order of detection: formats with an explicit mark come before those recognised by likeness.
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "codex", "Codex", "a session of Codex", "periplus.interop.importers.codex", "lines", grows=True,
@@ -139,7 +139,7 @@ def format_names() -> tuple[str, ...]:
 
 
 def format_of(name: str) -> Format:
-    """The row called ``name``. Raises KeyError."""
+    """Return the row called ``name``. Raises KeyError."""
     for row in FORMATS:
         if row.name == name:
             return row
@@ -151,7 +151,7 @@ def importer_of(row: Format) -> Importer:
 
 
 def kinds_of_files() -> str:
-    """For a sentence: what can be imported, and where it lies."""
+    """Return the importable formats and their places, as part of a sentence."""
     kinds = []
     for row in FORMATS:
         place = f" (~/{'/'.join(row.places[0].folder)})" if row.places and not row.places[0].in_project else ""

@@ -1,4 +1,4 @@
-"""What an import gives back: the trail and what a person wants to know about where it came from."""
+"""Results of an import: the trail, and facts about its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SourceFormat: TypeAlias = str  # the name of a row of ``formats.FORMATS``, or ``
 
 
 class Tokens(NamedTuple):
-    """Tokens of all model calls: read fresh (cache writes included), read from a cache, written."""
+    """Tokens of all model calls: fresh input (cache writes included), cached input, output."""
 
     fresh: int = 0
     cached: int = 0
@@ -20,11 +20,11 @@ class Tokens(NamedTuple):
 class Imported(NamedTuple):
     """One foreign record as a trail.
 
-    ``counts`` has ``steps`` and ``files`` always; of a transcript also ``lines``, ``prompts``, ``says``, ``comments``,
-    ``tools`` (calls), ``tools_paired`` (calls whose result was found), ``model_calls`` and ``duplicates``; of a history
-    ``commits``. ``skipped`` counts records, by kind, that are known and are no steps; ``unknown`` counts kinds that this
-    version does not know; ``unreadable_lines`` has the numbers of the first lines that are no records at all. ``ending`` says
-    why the run is ``partial``, where that is known, ``left_out`` how many older commits a history has.
+    ``counts`` always has ``steps`` and ``files``; for a transcript also ``lines``, ``prompts``, ``says``,
+    ``comments``, ``tools`` (calls), ``tools_paired`` (calls with a result), ``model_calls`` and ``duplicates``; for a
+    history ``commits``. ``skipped`` counts known records that are no steps, by kind; ``unknown`` counts kinds that
+    this version does not know; ``unreadable_lines`` has the numbers of the first invalid lines. ``ending`` is the
+    known reason for a ``partial`` run, ``left_out`` the number of older commits of a history.
     """
 
     trail: bytes
@@ -52,7 +52,7 @@ class Imported(NamedTuple):
 
 
 class FoundSession(NamedTuple):
-    """A transcript that an agent left on this machine."""
+    """A transcript found on this machine."""
 
     path: str
     format: SourceFormat

@@ -1,4 +1,4 @@
-"""Finding the transcripts that agents left in a home folder, and in the project's own."""
+"""Search for agents' transcripts in a home folder and in project folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SESSIONS_MAX: Final = 1000
 _ENTRIES_MAX: Final = 200_000
 _HEADS_MAX: Final = 20_000
 _HEAD_BYTES: Final = 64 << 10
-_FAR_BYTES_MAX: Final = 64 << 20  # as far as a file is read for the folder that its beginning does not name
+_FAR_BYTES_MAX: Final = 64 << 20  # limit for reading a file whose beginning does not name the folder
 _MEMBER_BYTES_MAX: Final = 32 << 10
 _FAR_FILES_MAX: Final = 4096
 _HASHED: Final = "projectHash"
@@ -38,11 +38,11 @@ class _File(NamedTuple):
 
 
 def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSession]:
-    """The newest ``SESSIONS_MAX`` transcripts under ``home``, newest first; with ``folders`` only those of sessions that
-    were held in one of them or below it, and the ones that lie in them. ``codex`` is Codex's folder, where that is another than ``.codex`` of ``home``.
+    """Return the newest ``SESSIONS_MAX`` transcripts under ``home``, newest first; with ``folders`` only sessions
+    held in one of them or below, and transcripts stored there. ``codex`` replaces Codex's folder ``.codex`` of
+    ``home``.
 
-    What cannot be read is left out: a session of somebody else is none of this person's. A session of which it is not
-    known where it was held is of no folder.
+    Unreadable files are left out. A session without a known folder matches no folder.
     """
     files: list[_File] = []
     budget = [_ENTRIES_MAX]
@@ -67,7 +67,7 @@ def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSessio
 
 
 def _walk(folder: str, depth: int, budget: list[int]) -> Iterator[os.DirEntry[str]]:
-    """The files in ``folder`` down to ``depth`` folders below; links are not followed."""
+    """Yield the files in ``folder`` down to ``depth`` folders below; links are not followed."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name, reverse=True)
     except OSError:
@@ -96,7 +96,7 @@ def _note(entry: os.DirEntry[str], row: Format, place: Place, files: list[_File]
 
 
 def _cwd(file: _File, folders: tuple[str, ...]) -> str | None:
-    """The folder that the session says it was held in, read from the beginning of the file where that tells it."""
+    """Return the folder in which the session was held, as the file names it."""
     place = file.place
     if place.in_project or not place.held_in:
         return next((folder for folder in folders if is_within(file.path, folder)), next(iter(folders), None))
@@ -120,7 +120,9 @@ def _hashes(folder: str) -> set[str]:
 
 
 def _member(path: str, name: str) -> str | None:
-    """The text of the first member ``name`` in the beginning of the file. One within a text has its quotes escaped."""
+    """Return the text of the first member ``name`` near the beginning of the file. A member within a string has its
+    quotes escaped.
+    """
     try:
         with open(path, "rb") as file:
             return _text_in(file.read(_HEAD_BYTES), name)
@@ -130,8 +132,8 @@ def _member(path: str, name: str) -> str | None:
 
 @lru_cache(maxsize=_FAR_FILES_MAX)
 def _far_member(path: str, name: str, _size: int, _mtime_ms: int) -> str | None:
-    """The same from anywhere in the file: a picture in the first prompt may stand before the folder. A file that did not
-    change is read once, however often sessions are looked for.
+    """Search the whole file for the member: a picture in the first prompt may precede it. The result is cached as
+    long as the file is unchanged.
     """
     try:
         with open(path, "rb") as file:
@@ -148,8 +150,8 @@ def _far_member(path: str, name: str, _size: int, _mtime_ms: int) -> str | None:
 
 @lru_cache(maxsize=_FAR_FILES_MAX)
 def _member_of_document(path: str, name: str, _size: int, _mtime_ms: int) -> str | None:
-    """The text of the first member ``name`` that does not stand in a list of records: those hold what tools gave back, and the
-    facts of a session may stand behind all of them.
+    """Return the text of the first member ``name`` outside the lists of records: those hold tool results, and the
+    facts of a session may follow them.
     """
     from periplus.interop.conversion.source import LISTS
     from periplus.interop.readers.json_stream import JsonWalker

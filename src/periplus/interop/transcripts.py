@@ -1,4 +1,4 @@
-"""Importing the session files of agents: which format a file has, and its sessions as trails."""
+"""Import of agents' session files: detects the format and yields the sessions as trails."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ def import_transcripts(
     folders: tuple[str, ...] = (),
     detected: Callable[[str], object] | None = None,
 ) -> Iterator[Imported]:
-    """The sessions in the file ``path`` as trails, one after the other as they are read: one, but of a database; with
-    the subagents that have records of their own as children.
+    """Import the sessions in the file ``path`` one after the other: one, or several from a database; subagents with
+    records of their own become children.
 
-    ``trail_key`` makes the trail's secret (HMAC-SHA-256 of the source's SHA-256); ``put_object`` keeps a text over 4,096
-    bytes, or the content of a file, and gives its SHA-256; ``format`` is a name of ``formats.FORMATS`` where the caller
-    knows; ``progress`` gets the bytes read and the bytes in all; ``folders`` leave out, of a file that holds the sessions
-    of many folders, those that were held outside of them; ``detected`` is told the format before anything is read but the head.
+    ``trail_key`` gives the trail's secret (HMAC-SHA-256 of the source's SHA-256); ``put_object`` stores a text over
+    4,096 bytes, or the contents of a file, and returns its SHA-256; ``format`` is a name of ``formats.FORMATS`` if
+    known; ``progress`` gets the bytes read and the bytes in all; ``folders`` restrict a file with sessions of many
+    folders to those; ``detected`` is called with the format once the head is read.
 
-    Raises FormatError, naming file and line or offset, for what is no transcript; EnvironmentFailure for what cannot be
-    read.
+    Raises FormatError, naming file and line or offset, for other files; EnvironmentFailure for unreadable ones.
     """
     from periplus.interop.conversion.source import Head, Source
     from periplus.interop.format_detection import detect_format
@@ -56,7 +55,9 @@ def import_transcript(
     format: str | None = None,  # noqa: A002
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """The one session in the file ``path``; see ``import_transcripts``. Raises UsageError where it holds several."""
+    """Import the one session in the file ``path``; see ``import_transcripts``. Raises UsageError where it holds
+    several.
+    """
     sessions = import_transcripts(path, trail_key=trail_key, put_object=put_object, format=format, progress=progress)
     first = next(sessions, None)
     if first is None:

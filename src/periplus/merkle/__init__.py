@@ -1,4 +1,4 @@
-"""Merkle trees of RFC 9162: trees that prove, in memory and from tiles, and a verifier that shares no code with them."""
+"""Merkle trees of RFC 9162: provers in memory and on tiles, and a verifier that shares no code with them."""
 
 from periplus.merkle.multiproof import PagedTree, prove, prove_indices
 from periplus.merkle.tiles import HASH_BYTES, TILE_WIDTH, Frontier, TiledTree

@@ -2,16 +2,17 @@
 
 Theory of operation
 -------------------
-Look at a tree of RFC 9162 in layers: the leaves, then the nodes over two of them, and so on; a node at the right edge that has no
-neighbour goes up as it is. The node at place ``i`` of layer ``h`` covers the leaves from ``i * 2**h`` to ``(i + 1) * 2**h`` or to the
-end. Who knows some leaves can hash them upwards and lacks, in each layer, those neighbours that are over none of them. These
-are the proof, **lowest layer first, in a layer from left to right**; each node stands there once, and none that can be computed.
-The proof of a single leaf is its inclusion path of RFC 9162 §2.1.3.1. A run of leaves needs at most two nodes a layer, however long.
+Take a tree of RFC 9162 in layers: the leaves, then the nodes over two of them, and so on; a node at the right edge without
+a neighbour goes up unchanged. The node at place ``i`` of layer ``h`` covers the leaves from ``i * 2**h`` to
+``(i + 1) * 2**h`` or to the end. A verifier that has some leaves can hash them upwards and lacks, in each layer, those
+neighbours that cover none of them. These nodes are the proof, **lowest layer first, in a layer from left to right**; each
+occurs once, and none that can be computed. The proof of a single leaf is its inclusion path of RFC 9162 §2.1.3.1. A
+run of leaves needs at most two nodes a layer, whatever its length.
 
-``merkle.verify_multi`` checks such proofs and shares no code with this.
+``merkle.verify_multi`` checks such proofs and shares no code with this module.
 
-``PagedTree`` is a tree that is known by the roots of its pages (aligned runs of 2**k leaves): what it is asked for costs the leaves of
-the pages that the proof begins or ends in, and no others.
+``PagedTree`` is a tree known by the roots of its pages (aligned runs of 2**k leaves): a request reads the leaves of the
+pages in which the proof begins or ends, and no others.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PAGES_HELD_MAX: Final = 8
 
 
 def prove(tree: Prover, start: int, end: int, size: int | None = None) -> list[bytes]:
-    """The proof of the leaves ``start`` to ``end`` (half open) of the tree as it was at ``size`` leaves, now if None.
+    """Return the proof of the leaves ``start`` to ``end`` (half open) of the tree at ``size`` leaves, now if None.
 
     Raises UsageError where there are no such leaves.
     """
@@ -51,7 +52,7 @@ def prove(tree: Prover, start: int, end: int, size: int | None = None) -> list[b
 
 
 def prove_indices(tree: Prover, indices: Iterable[int], size: int | None = None) -> list[bytes]:
-    """The proof of the leaves at ``indices``, in any order; raises as ``prove``."""
+    """Return the proof of the leaves at ``indices``, in any order; raises like ``prove``."""
     whole = tree.size if size is None else size
     known = sorted(set(indices))
     if not known or known[0] < 0 or known[-1] >= whole or whole > tree.size:
@@ -79,10 +80,11 @@ def _node_at(tree: Prover, place: int, height: int, size: int) -> bytes:
 
 
 class PagedTree(Prover):
-    """A tree of ``size`` leaves by the roots of its pages of ``page_leaves`` (a power of two), the last one maybe shorter.
+    """A tree of ``size`` leaves, given by the roots of its pages of ``page_leaves`` (a power of two); the last page
+    may be shorter.
 
-    ``leaves(page)`` gives the leaf hashes of one page; it is asked when a proof needs a node within it, and the last few pages are
-    held. Nothing is believed: roots and leaves that do not belong together make proofs that do not hold.
+    ``leaves(page)`` returns the leaf hashes of one page. It is called when a proof needs a node within the page, and
+    the last few pages are cached. Nothing is verified here: mismatched roots and leaves give invalid proofs.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class PagedTree(Prover):
     def range_root(self, start: int, end: int) -> bytes:
         edge = self._full.size * self._page_leaves
         if self._short and end == self._size and start <= edge and start % self._page_leaves == 0:
-            # What hangs at the right of the full pages is the short one, whole: it has not to be read.
+            # The short last page as a whole hangs at the right of the full pages and need not be read.
             if start == edge:
                 return self._short
             root = self._short

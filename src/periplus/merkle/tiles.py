@@ -1,18 +1,18 @@
-"""Tiles: a Merkle tree cut into squares that are read whole, so that a proof costs a handful of reads.
+"""Tiles: a Merkle tree cut into squares that are read as a whole, so that a proof takes a handful of reads.
 
 Theory of operation
 -------------------
-Of all the complete nodes of a tree only every eighth height is kept: level 0 are the leaves, level 1 the nodes over
+Of all the complete nodes of a tree only every eighth height is stored: level 0 holds the leaves, level 1 the nodes over
 256 of them, level 2 those over 65,536. A *tile* is 256 hashes of one level that share an ancestor eight heights up,
-which is the hash at the tile's own place in the level above; the nodes between are hashed again when somebody asks.
-A tree of n leaves keeps n / 255 hashes above its leaves. The last tile of a level is short until it is full; hashes
-are only ever added behind the others, so one growing run of bytes holds a level.
+which is the hash at the tile's own place in the level above; the nodes between are computed on demand.
+A tree of n leaves stores n / 255 hashes above its leaves. The last tile of a level is short until it is full. Hashes
+are only appended, so one growing run of bytes holds a level.
 
-A proof of a tree of n leaves needs at most two tiles of each level: the one that covers the place asked for and the
-last one. What the *frontier* (the last tile of each level) hashes to is the root: who has checked that may add leaves
-without having seen anything else.
+A proof in a tree of n leaves needs at most two tiles of each level: the one that covers the requested place, and the
+last one. The *frontier* (the last tile of each level) hashes to the root: once that is checked, leaves can be added
+without reading anything else.
 
-The scheme is the one of transparency logs (C2SP tlog-tiles, heights of 8). Nothing here reads or writes.
+The scheme is that of transparency logs (C2SP tlog-tiles, heights of 8). No I/O here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TILE_BYTES: Final = TILE_WIDTH * HASH_BYTES
 
 
 def level_sizes(size: int) -> list[int]:
-    """How many hashes each level of a tree of ``size`` leaves has, the leaves first; none of them is 0."""
+    """Return the number of hashes in each level of a tree of ``size`` leaves, the leaves first; none is 0."""
     sizes = []
     while size:
         sizes.append(size)
@@ -45,7 +45,7 @@ def level_sizes(size: int) -> list[int]:
 
 
 class Added(NamedTuple):
-    """Hashes that a level gained: ``data`` goes behind its first ``start`` hashes."""
+    """Hashes added to a level: ``data`` follows its first ``start`` hashes."""
 
     level: int
     start: int
@@ -53,10 +53,10 @@ class Added(NamedTuple):
 
 
 class Frontier:
-    """The last tile of each level of a tree, which is all that it takes to let the tree grow.
+    """The last tile of each level, which suffices to extend the tree.
 
-    ``tails`` are these tiles as bytes, for each level of ``level_sizes(size)`` the hashes behind its last full tile.
-    Raises UsageError where they are not as many as ``size`` wants.
+    ``tails`` are these tiles as bytes: for each level of ``level_sizes(size)`` the hashes after its last full tile.
+    Raises UsageError where they do not match ``size``.
     """
 
     def __init__(self, size: int = 0, tails: Sequence[bytes] = ()) -> None:
@@ -67,7 +67,7 @@ class Frontier:
         self._tails = [bytearray(tail) for tail in tails]
 
     def extend(self, leaf_hashes: Iterable[bytes]) -> list[Added]:
-        """Add leaves; gives what each level gained. Raises UsageError where one is not a hash of 32 bytes."""
+        """Add leaves; return the hashes added to each level. Raises UsageError for a hash that has not 32 bytes."""
         leaves = list(leaf_hashes)
         if any(len(leaf) != HASH_BYTES for leaf in leaves):
             raise UsageError(f"a leaf hash has {HASH_BYTES} bytes")
@@ -83,7 +83,7 @@ class Frontier:
         return added
 
     def root(self) -> bytes:
-        """The root of the tree (RFC 9162 §2.1.1); the empty tree's is that of no leaves."""
+        """Return the root of the tree (RFC 9162 §2.1.1); for the empty tree the hash of no leaves."""
         node = b""
         for tail in self._tails:
             hashes = [bytes(tail[at : at + HASH_BYTES]) for at in range(0, len(tail), HASH_BYTES)]
@@ -94,7 +94,7 @@ class Frontier:
         return node or sha256(b"").digest()
 
     def _grow(self, level: int, data: bytes) -> bytes:
-        """Add ``data`` to a level; gives the roots of the tiles that it filled."""
+        """Add ``data`` to a level; return the roots of the tiles that it filled."""
         if level == len(self._tails):
             self._tails.append(bytearray())
         tail = self._tails[level]
@@ -106,10 +106,10 @@ class Frontier:
 
 
 class TiledTree(Prover):
-    """A tree of ``size`` leaves whose hashes ``read(level, start, count)`` gives as bytes.
+    """A tree of ``size`` leaves whose hashes ``read(level, start, count)`` returns as bytes.
 
-    Nothing that is read is believed here: whoever uses a root or a proof checks it against a root that he knows. Raises
-    DamageError where ``read`` gives fewer hashes than the tree has.
+    Nothing is verified here: check a root or proof against a trusted root. Raises DamageError where ``read`` returns
+    fewer hashes than the tree has.
     """
 
     def __init__(self, size: int, read: Callable[[int, int, int], bytes]) -> None:
@@ -118,12 +118,12 @@ class TiledTree(Prover):
         self.grow(size)
 
     def grow(self, size: int) -> None:
-        """From now on the tree has ``size`` leaves; tiles that were full stay known."""
+        """Set the size of the tree to ``size`` leaves; full tiles stay cached."""
         self._size = size
         self._levels = level_sizes(size)
 
     def forget(self) -> None:
-        """Read every tile again when it is needed."""
+        """Clear the cache of tiles."""
         self._tiles.clear()
 
     @property
@@ -131,7 +131,7 @@ class TiledTree(Prover):
         return self._size
 
     def tails(self) -> list[bytes]:
-        """The last tiles, as a ``Frontier`` takes them."""
+        """Return the last tiles, as ``Frontier`` takes them."""
         return [
             self._hashes(level, count - count % TILE_WIDTH, count % TILE_WIDTH)
             for level, count in enumerate(self._levels)
@@ -145,7 +145,7 @@ class TiledTree(Prover):
         return layer[start : start + HASH_BYTES]
 
     def _tile(self, level: int, index: int) -> list[bytes]:
-        """The layers of a tile, its hashes first, then the nodes over two, four, … of them."""
+        """Return the layers of a tile: its hashes, then the nodes over two, four, … of them."""
         start = index * TILE_WIDTH
         key = (level, index, min(TILE_WIDTH, self._levels[level] - start))
         layers = self._tiles.get(key)

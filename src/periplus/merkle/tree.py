@@ -1,15 +1,15 @@
-"""The proving side of RFC 9162 §2: trees that only grow, their roots and their proofs.
+"""Provers of RFC 9162 §2: append-only trees, their roots and their proofs.
 
 Theory of operation
 -------------------
 A node of height ``h`` at place ``i`` covers the leaves ``i * 2**h`` to ``(i + 1) * 2**h``. Once all of these exist the
-node never changes, so a tree keeps exactly the complete nodes: one flat ``bytearray`` per height, 32 bytes a node,
-in which the node ``(h, i)`` begins at byte ``32 * i``. What is not complete lies on the right edge; it is hashed
-together when somebody asks, from at most one stored node per height.
+node never changes, so a tree stores exactly the complete nodes: one flat ``bytearray`` per height, 32 bytes a node,
+in which the node ``(h, i)`` begins at byte ``32 * i``. The incomplete part lies on the right edge; it is hashed on
+demand, from at most one stored node per height.
 
-So every root and proof of every size that the tree once had comes from O(log n) stored nodes, and nothing has to be
-kept per size. Ranges here are half open; those that occur start at a multiple of a power of two that is at least
-their length, which is what makes their complete parts stored nodes.
+So every root and proof of every former size takes O(log n) stored nodes, and nothing is stored per size. Ranges are half
+open. Those that occur start at a multiple of a power of two that is at least their length, so that their complete parts
+are stored nodes.
 """
 
 from __future__ import annotations
@@ -38,32 +38,36 @@ _HASH_BYTES: Final = 32
 
 
 def leaf_hash(data: bytes) -> bytes:
-    """The hash of a leaf that holds ``data`` (RFC 9162 §2.1.1)."""
+    """Return the hash of a leaf that holds ``data`` (RFC 9162 §2.1.1)."""
     return sha256(b"\x00" + data).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of an inner node over its children's hashes (RFC 9162 §2.1.1)."""
+    """Return the hash of an inner node over its children's hashes (RFC 9162 §2.1.1)."""
     return sha256(b"\x01" + left + right).digest()
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
-    """The root over ``leaves``, which are leaf hashes. Raises UsageError where one is not 32 bytes."""
+    """Return the root over the leaf hashes ``leaves``. Raises UsageError for one that has not 32 bytes."""
     return Tree(leaves).root()
 
 
 def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The proof that leaf ``index`` is in the tree over the leaf hashes ``leaves``; raises as Tree.inclusion."""
+    """Return the proof that leaf ``index`` is in the tree over the leaf hashes ``leaves``; raises like
+    Tree.inclusion.
+    """
     return Tree(leaves).inclusion(index)
 
 
 def consistency_path(leaves: Sequence[bytes], first: int) -> list[bytes]:
-    """The proof that the tree over ``leaves`` extends the one over the ``first`` of them; raises as Tree.consistency."""
+    """Return the proof that the tree over ``leaves`` extends that over the ``first`` of them; raises like
+    Tree.consistency.
+    """
     return Tree(leaves).consistency(first)
 
 
 class Prover(ABC):
-    """Roots and proofs of every size that a tree once had, from its complete nodes, wherever these are kept."""
+    """Roots and proofs of every former size of a tree, computed from its complete nodes, wherever these are stored."""
 
     @property
     @abstractmethod
@@ -72,22 +76,25 @@ class Prover(ABC):
 
     @abstractmethod
     def _node(self, height: int, place: int) -> bytes:
-        """The complete node that covers the leaves ``place * 2**height`` to ``(place + 1) * 2**height``."""
+        """Return the complete node over the leaves ``place * 2**height`` to ``(place + 1) * 2**height``."""
 
     def node(self, height: int, place: int) -> bytes:
-        """The complete node over the leaves ``place * 2**height`` to ``(place + 1) * 2**height``. Raises UsageError."""
+        """Return the complete node over the leaves ``place * 2**height`` to ``(place + 1) * 2**height``. Raises
+        UsageError.
+        """
         if height < 0 or not 0 <= place < self.size >> height:
             raise UsageError(f"no complete node {place} of height {height} in a tree of {self.size:,} leaves")
         return self._node(height, place)
 
     def root(self, size: int | None = None) -> bytes:
-        """The root of the tree as it was at ``size`` leaves, now if None. Raises UsageError if it never had as many."""
+        """Return the root at ``size`` leaves, now if None. Raises UsageError if the tree never had as many."""
         return self.range_root(0, self._checked_size(size))
 
     def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
-        """The proof that leaf ``index`` is in the tree of ``size`` leaves (RFC 9162 §2.1.3.1), lowest node first.
+        """Return the proof that leaf ``index`` is in the tree of ``size`` leaves (RFC 9162 §2.1.3.1), lowest node
+        first.
 
-        Raises UsageError where the tree of that size does not exist or has no such leaf.
+        Raises UsageError where the tree never had that size or has no such leaf.
         """
         end = self._checked_size(size)
         if not 0 <= index < end:
@@ -108,10 +115,10 @@ class Prover(ABC):
         return path
 
     def consistency(self, first: int, second: int | None = None) -> list[bytes]:
-        """The proof that the tree of ``second`` leaves extends that of ``first`` (RFC 9162 §2.1.4.1).
+        """Return the proof that the tree of ``second`` leaves extends that of ``first`` (RFC 9162 §2.1.4.1).
 
-        Empty where ``first`` is 0 or equals ``second``: there is nothing to show. Raises UsageError where
-        ``first`` is over ``second`` or the tree never had as many leaves.
+        Empty where ``first`` is 0 or equals ``second``. Raises UsageError where ``first`` is over ``second`` or the
+        tree never had as many leaves.
         """
         end = self._checked_size(second)
         if not 0 <= first <= end:
@@ -128,7 +135,7 @@ class Prover(ABC):
             else:
                 path.append(self.range_root(start, middle))
                 start = middle
-        if start:  # the verifier has the root of a first tree that is whole, not that of its last part
+        if start:  # the verifier has the root of a complete first tree, not that of its last part
             path.append(self.range_root(start, end))
         path.reverse()
         return path
@@ -141,7 +148,8 @@ class Prover(ABC):
         return size
 
     def range_root(self, start: int, end: int) -> bytes:
-        """The hash over the leaves ``start`` to ``end`` (half open), for ranges that are nodes of some size of the tree.
+        """Return the hash over the leaves ``start`` to ``end`` (half open), for ranges that are nodes at some size of
+        the tree.
 
         These start at a multiple of a power of two that is at least their length.
         """
@@ -154,7 +162,7 @@ class Prover(ABC):
         return root
 
     def _peaks(self, start: int, end: int) -> list[bytes]:
-        """The complete nodes that a range consists of, from the left."""
+        """Return the complete nodes that form a range, from the left."""
         peaks = []
         while start < end:
             height = (end - start).bit_length() - 1
@@ -164,7 +172,7 @@ class Prover(ABC):
 
 
 class Tree(Prover):
-    """A Merkle tree over leaf hashes that only grows."""
+    """Append-only Merkle tree over leaf hashes."""
 
     def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
         self._levels: list[bytearray] = [bytearray()]
@@ -176,7 +184,7 @@ class Tree(Prover):
         return len(self._levels[0]) // _HASH_BYTES
 
     def append(self, leaf_hash: bytes) -> None:
-        """Add one leaf. Raises UsageError where it is not a hash of 32 bytes."""
+        """Add one leaf. Raises UsageError for a hash that has not 32 bytes."""
         if len(leaf_hash) != _HASH_BYTES:
             raise UsageError(f"a leaf hash has {_HASH_BYTES} bytes, not {len(leaf_hash)}")
         node = leaf_hash
@@ -192,7 +200,7 @@ class Tree(Prover):
             self._levels[height] += node
 
     def extend(self, leaf_hashes: Iterable[bytes]) -> None:
-        """Add leaves, all or none of them. Raises UsageError where one is not a hash of 32 bytes."""
+        """Add leaves, all or none of them. Raises UsageError for a hash that has not 32 bytes."""
         added = list(leaf_hashes)
         if set(map(len, added)) - {_HASH_BYTES}:
             place, wrong = next((place, leaf) for place, leaf in enumerate(added) if len(leaf) != _HASH_BYTES)
@@ -211,12 +219,12 @@ class Tree(Prover):
 
 
 def _split(count: int) -> int:
-    """The largest power of two below ``count``, which is at least 2."""
+    """Return the largest power of two below ``count``, which is at least 2."""
     return 1 << ((count - 1).bit_length() - 1)
 
 
 def _complete(lower: bytearray, upper: bytearray) -> None:
-    """Append to ``upper`` the parents that ``lower`` has the children of."""
+    """Append to ``upper`` the parents of all complete pairs in ``lower``."""
     begin = 2 * len(upper)
     end = len(lower) // (2 * _HASH_BYTES) * (2 * _HASH_BYTES)
     upper += sha256_nodes(bytes(memoryview(lower)[begin:end]))

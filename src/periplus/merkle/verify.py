@@ -1,11 +1,10 @@
-"""The checking side of RFC 9162 §2: whether a proof holds.
+"""Verifiers of RFC 9162 §2: inclusion and consistency proofs.
 
-Written from the RFC's verification algorithms and nothing else; it shares no code with the tree that makes proofs, so
-that a mistake in one shows in the other. Whatever it is given it answers True or False and never raises: its
-arguments come from strangers.
+Written from the RFC's verification algorithms only. It shares no code with the provers, so that a mistake in one
+shows in the other. It answers True or False for every input and never raises: its arguments come from untrusted sources.
 
-A root does not say how many leaves it covers: an inclusion path holds for every size that puts the leaf at the same
-place relative to the right edge. Size and root belong together in a signed tree head; only then does the size count.
+A root does not tell how many leaves it covers: an inclusion path holds for every size that puts the leaf at the same
+place relative to the right edge. A signed tree head binds size and root together; only then the size is proved.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HASH_BYTES: Final = 32
 
 
 def verify_inclusion(leaf_hash: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
-    """Whether ``path`` proves the leaf at ``index`` (from 0) of the tree of ``size`` leaves with ``root``.
+    """Verify that ``path`` proves the leaf at ``index`` (from 0) of the tree of ``size`` leaves with ``root``.
 
     RFC 9162 §2.1.3.2. ``path`` is a list or tuple of hashes, lowest node first.
     """
@@ -49,10 +48,10 @@ def verify_inclusion(leaf_hash: bytes, index: int, size: int, path: Sequence[byt
 
 
 def verify_consistency(first: int, second: int, path: Sequence[bytes], first_root: bytes, second_root: bytes) -> bool:
-    """Whether ``path`` proves that the tree of ``second`` leaves extends the tree of ``first`` leaves.
+    """Verify that ``path`` proves that the tree of ``second`` leaves extends the tree of ``first`` leaves.
 
-    RFC 9162 §2.1.4.2 for 0 < first < second. Beyond it: equal sizes need equal roots and an empty path; every tree
-    extends the empty one, whose root must be that of no leaves.
+    RFC 9162 §2.1.4.2 for 0 < first < second. In addition, equal sizes need equal roots and an empty path, and every
+    tree extends the empty one, whose root must be that of no leaves.
     """
     if not (_is_count(first) and _is_count(second) and _is_path(path)):
         return False

@@ -1,11 +1,11 @@
-"""The checking side of proofs for many leaves: whether leaves are in a tree, by a proof of ``merkle.multiproof``.
+"""Verifiers of the proofs for many leaves that ``merkle.multiproof`` makes.
 
-Written from the description of the form there, and nothing else: it shares no code with what makes proofs. Whatever it is given it
-answers True or False and never raises: its arguments come from strangers. What it does is bounded by what it was given: for
-each leaf a hash a layer at the most.
+Written from the description of the form there only; it shares no code with the prover. It answers True or False for
+every input and never raises: its arguments come from untrusted sources. Its work is bounded by its input: at most one
+hash per leaf and layer.
 
-As with inclusion paths, a root alone does not say how many leaves it covers: take size and root from one place that is
-trusted (a signed head, the record of a context), never the size from whoever made the proof.
+As with inclusion paths, a root alone does not tell how many leaves it covers: take size and root from one trusted
+place (a signed head, the record of a context), never the size from the prover.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LAYERS_MAX: Final = 64
 
 
 def verify_range(leaf_hashes: Sequence[bytes], start: int, size: int, nodes: Sequence[bytes], root: bytes) -> bool:
-    """Whether ``leaf_hashes`` are the leaves from ``start`` on of the tree of ``size`` leaves with ``root``.
+    """Verify that ``leaf_hashes`` are the leaves from ``start`` on of the tree of ``size`` leaves with ``root``.
 
-    ``nodes`` is the proof, a list or tuple of hashes as ``leaf_hashes`` is. Of no leaves nothing is proved: False.
+    ``nodes`` is the proof, a list or tuple of hashes, as is ``leaf_hashes``. False for no leaves.
     """
     if not (_is_number(start) and _is_number(size) and _all_hashes(leaf_hashes) and _all_hashes(nodes)):
         return False
@@ -43,16 +43,16 @@ def verify_range(leaf_hashes: Sequence[bytes], start: int, size: int, nodes: Seq
                 return False
             row.append(rest.pop())
         joined = [sha256(b"\x01" + row[i] + row[i + 1]).digest() for i in range(0, len(row) - 1, 2)]
-        if len(row) % 2 == 1:  # the last node of an odd layer goes up as it is
+        if len(row) % 2 == 1:  # the last node of an odd layer goes up unchanged
             joined.append(row[-1])
         row, at, count = joined, at // 2, (count + 1) // 2
     return not rest and row == [root]
 
 
 def verify_indices(leaves: Sequence[tuple[int, bytes]], size: int, nodes: Sequence[bytes], root: bytes) -> bool:
-    """Whether the leaf hashes in ``leaves`` stand at their indices in the tree of ``size`` leaves with ``root``.
+    """Verify that the leaf hashes in ``leaves`` stand at their indices in the tree of ``size`` leaves with ``root``.
 
-    ``leaves`` is a list or tuple of pairs ``(index, leaf hash)``, indices ascending, none twice.
+    ``leaves`` is a list or tuple of pairs ``(index, leaf hash)`` with ascending indices.
     """
     if not (_is_number(size) and _all_hashes(nodes) and _are_placed(leaves, size)):
         return False
@@ -65,7 +65,7 @@ def verify_indices(leaves: Sequence[tuple[int, bytes]], size: int, nodes: Sequen
         for index, found in known.items():
             beside = index + 1 if index % 2 == 0 else index - 1
             if index // 2 in above:
-                continue  # done with its neighbour, which came before it
+                continue  # done with its left neighbour
             if beside == count:
                 above[index // 2] = found
                 continue

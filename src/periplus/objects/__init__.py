@@ -1,4 +1,4 @@
-"""Content-addressed bytes: immutable objects under the SHA-256 of what they hold."""
+"""Content-addressed storage: immutable objects named by the SHA-256 of their contents."""
 
 from periplus.objects.object_forms import Packing
 from periplus.objects.store import OBJECT_BYTES_MAX, ObjectStore

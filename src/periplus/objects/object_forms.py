@@ -1,4 +1,4 @@
-"""The forms in which an object lies in its file: plain, as a zlib stream, or as a layer above packs its own kind."""
+"""Forms of an object's file: plain, a zlib stream, or the packing of a higher layer for its own kind."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class Packing(NamedTuple):
-    """A form that a layer above knows for one kind of object: what the store needs to write and read it.
+    """Form that a higher layer defines for one kind of object, with the functions that the store needs to write and
+    read it.
 
-    ``pack(data)`` is None for any other object. ``unpack`` raises FormatError, whatever it is given; ``remains`` gives
-    what is left of a damaged file, perhaps nothing, and ``mended`` what it may have held before a little of it was changed. No object or file of this form has over ``bytes_max`` bytes.
+    ``pack(data)`` returns None for any other object. ``unpack`` raises FormatError for invalid input; ``remains``
+    returns the readable rest of a damaged file, perhaps nothing, and ``mended`` yields candidates for the contents
+    before a small change. No object or file of this form has over ``bytes_max`` bytes.
     """
 
     pack: Callable[[bytes], bytes | None]
@@ -44,7 +46,7 @@ class Packing(NamedTuple):
 
 
 def encode_object(data: bytes, packing: Packing | None) -> tuple[str, bytes]:
-    """The suffix of the file in which ``data`` is best kept, and what is to stand in it."""
+    """Choose the smallest form for ``data``; return the suffix of the file and its contents."""
     if packing is not None and len(data) <= packing.bytes_max:
         packed = packing.pack(data)
         if packed is not None and len(packed) * 10 <= len(data) * 9:
@@ -59,7 +61,9 @@ def encode_object(data: bytes, packing: Packing | None) -> tuple[str, bytes]:
 
 
 def form_in_file(path: str, data: bytes, packing: Packing | None) -> bytes | None:
-    """What is to stand in the object's file at ``path``; None where it cannot be kept in that form."""
+    """Return the contents of the object's file at ``path`` in the form of its suffix; None where that form cannot
+    hold it.
+    """
     if path.endswith(PACKED_SUFFIX):
         return packing.pack(data) if packing is not None and len(data) <= packing.bytes_max else None
     if not path.endswith(ZLIB_SUFFIX):
@@ -70,17 +74,17 @@ def form_in_file(path: str, data: bytes, packing: Packing | None) -> bytes | Non
 
 
 def is_packed(name: str) -> bool:
-    """Whether a file of this name is packed already, and packing it again would be in vain."""
+    """Test for the name of a packed file, which need not be compressed again."""
     return name.endswith((ZLIB_SUFFIX, PACKED_SUFFIX))
 
 
 def digits_of(name: str) -> str:
-    """The name of an object's file without what tells its form."""
+    """Return the name of an object's file without the suffix of its form."""
     return name[: -len(ZLIB_SUFFIX)] if is_packed(name) else name
 
 
 def inflate_pieces(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
-    """What the zlib stream in the open file holds, in pieces of bounded size. Raises DamageError where it is none."""
+    """Decompress the zlib stream in the open file in pieces of bounded size. Raises DamageError where it is invalid."""
     import zlib
 
     stream = zlib.decompressobj()
@@ -93,7 +97,7 @@ def inflate_pieces(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
             if stream.unused_data or (rest and stream.eof):
                 raise damaged("bytes after the end of the compressed object", path)
         while not stream.eof and (out := stream.decompress(b"", _PIECE_BYTES)):
-            yield out  # what the stream still held back when its last input was in
+            yield out  # output that was held back at the end of the input
     except zlib.error as error:
         raise damaged(f"the compressed bytes are broken ({error})", path) from error
     if not stream.eof:

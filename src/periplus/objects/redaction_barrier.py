@@ -1,12 +1,14 @@
-"""Who keeps objects that may just be redacted, and who waits until none is kept any more that was thought to be wanted.
+"""Barrier between writers of objects and redaction.
 
-Whoever looks whether an object was redacted, and puts it, does both in a block (``Keeping.block``); any number of processes are in
-theirs at once. Whoever redacts says first what goes, then waits (``Keeping.wait``) until everybody has left who came in before, and then removes:
-who comes in later sees what was said. A process that ends in its block has left it.
+A writer checks that an object is not redacted and stores it within one block (``Keeping.block``); any number of
+processes may be in blocks at once. A redaction first records what it will remove, then waits (``Keeping.wait``) until
+every process that entered a block before has left it, and then removes: a process that enters later sees the record. A
+process that ends within a block has left it.
 
-Two files, for a wait must come to its end while others come and go: each takes the door first, shared, then the room, and leaves the door;
-who waits holds the door, and says in it who he is. Both are ``flock``s and are never unlinked. Where a file system has none, all is as without this.
-Nobody waits for ever: a process that waits may be stopped, and everybody would stand before its door.
+There are two lock files, so that a wait ends although others come and go: a writer takes the door, shared, then the
+room, and releases the door; the waiting redaction holds the door, and its name stands in it. Both are ``flock``s on files
+that are never unlinked. On a file system without locks the barrier has no effect. No wait is endless, because the
+redaction may be stopped while writers wait at its door.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from periplus.base.files import Files
 from periplus.base.process.locks import holder_of, sign
 
 KEEPING_PATIENCE_S: Final = 60.0
-DOOR_PATIENCE_S: Final = 90.0  # longer than who waits holds the door
+DOOR_PATIENCE_S: Final = 90.0  # longer than a wait holds the door
 _DOOR: Final = "door.lock"
 _ROOM: Final = "room.lock"
 _PAUSE_S: Final = 0.002
@@ -35,19 +37,21 @@ _ABSENT_S: Final = 1.0
 
 
 class Keeping:
-    """The blocks of a folder of objects, ``root``. Within itself a block is entered once; each thread has its own. ``patience_s`` is how long one is
-    waited for.
+    """Blocks over the folder of objects ``root``. A block may be nested within itself; each thread has its own.
+    ``patience_s`` limits the wait for others.
     """
 
     def __init__(self, root: str, files: Files) -> None:
         self.patience_s = DOOR_PATIENCE_S
         self._root = root
         self._files = files
-        self._depths: dict[int, int] = {}  # by the threads that are in one
+        self._depths: dict[int, int] = {}  # of the threads in a block
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Raises EnvironmentFailure where the folder cannot be written to, LockTimeoutError where who waits does not get on."""
+        """Enter a block. Raises EnvironmentFailure where the folder is not writable, LockTimeoutError where the
+        waiting redaction makes no progress.
+        """
         me = get_ident()
         if me in self._depths:
             self._depths[me] += 1
@@ -72,7 +76,9 @@ class Keeping:
                     os.close(fd)
 
     def wait(self, patience_s: float = KEEPING_PATIENCE_S) -> None:
-        """Until everybody has left who is in a block now. Raises LockTimeoutError; where nobody ever kept anything there is nobody."""
+        """Wait until every process that is in a block now has left it. Raises LockTimeoutError. Returns at once where
+        nothing was ever stored.
+        """
         if not os.path.isdir(self._root):
             return
         assert get_ident() not in self._depths, "who waits for himself waits in vain"
@@ -89,7 +95,7 @@ class Keeping:
                     os.close(fd)
 
     def _enter(self, fd: int, left_s: float) -> float:
-        """Gives what is left of the patience, as ``_wait_out``."""
+        """Take the shared lock; return the rest of the patience, like ``_wait_out``."""
         left_s = _lock_within(fd, fcntl.LOCK_SH, left_s)
         if left_s < 0:
             holder = holder_of(door_of(self._root))
@@ -124,20 +130,22 @@ class Keeping:
 
 
 def door_of(root: str) -> str:
-    """The path of the lock that is held, in the folder of objects ``root``, by who waits for those who keep some."""
+    """Return the path of the lock that a waiting redaction holds in the folder of objects ``root``."""
     return os.path.join(root, _DOOR)
 
 
 def _lock_within(fd: int, how: int, left_s: float) -> float:
-    """What is left of ``left_s`` seconds when the lock is had; below 0 where it is not. Time in which this process was stopped does not count."""
+    """Take the lock and return what is left of ``left_s`` seconds, below 0 on failure. Time in which this process was
+    stopped does not count.
+    """
     left_s, pause_s = max(0.0, left_s), _PAUSE_S
     while not _lock(fd, how | fcntl.LOCK_NB):
         if left_s <= 0:
             return -1.0
         before = time.monotonic()
-        time.sleep(pause_s)  # flock knows no patience but for ever
+        time.sleep(pause_s)  # flock has no timeout
         left_s -= min(time.monotonic() - before, _ABSENT_S)
-        if how == fcntl.LOCK_SH:  # who waits for others to leave has to be quick, for others come
+        if how == fcntl.LOCK_SH:  # an exclusive lock is tried more often, because other writers come
             pause_s = min(pause_s * 2, _PAUSE_S_MAX)
     return max(0.0, left_s)
 
@@ -148,5 +156,5 @@ def _lock(fd: int, how: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system that knows no locks
+        pass  # a file system without locks
     return True

@@ -1,15 +1,14 @@
-"""The folder of objects: immutable bytes, each in a file named by their SHA-256.
+"""Folder of objects: immutable bytes, each in a file named by their SHA-256.
 
-An object lies in ``ab/cdef…`` (its 64 hexadecimal digits, two for the folder), as its plain bytes, or in
-``ab/cdef….z`` as one zlib stream where that saves a tenth or more, or in ``ab/cdef….t`` as a layer above packs objects
-of its own kind (``Packing``), under the same condition. Which of them a writer chose is its own affair: a reader takes
-whichever holds the right bytes. Rules kept here:
+An object lies in ``ab/cdef…`` (its 64 hexadecimal digits, two for the folder) as plain bytes, in ``ab/cdef….z`` as a
+zlib stream where that saves a tenth or more, or in ``ab/cdef….t`` in the form of a higher layer (``Packing``), under the
+same condition. The writer chooses; a reader accepts each form that holds the right bytes. Rules:
 
-* nothing is believed that was not hashed: a read gives the right bytes or an error, never wrong ones;
-* a file appears under its name whole (temporary file, sync, rename, sync of the folder), so that writers of the same
-  bytes can meet at any moment; whoever comes second and finds the file still syncs it before calling it durable;
-* a damaged file is replaced when the right bytes come by again; nothing deletes one but ``remove``, for redaction;
-* a reader neither writes nor creates, and takes no more memory than the bytes it may give back (of a packed object, than
+* all data is verified by its hash: a read returns the right bytes or raises an error;
+* a file appears under its name complete (temporary file, sync, rename, sync of the folder), so that several writers of
+  the same bytes may coincide; a writer that finds the file syncs it before reporting it as durable;
+* a damaged file is replaced when the right bytes are put again; only ``remove`` deletes one, for redaction;
+* a reader neither writes nor creates files, and takes no more memory than the bytes it may return (for a packed object,
   a small multiple of its form's limit).
 """
 
@@ -50,14 +49,14 @@ from periplus.objects.redaction_barrier import Keeping
 OBJECT_BYTES_MAX: Final = 1 << 30
 _PIECE_BYTES: Final = 1 << 20
 _HEAD_PIECE_BYTES: Final = 256
-_REMAINS_BYTES: Final = 64  # of a broken stream, at most what so many bytes stand for is lost
+_REMAINS_BYTES: Final = 64  # granularity of what is lost behind damage
 
 
 class ObjectStore:
-    """The objects in folder ``root``, which the first ``put`` makes. ``bytes_max`` bounds one object.
+    """The objects in folder ``root``, which the first ``put`` makes. ``bytes_max`` limits one object.
 
-    ``packing`` is the form of objects that a layer above knows. Who has none raises EnvironmentFailure where an object lies
-    in that form only.
+    ``packing`` is the form that a higher layer defines. Without it, reading an object that exists only in that form
+    raises EnvironmentFailure.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class ObjectStore:
         self._files = files
         self._bytes_max = bytes_max
         self.packing = packing
-        self._settled: set[str] = set()  # folders whose own entry this process has synced
+        self._settled: set[str] = set()  # folders whose entry this process has synced
         self._keeping = Keeping(root, files)
 
     @property
@@ -75,12 +74,14 @@ class ObjectStore:
         return self._root
 
     def keeping(self) -> AbstractContextManager[None]:
-        """For who asks whether an object was redacted, and then puts it: what he saw holds until he leaves. See ``objects.keeping``."""
+        """Return a block for a writer that checks for redaction and then puts an object: the answer stays valid in
+        the block. See ``objects.keeping``.
+        """
         return self._keeping.block()
 
     @contextmanager
     def in_haste(self, patience_s: float) -> Iterator[None]:
-        """Who is ``keeping`` meanwhile waits so long to come in, and no longer."""
+        """Limit the time that ``keeping`` waits for a redaction to ``patience_s``, within the block."""
         before, self._keeping.patience_s = self._keeping.patience_s, patience_s
         try:
             yield
@@ -88,14 +89,16 @@ class ObjectStore:
             self._keeping.patience_s = before
 
     def wait_for_keepers(self) -> None:
-        """Until nobody is ``keeping`` any more who was now; for who takes objects out. Raises LockTimeoutError."""
+        """Wait until all processes that are in a ``keeping`` block now have left it, before objects are removed.
+        Raises LockTimeoutError.
+        """
         self._keeping.wait()
 
     def put(self, data: bytes, *, durable: bool = True) -> bytes:
-        """Keep ``data`` and give its digest; with ``durable`` it is on the disk for good when this returns.
+        """Store ``data`` and return its digest; with ``durable`` it is on the disk when this returns.
 
-        Where the object is there already nothing is written; a damaged file of it is replaced. Raises UsageError
-        for more than ``bytes_max`` bytes, EnvironmentFailure where the disk refuses.
+        Writes nothing where the object exists; replaces a damaged file. Raises UsageError for more than ``bytes_max``
+        bytes, EnvironmentFailure where writing fails.
         """
         if len(data) > self._bytes_max:
             raise UsageError(f"an object of {len(data):,} bytes: at most {self._bytes_max:,} can be kept")
@@ -108,16 +111,16 @@ class ObjectStore:
         for path, kept in healed.items():
             self._write(path, kept, durable=durable)
         for path in broken.keys() - healed.keys():
-            self._unlink(path)  # it cannot be written again in its form, and the right bytes stand beside it
+            self._unlink(path)  # it cannot be written in its form, and a sound file exists
         if sound and durable:
-            self._sync(sound[0])  # whoever wrote it may not have come so far, or not have meant to
+            self._sync(sound[0])  # its writer may not have synced it
         return digest
 
     def settle(self, digests: Iterable[bytes]) -> None:
-        """Have objects that were put without ``durable`` on the disk for good: each file synced, then each folder once.
+        """Sync objects that were put without ``durable``: each file, then each folder once.
 
-        Raises NotFoundError, EnvironmentFailure. After the latter whether they reached the disk is not known, and another sync may
-        not tell: ``rewrite`` them.
+        Raises NotFoundError, EnvironmentFailure. After the latter it is unknown whether they reached the disk, and
+        another sync may not report it: ``rewrite`` them.
         """
         folders = set()
         for digest in digests:
@@ -141,7 +144,7 @@ class ObjectStore:
             self._settle(folder)
 
     def rewrite(self, digest: bytes) -> None:
-        """Write the object again into a new file, synced: for after a sync that failed. Raises as ``get`` and ``put``."""
+        """Write the object into a new file and sync it, after a failed sync. Raises like ``get`` and ``put``."""
         data = self.get(digest)
         path = self.path_of(digest)
         kept = form_in_file(path, data, self.packing)
@@ -151,7 +154,7 @@ class ObjectStore:
         self._write(path, kept, durable=True)
 
     def get(self, digest: bytes) -> bytes:
-        """The object's bytes, verified. Raises NotFoundError, or DamageError with the path of the damaged file."""
+        """Return the object's verified bytes. Raises NotFoundError, or DamageError with the path of the damaged file."""
         damage: DamageError | None = None
         for path in self._forms(digest):
             out = bytearray()
@@ -169,7 +172,7 @@ class ObjectStore:
         raise damage or self._not_found(digest)
 
     def head(self, digest: bytes, length: int) -> bytes:
-        """The first ``length`` bytes of the object, unchecked; fewer where it has no more or its file is damaged."""
+        """Return the first ``length`` bytes of the object, unverified; fewer where it ends or its file is damaged."""
         for path in self._forms(digest):
             found = bytearray()
             try:
@@ -185,13 +188,13 @@ class ObjectStore:
         return b""
 
     def paths_of(self, digest: bytes) -> list[str]:
-        """The paths of the object's files that are there."""
+        """Return the paths of the object's existing files."""
         return [path for path in self._forms(digest) if os.path.lexists(path)]
 
     def remains(self, digest: bytes) -> bytes:
-        """What the object's file still gives, unchecked, up to where it is broken: for what can salvage it.
+        """Return the unverified contents of the object's file up to its damage, for salvage.
 
-        Raises NotFoundError where there is no file of it.
+        Raises NotFoundError where it has no file.
         """
         best: bytes | None = None
         for path in self._forms(digest):
@@ -202,7 +205,7 @@ class ObjectStore:
             except FileNotFoundError:
                 continue
             except DamageError:
-                pass  # what came before it is what was asked for
+                pass  # the contents before the damage are the result
             if best is None or len(out) > len(best):
                 best = bytes(out)
         if best is None:
@@ -210,31 +213,31 @@ class ObjectStore:
         return best
 
     def mended(self, digest: bytes) -> bytes | None:
-        """The object, worked out of its damaged file, where the form it is packed in allows that; nothing is written."""
+        """Reconstruct the object from its damaged file, where its form allows that; None on failure. Writes nothing."""
         path = self._plain_path(digest) + PACKED_SUFFIX
         if self.packing is None:
             return None
         try:
             data = read_plain(path, self.packing.bytes_max)
         except OSError:
-            return None  # there is no such file, or none that could be read
-        return next((one for one in self.packing.mended(data) if hashing.sha256(one).digest() == digest), None)
+            return None  # missing or unreadable
+        return next((one for one in self.packing.mended(data) if hashlib.sha256(one).digest() == digest), None)
 
     def remove(self, digest: bytes) -> bool:
-        """Take the object away for good; False where there was none. For redaction alone: nothing else deletes one."""
+        """Delete the object; return False where there was none. For redaction only: nothing else deletes objects."""
         removed = [self._unlink(path) for path in self._forms(digest)]
         return any(removed)
 
     def has(self, digest: bytes) -> bool:
-        """Whether there is a file of the object; ``check`` says whether it is sound."""
+        """Test that the object has a file; ``check`` tells whether it is sound."""
         return any(map(os.path.exists, self._forms(digest)))
 
     def is_in_one_file(self, digest: bytes) -> bool:
-        """Whether there is just one file of the object: where ``get`` gave its bytes, ``check`` has nothing to add."""
+        """Test that the object has exactly one file: then a successful ``get`` makes ``check`` superfluous."""
         return sum(map(os.path.exists, self._forms(digest))) == 1
 
     def check(self, digest: bytes) -> DamageError | NotFoundError | None:
-        """What is wrong with the object, None if nothing: each of its files is read and hashed."""
+        """Read and hash each file of the object; return the error, None if all are sound."""
         sound, broken = self._sorted_forms(digest)
         for error in broken.values():
             if sound:
@@ -243,9 +246,10 @@ class ObjectStore:
         return None if sound else self._not_found(digest)
 
     def at_rest(self, digest: bytes) -> bytes | None:
-        """A digest of the object's files as they lie; None where there is none. While it is the same they hold what they held, sound or not.
+        """Return a digest over the object's files as stored; None without files. An equal digest means unchanged
+        files, sound or not.
 
-        This reads them and unpacks nothing. Raises EnvironmentFailure.
+        Reads them without unpacking. Raises EnvironmentFailure.
         """
         state = hashing.sha256()
         is_there = False
@@ -268,7 +272,7 @@ class ObjectStore:
         return state.digest() if is_there else None
 
     def digests(self) -> Iterator[bytes]:
-        """The digests of all objects, ascending; files of other names are passed over."""
+        """Yield the digests of all objects, ascending; files of other names are ignored."""
         for folder in self._names(self._root):
             if len(folder) != 2:
                 continue
@@ -280,18 +284,18 @@ class ObjectStore:
             yield from sorted(found)
 
     def digests_like(self, prefix: str) -> Iterator[bytes]:
-        """The digests of the objects whose hexadecimal digits begin with ``prefix`` (two digits or more), ascending."""
+        """Yield the digests whose hexadecimal digits begin with ``prefix`` (two digits or more), ascending."""
         found = {text for name in self._names(os.path.join(self._root, prefix[:2]))
                  if is_digest_text(text := prefix[:2] + digits_of(name)) and text.startswith(prefix)}  # fmt: skip
         yield from map(bytes.fromhex, sorted(found))
 
     def path_of(self, digest: bytes) -> str:
-        """The path of the object's file: the one that exists, else the plain one."""
+        """Return the path of the object's existing file, else the plain path."""
         forms = self._forms(digest)
         return next(filter(os.path.exists, forms), forms[0])
 
     def size_on_disk(self) -> int:
-        """Bytes in the files of all objects, as they lie there."""
+        """Return the bytes in the files of all objects."""
         total = 0
         for digest in self.digests():
             for path in self._forms(digest):
@@ -314,7 +318,7 @@ class ObjectStore:
         return [plain + suffix for suffix in SUFFIXES]
 
     def _sorted_forms(self, digest: bytes) -> tuple[list[str], dict[str, DamageError]]:
-        """The object's files that are there: the sound ones, and the damaged ones with what is wrong."""
+        """Sort the object's files into sound paths, and damaged paths with their errors."""
         sound: list[str] = []
         broken: dict[str, DamageError] = {}
         for path in self._forms(digest):
@@ -334,12 +338,12 @@ class ObjectStore:
         return sound, broken
 
     def _pieces(self, path: str, piece_bytes: int = _PIECE_BYTES, *, is_lenient: bool = False) -> Iterator[bytes]:
-        """The object's bytes as the file at ``path`` has them, in pieces of bounded size, at most ``bytes_max``.
+        """Yield the object's bytes from the file at ``path`` in pieces of bounded size, at most ``bytes_max`` in all.
 
-        Raises FileNotFoundError, DamageError where the file cannot be what ``put`` wrote, EnvironmentFailure.
+        Raises FileNotFoundError, DamageError where ``put`` cannot have written the file, EnvironmentFailure.
         """
         try:
-            # Without O_NONBLOCK a pipe that somebody put there would hold the reader for ever.
+            # Without O_NONBLOCK a pipe in the folder would block the reader.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(path) from None
@@ -367,7 +371,7 @@ class ObjectStore:
             os.close(fd)
 
     def _unpacked(self, fd: int, path: str, *, is_lenient: bool) -> Iterator[bytes]:
-        """What the layer above makes of the open file, whole; of a damaged one, if so asked, what is left."""
+        """Yield the contents of the open file unpacked by ``packing``; with ``is_lenient`` the rest of a damaged one."""
         if self.packing is None:
             raise EnvironmentFailure(
                 f"{path} is packed as the layer above packs its objects, and this reader was given no such form",
@@ -405,7 +409,7 @@ class ObjectStore:
             self._settle(folder)
 
     def _unlink(self, path: str) -> bool:
-        """Take the file away for good; False where there was none."""
+        """Delete the file durably; return False where there was none."""
         try:
             self._files.unlink(path)
             self._files.sync_folder(os.path.dirname(path))
@@ -429,9 +433,9 @@ class ObjectStore:
         self._settle(folder)
 
     def _settle(self, folder: str) -> None:
-        """The folder's entry in ``root``, and that of ``root``, reach the disk: once per folder and process.
+        """Sync the entry of the folder in ``root``, and that of ``root``, once per folder and process.
 
-        That a folder was there before is no reason to leave it out: who made it may have stopped before its sync.
+        Also for an existing folder: its maker may have stopped before the sync.
         """
         if folder in self._settled:
             return

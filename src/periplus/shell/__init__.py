@@ -1,4 +1,4 @@
-"""What a shell would do with a text: its grammar, its words, and one judgement of what would run, be written and be set."""
+"""Analysis of shell commands without running them: grammar, words, and a judgement of effects."""
 
 from __future__ import annotations
 

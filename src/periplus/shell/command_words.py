@@ -1,4 +1,4 @@
-"""The words of a command, as they are judged: what only starts something else, options, what a shell reads, what is printed."""
+"""Words of a command: wrappers, options, the standard input of shells, printed text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from periplus.shell.program_tables import (
 )
 from periplus.shell.syntax import Group, Pipeline, Simple
 
-UNKNOWN: Final = "\x01"  # stands for what only a shell can tell
+UNKNOWN: Final = "\x01"  # stands for text that only a shell can determine
 _LAYERS_MAX: Final = 64
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _ASSIGNING: Final = frozenset({"env", "sudo", "doas", "systemd-run"})
@@ -53,7 +53,7 @@ _WITH_OPTIONS: Final = frozenset(
 )
 _SSH_VALUED: Final = frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
 _BUILDER_VALUED: Final = frozenset({"-j", "-l", "-o", "-W", "-I", "-k"})
-# Which options of interpreters take code, and which others take a value.
+# Options of interpreters that take code, and others that take a value.
 _CODE: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str]]]] = {
     "python": (re.compile(r"-[a-zA-Z]*c"), frozenset({"-W", "-X"})),
     "pypy": (re.compile(r"-[a-zA-Z]*c"), frozenset({"-W", "-X"})),
@@ -69,7 +69,9 @@ _CODE: Final[Mapping[str, tuple[re.Pattern[str], frozenset[str]]]] = {
 
 
 class Layer(NamedTuple):
-    """``words`` begin with a program, as it is written; ``at`` is where they stand in the whole; ``wrapper`` is what the program is, if it starts another."""
+    """``words`` begin with a program as written; ``at`` is their place in the whole command; ``wrapper`` describes a
+    program that starts another.
+    """
 
     words: tuple[str, ...]
     at: int
@@ -81,8 +83,8 @@ class Layer(NamedTuple):
 
 
 class Unwrapped(NamedTuple):
-    """A command from the outside in: ``layers`` (the last is what runs in the end), ``sets`` what ``env`` and its kin assign on the way, ``texts`` what
-    options on the way give to a shell.
+    """A command from the outside in: ``layers`` (the last one runs in the end), ``sets`` are variables assigned by
+    ``env`` and the like on the way, ``texts`` are texts that options on the way give to a shell.
     """
 
     layers: tuple[Layer, ...]
@@ -91,12 +93,14 @@ class Unwrapped(NamedTuple):
 
     @property
     def is_elsewhere(self) -> bool:
-        """In a container, where the paths are others."""
+        """True where it runs in a container, with other paths."""
         return any(one.wrapper is not None and one.wrapper.is_elsewhere for one in self.layers)
 
 
 def unwrap(words: Sequence[str]) -> Unwrapped:
-    """``words`` without what only starts another program, layer by layer. The last layer has no wrapper, or one that starts nothing."""
+    """Split ``words`` into layers, each without the wrapper of the one before. The last layer has no wrapper, or one
+    that starts nothing.
+    """
     rest, at = list(words), 0
     layers: list[Layer] = []
     sets: list[tuple[str, str]] = []
@@ -109,7 +113,7 @@ def unwrap(words: Sequence[str]) -> Unwrapped:
             break
         layers.append(Layer(tuple(rest[at:]), at, wrapper))
         if name == "command" and rest[behind : behind + 1] and rest[behind][:2] in ("-v", "-V"):
-            break  # it says where the program is
+            break  # prints the path of the program
         at = behind
         while at < len(rest) and rest[at].startswith(("-", "+")) and len(rest[at]) > 1:
             option, is_given, value = rest[at].partition("=")
@@ -142,8 +146,8 @@ def unwrap(words: Sequence[str]) -> Unwrapped:
 
 
 def _wrapper_of(name: str, words: Sequence[str], at: int) -> tuple[Wrapper | None, int]:
-    """What it is that stands at ``at``, and where its options begin."""
-    if name in _WITH_OPTIONS:  # before the verb, too
+    """Return the wrapper at ``at``, and the place at which its options begin."""
+    if name in _WITH_OPTIONS:  # options before the verb
         verb = _behind(words, at + 1)
         if words[verb : verb + 1] in (["compose"], ["container"]):
             verb = _behind(words, verb + 1)
@@ -170,7 +174,7 @@ def _split_string(text: str) -> list[str]:
 
 
 def unwrapped(words: Sequence[str]) -> tuple[str, list[str]] | tuple[None, list[str]]:
-    """The program that runs in the end, without what only starts it, and its arguments."""
+    """Return the program that runs in the end, and its arguments."""
     layers = unwrap(words).layers
     if not layers or (layers[-1].wrapper is not None and layers[-1].program != "command"):
         return None, []
@@ -178,7 +182,7 @@ def unwrapped(words: Sequence[str]) -> tuple[str, list[str]] | tuple[None, list[
 
 
 def is_interpreter(program: str) -> bool:
-    """Whether it runs code of a language of its own: ``python3.12`` as ``python3``."""
+    """Test for an interpreter of another language: ``python3.12`` like ``python3``."""
     return (
         program in INTERPRETERS
         or re.fullmatch(r"(?:python|pypy|perl|ruby|php|lua|node)-?\d+(?:\.\d+)*", program) is not None
@@ -186,7 +190,9 @@ def is_interpreter(program: str) -> bool:
 
 
 def code_of(program: str, arguments: Sequence[str]) -> tuple[str, int] | None:
-    """The code that an interpreter is given as an argument (``python -c``, ``perl -ne``, ``node -p``), and where; None where it is given none."""
+    """Return the code that an interpreter gets as an argument (``python -c``, ``perl -ne``, ``node -p``) and its
+    place; None without code.
+    """
     family = next((name for name in _CODE if program.startswith(name)), "")
     option, valued = _CODE[family]
     at = 0
@@ -206,8 +212,8 @@ def code_of(program: str, arguments: Sequence[str]) -> tuple[str, int] | None:
 
 
 def names_what_runs(words: Sequence[str]) -> int:
-    """How many words of a command say what would run: of ``make -C a test`` all four, of ``python x.py 1`` and ``python -c CODE`` two, of
-    ``git log -3`` one.
+    """Return the number of words that determine what runs: all four of ``make -C a test``, two of ``python x.py 1``
+    and ``python -c CODE``, one of ``git log -3``.
     """
     program, arguments = posixpath.basename(words[0]), words[1:]
     if is_interpreter(program):
@@ -226,12 +232,12 @@ def names_what_runs(words: Sequence[str]) -> int:
 
 
 def _first_operand(arguments: Sequence[str], valued: frozenset[str]) -> int:
-    """How many words there are up to the first operand, the program included; all where there is none."""
+    """Return the number of words up to the first operand, the program included; all where there is none."""
     return len(arguments) - len(behind_options(arguments, valued)[1:]) + 1
 
 
 def behind_options(arguments: Sequence[str], valued: frozenset[str]) -> Sequence[str]:
-    """From the first operand on."""
+    """Return the arguments from the first operand on."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         if arguments[at] == "--":
@@ -241,13 +247,13 @@ def behind_options(arguments: Sequence[str], valued: frozenset[str]) -> Sequence
 
 
 def words_for_host(arguments: Sequence[str]) -> Sequence[str]:
-    """Of the arguments of ssh(1) what runs at the other side: what stands behind the host."""
+    """Return the arguments of ssh(1) behind the host, which run at the other side."""
     behind = behind_options(arguments, _SSH_VALUED)[1:]
     return behind[1:] if list(behind[:1]) == ["--"] else behind
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options and operands, as getopt has them: after ``--`` everything is an operand."""
+    """Separate options and operands as getopt does: after ``--`` everything is an operand."""
     options: list[str] = []
     operands: list[str] = []
     for at, argument in enumerate(arguments):
@@ -258,7 +264,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def rewritten_by(program: str, arguments: Sequence[str]) -> list[str]:
-    """The files and folders that a program which is started for something else changes by the way."""
+    """Return the files and folders that a program changes beside its purpose."""
     options, operands = split(arguments)
     if program == "git":
         return _rewritten_by_git(arguments)
@@ -300,7 +306,7 @@ def _rewritten_by_git(arguments: Sequence[str]) -> list[str]:
 
 
 def command_option(arguments: Sequence[str]) -> int | None:
-    """Where the text of ``sh -c`` is."""
+    """Return the place of the text of ``sh -c``."""
     for at, argument in enumerate(arguments):
         if not argument.startswith(("-", "+")) or argument in ("-", "--"):
             return None
@@ -316,7 +322,7 @@ def _shifted(place: int | None, by: int) -> int | None:
 
 
 def reads_input(program: str, arguments: Sequence[str]) -> bool:
-    """Whether a shell or interpreter takes what it runs from its standard input."""
+    """Test that a shell or interpreter runs its standard input."""
     if program in SHELLS and command_option(arguments) is not None:
         return False
     operands = [argument for argument in arguments if not argument.startswith("-") or argument == "-"]
@@ -329,7 +335,7 @@ def reads_input(program: str, arguments: Sequence[str]) -> bool:
 
 
 def ends_data(program: str | None) -> bool:
-    """Whether what a program writes is no longer what it read: a check sum, a count."""
+    """Test that the output of a program is no copy of its input: a checksum, a count."""
     return (
         program in ("wc", "sha256sum", "sha1sum", "md5sum", "cksum", "grep", "jq", "head", "sort", "uniq")
         and program != "head"
@@ -337,7 +343,7 @@ def ends_data(program: str | None) -> bool:
 
 
 def printed(program: str | None, arguments: Sequence[str]) -> list[str] | None:
-    """What ``echo`` and ``printf`` write, where that is known."""
+    """Return the output of ``echo`` and ``printf`` where it is known."""
     if program not in ("echo", "printf") or any(UNKNOWN in argument for argument in arguments):
         return None
     words = [argument for argument in arguments if not re.fullmatch(r"-[neE]+", argument)]
@@ -348,7 +354,7 @@ def printed(program: str | None, arguments: Sequence[str]) -> list[str] | None:
 
 
 def echoed(script: Sequence[Pipeline]) -> list[str]:
-    """What a substitution comes to where only ``echo`` or ``printf`` of known words are in it."""
+    """Return the value of a substitution that contains only ``echo`` or ``printf`` of known words."""
     if len(script) != 1 or len(script[0].commands) != 1 or not isinstance(script[0].commands[0], Simple):
         return []
     words = [word.literal for word in script[0].commands[0].words]
@@ -358,7 +364,7 @@ def echoed(script: Sequence[Pipeline]) -> list[str]:
 
 
 def braces(word: str, depth: int = 0) -> list[str]:
-    """``a{b,c}`` as a shell expands it; a word with an unknown stays as it is."""
+    """Expand ``a{b,c}`` like a shell; a word with an unknown part stays as it is."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", word)
     if match is None or depth > 4:
         return [word]
@@ -382,7 +388,7 @@ def downloads(script: Sequence[Pipeline]) -> bool:
 
 
 def is_bomb(name: str, body: Sequence[Pipeline]) -> bool:
-    """A function that starts itself twice in one pipeline, or itself in the background and again."""
+    """Detect a function that starts itself twice in one pipeline, or in the background and again."""
     calls = [
         (command, pipeline)
         for command, pipeline in _commands_in(body)
@@ -395,7 +401,9 @@ def is_bomb(name: str, body: Sequence[Pipeline]) -> bool:
 
 
 def pattern_place(program: str, arguments: Sequence[str]) -> int | None:
-    """Of a program that searches: which argument is the pattern; None for those whose arguments are all only mentioned."""
+    """Return the place of the pattern among the arguments of a searching program; None for programs whose arguments
+    are all only mentioned.
+    """
     if program not in ("grep", "egrep", "fgrep", "rg", "ag", "ack"):
         return None
     for at, argument in enumerate(arguments):

@@ -1,4 +1,4 @@
-"""What a judged command touches: files that would be written, removed or read, devices, and the programs that do little else."""
+"""File effects of a judged command: files written, removed or read, devices, and the rules of programs for files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEVELS: Final[tuple[Level, ...]] = ("plain", "unclear", "destructive", "unparse
 _WRITES_MAX: Final = 10_000
 _WIDE: Final = frozenset({"*", ".*", "**", "?*", "*.*", ".??*", ".[!.]*", "[!.]*", "{*,.*}"})
 _NO_FILES: Final = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+|pts/\d+)|-")
-_STILL: Final = frozenset({"", "cat", "true", ":"})  # as a pager or an editor
+_STILL: Final = frozenset({"", "cat", "true", ":"})  # harmless values of a pager or an editor
 _SED_STARTS: Final = re.compile(
     r"(?:^|[;\n{}]|/[a-zA-Z0-9]*)\s*(?:\d+|\$|/[^/\n]*/)?\s*(?:[wW]\s+\S|e(?:\s|$))|/[gpiImM0-9]*[ew](?:\s|$|;)"
 )
@@ -41,7 +41,7 @@ class Found(Exception):  # noqa: N818 - a way out, not an error
 
 
 class Scope:
-    """What is known where a command runs. A copy is a subshell."""
+    """State of the shell at a command. A copy is a subshell."""
 
     def __init__(
         self, folder: str, values: Mapping[str, list[str]], functions: Mapping[str, tuple[Pipeline, ...]]
@@ -61,7 +61,7 @@ class Scope:
 
 
 class FileEffects:
-    """What was found so far, and the rules of programs that only touch files."""
+    """Findings so far, and the rules of programs that only affect files."""
 
     def __init__(self, home: str, workspace: str) -> None:
         self.home = home
@@ -69,11 +69,11 @@ class FileEffects:
         self.level: Level = "plain"
         self.reason = ""
         self._runs: list[Run] = []
-        self._writes: dict[str, bool] = {}  # and whether by a redirection
+        self._writes: dict[str, bool] = {}  # path, and whether by a redirection
         self._rewrites: dict[str, None] = {}
         self._sets: dict[str, None] = {}
         self._is_beyond = self._hides = False
-        self._elsewhere = 0  # within what runs in a container or on another machine
+        self._elsewhere = 0  # depth within containers and other machines
         self._steps = 0
 
     def result(self, level: Level, reason: str) -> Judgement:
@@ -99,14 +99,14 @@ class FileEffects:
         self._note("unclear", reason)
 
     def _set(self, name: str, values: Sequence[str]) -> None:
-        """A variable is assigned, for this shell or for what it starts."""
+        """Note an assigned variable, of this shell or of a program it starts."""
         self._sets[name] = None
         is_still = name.endswith(("PAGER", "EDITOR", "VISUAL")) and _STILL.issuperset(values)
         if STARTING_NAMES.fullmatch(name) and not is_still:
             self._note("unclear", f"with {name} programs run or load something else")
 
     def _write(self, target: str, scope: Scope, *, is_redirected: bool = False) -> None:
-        """A file of this machine would be written or taken away."""
+        """Note a file of this machine that would be written or deleted."""
         if self._elsewhere or _NO_FILES.fullmatch(target):
             return
         if UNKNOWN in target:
@@ -137,7 +137,9 @@ class FileEffects:
     _run_rmdir = _run_touch
 
     def _run_sed(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
-        """What ``sed -i`` changes; its script may write, too, and start programs (GNU sed: w, W, e)."""
+        """Note the files that ``sed -i`` changes; its script may also write files and start programs (GNU sed: w, W,
+        e).
+        """
         options, operands = split(arguments)
         if any(option.startswith("--in-place") or re.match(r"-[nErsuz]*i", option) for option in options):
             is_given = any(re.fullmatch(r"-[nErsuz]*[ef]|--expression.*|--file.*", option) for option in options)
@@ -148,7 +150,7 @@ class FileEffects:
             self._note("unclear", "sed would write a file, or start a command")
 
     def _run_sort(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
-        """``-o FILE``, and of what downloads: where it is kept."""
+        """Note the file of ``-o FILE``, also for programs that download."""
         for at, argument in enumerate(arguments):
             name, is_given, value = argument.partition("=")
             if name in ("-o", "--output", "-O", "--output-document", "--compress-program") and not is_given:
@@ -239,7 +241,7 @@ class FileEffects:
     def _removal(
         self, target: str, scope: Scope, *, is_deep: bool, verb: str = "removed", is_inner_fine: bool = False
     ) -> None:
-        """What is taken away, with all below it where ``is_deep``. Raises Found for what must stay."""
+        """Note a removal, with all below it where ``is_deep``. Raises Found for protected paths."""
         if UNKNOWN in target:
             if self._is_top(self._path(target.replace(UNKNOWN, "").rstrip("*") or ".", scope)):
                 self._note("destructive", f"were a variable empty, {target.replace(UNKNOWN, '…')} would be {verb}")

@@ -1,12 +1,13 @@
-"""One judgement of a command: what would run, what it would write, what it sets, and what of that nobody may allow.
+"""Judgement of a shell command: the programs it would run, the files it would write, and effects that no rule may allow.
 
-``judge`` parses the text (``shell.syntax``), follows what can be followed without running it (assignments, expansions, ``cd``, functions, ``eval``,
-``sh -c``, ``xargs``, ``find -exec``, what is piped to a shell, programs that only start another), and lays each command that would run against the rules
-below. Words that are only mentioned (in a message of a commit, in what is searched for, in a quoted text that is printed) are not run and not judged.
+``judge`` parses the text (``shell.syntax``), follows what can be followed without running it (assignments, expansions,
+``cd``, functions, ``eval``, ``sh -c``, ``xargs``, ``find -exec``, input piped to a shell, programs that only start another),
+and applies the rules below to each command that would run. Words that are only mentioned (in a commit message, a
+search pattern, a quoted text that is printed) are not run and not judged.
 
-The floor is what no permission allows: the level ``catastrophic``. It is no sandbox: a program that is run may do anything that the sandbox lets it.
-What cannot be told is ``unclear``, which no rule approves by itself; and of what is ``unparsed`` a shell may still run the lines before the one that it
-cannot read, so that it is denied like what is catastrophic.
+The level ``catastrophic`` is the floor: no permission allows it. The judgement is no sandbox: a program that runs may do
+all that the sandbox lets it do. Effects that cannot be determined are ``unclear``, which no rule approves by itself. Of
+``unparsed`` text a shell may still run the lines before the one it cannot read, so it is denied like a catastrophic one.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ _VALUES_MAX: Final = 16
 _WRITES_MAX: Final = 10_000
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _TEXTS: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
-_SEPARATOR: Final = "\x02"  # where a shell splits what an expansion came to
+_SEPARATOR: Final = "\x02"  # marks the places where a shell splits the result of an expansion
 _NO_ARGUMENTS: Final[Mapping[str, list[str]]] = {**{name: [""] for name in "123456789@*"}, "#": ["0"], "IFS": [" \t\n"]}
 _WATCH_VALUED: Final = frozenset({"-n", "--interval", "-q", "--equexit"})
 _FORKS: Final = re.compile(
@@ -92,7 +93,7 @@ _RMTREE: Final = re.compile(
 
 
 def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -> Judgement:
-    """What ``text`` would do, run by a shell in ``folder`` (the workspace by default), with paths that are absolute."""
+    """Judge ``text`` as run by a shell in ``folder`` (the workspace by default). All paths are absolute."""
     judging = _Judging(home.rstrip("/") or "/home/nobody", workspace.rstrip("/"))
     try:
         script = parse_shell(text)
@@ -112,7 +113,7 @@ def _rule_name(program: str) -> str:
 
 
 def _elsewhere(scope: Scope) -> Scope:
-    """Where what runs in a container or on another machine runs: in no folder of this one."""
+    """Return a scope for commands in a container or on another machine: in no folder of this one."""
     inner = scope.copy()
     inner.folder = "/nowhere"
     return inner
@@ -202,7 +203,7 @@ class _Judging(FileEffects):
             raise Found("what is downloaded would be run by a shell unseen")
 
     def _fed(self, program: str | None, text: str | None, scope: Scope, depth: int) -> None:
-        """What a shell or an interpreter would run from its standard input."""
+        """Judge the standard input of a shell or interpreter."""
         if text is None:
             self._hide(f"what {program} would run comes from a file, or from another command")
         elif program in SHELLS:
@@ -214,7 +215,9 @@ class _Judging(FileEffects):
             self._note("unclear", f"what {program} would do is code that nobody judges")
 
     def _documents(self, command: Command, scope: Scope) -> list[str | None] | None:
-        """What a command has on its standard input by redirections: texts, None for one that is not known; None without any."""
+        """Return the redirected standard input of a command as texts, None for an unknown one; None without
+        redirection.
+        """
         found: list[str | None] = []
         for redirect in command.redirects if isinstance(command, Simple | Group) else ():
             if redirect.operator in ("<<", "<<-"):
@@ -234,7 +237,7 @@ class _Judging(FileEffects):
                 self.run(part.inner, scope.copy(), depth + 1)
 
     def _text(self, text: str, scope: Scope, depth: int) -> None:
-        """What would be run by a shell of its own."""
+        """Judge the script of a new shell."""
         if UNKNOWN in text:
             self._hide("what a shell would run is only known when it runs")
         try:
@@ -247,10 +250,10 @@ class _Judging(FileEffects):
     # -- words --------------------------------------------------------------------------------------------------------
 
     def _words(self, command: Command, scope: Scope) -> list[str]:
-        """The words as the program would get them, each of the values that one may have where there are several."""
+        """Return the arguments of the program; of a word with several possible values all of them."""
         found: list[str] = []
         for word in command.words if isinstance(command, Simple) else ():
-            is_kept = any(part.kind == "quoted" or part.is_quoted for part in word.parts)  # also where nothing is in it
+            is_kept = any(part.kind == "quoted" or part.is_quoted for part in word.parts)  # also if it is empty
             for value in self._values(word, scope, splits=True):
                 pieces = [piece for piece in value.split(_SEPARATOR) if piece] if _SEPARATOR in value else [value]
                 for piece in pieces if is_kept else filter(None, pieces):
@@ -258,7 +261,7 @@ class _Judging(FileEffects):
         return found[:10_000]
 
     def _values(self, word: Word, scope: Scope, *, splits: bool = False) -> list[str]:
-        """What a word may come to; with ``splits`` with a mark where the shell splits it into words (POSIX, 2.6.5)."""
+        """Return the possible values of a word; with ``splits``, marked where the shell splits fields (POSIX, 2.6.5)."""
         values = [""]
         spaces = "".join(scope.values["IFS"]) if splits else ""
         for place, part in enumerate(word.parts):
@@ -303,7 +306,7 @@ class _Judging(FileEffects):
             return
         program, arguments = unwrapped(words)
         inner_words = found.layers[-1].words
-        # What stands in the place of a function is the function; of a path to a program, what is there.
+        # A function replaces a program of its name; a path to a program does not name a function.
         is_function = program in scope.functions and program not in scope.calls and program == inner_words[0]
         self._runs.append(Run(
             found.layers,
@@ -337,7 +340,7 @@ class _Judging(FileEffects):
 
     @contextmanager
     def _away(self) -> Iterator[None]:
-        """While what is judged runs in a container: what would be lost is not of this machine."""
+        """Judge commands in a container: losses there do not affect this machine."""
         self._elsewhere += 1
         try:
             yield
@@ -348,7 +351,7 @@ class _Judging(FileEffects):
             self._elsewhere -= 1
 
     def _program(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """What is known of one program."""
+        """Apply the rules of one program."""
         rule = getattr(self, _rule_name(program), None)
         for target in rewritten_by(program, arguments) if not self._elsewhere else ():
             if UNKNOWN not in target and len(self._rewrites) < _WRITES_MAX:
@@ -384,7 +387,7 @@ class _Judging(FileEffects):
         self._devices(program, arguments, scope)
 
     def _remote(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """``ssh host command``: the words behind the host are a text for a shell there (ssh(1))."""
+        """Judge ``ssh host command``: the words after the host are the text of a remote shell (ssh(1))."""
         self._note("unclear", f"{program} would run it on another machine")
         text = " ".join(words_for_host(arguments))
         if text and program in ("ssh", "rsh", "slogin", "autossh", "mosh"):
@@ -413,14 +416,14 @@ class _Judging(FileEffects):
             self._code(given[0], scope, depth)
 
     def _code(self, code: str, scope: Scope, depth: int) -> None:
-        """The code of another language: only what leaps to the eye."""
+        """Look for obvious effects in code of another language."""
         if _FORKS.search(code):
             raise Found("code that starts itself again and again: a fork bomb")
         for match in _RMTREE.finditer(code):
             path = match.group(1)
             self._removal(self.home + path[1:] if path.startswith("~") else path, scope, is_deep=True)
         if STARTS.search(code) is None:
-            return  # texts that are printed, or compared, are no commands
+            return  # printed or compared texts are no commands
         for match in _TEXTS.finditer(code[:65_536]):
             text = match.group(1) or match.group(2) or ""
             if " " in text and depth < 4:
@@ -488,11 +491,11 @@ class _Judging(FileEffects):
     _run_enable = _run_hash
 
     def _run_watch(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """What stands behind its options is a text for a shell (watch(1))."""
+        """Judge the text of a shell after the options (watch(1))."""
         self._text(" ".join(behind_options(arguments, _WATCH_VALUED)), scope.copy(), depth)
 
     def _run_script(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """``script -c TEXT`` and ``su -c TEXT``."""
+        """Judge ``script -c TEXT`` and ``su -c TEXT``."""
         for at, argument in enumerate(arguments[:-1]):
             if argument == "--command" or (argument[:1] == "-" and argument[1:2] != "-" and argument.endswith("c")):
                 self._text(arguments[at + 1], scope.copy(), depth)
@@ -548,13 +551,15 @@ class _Judging(FileEffects):
         inner = list(behind_options(arguments, XARGS_VALUED))
         if not inner:
             return
-        # What is read is put in where -I says, else at the end.
+        # The input replaces the mark of -I, else follows at the end.
         self._argv(inner, scope.copy(), depth + 1)
         if unwrapped(inner)[0] in SHELLS:
             self._hide("what a shell would run comes from another command")
 
     def _run_parallel(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """``parallel git push ::: a b``, and ``parallel 'git push' ::: a``: its words are a text for a shell (parallel(1))."""
+        """Judge ``parallel git push ::: a b`` and ``parallel 'git push' ::: a``: the words are the text of a shell
+        (parallel(1)).
+        """
         inner = list(behind_options(arguments, XARGS_VALUED))
         stop = next((at for at, word in enumerate(inner) if re.fullmatch(r":::[:+]*", word)), len(inner))
         if stop:
@@ -624,7 +629,9 @@ class _Judging(FileEffects):
             self._note("destructive", f"git {verb} may take away what is not saved elsewhere")
 
     def _started_by_git(self, verb: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
-        """What git runs for its caller: ``submodule foreach``, ``bisect run``, ``rebase --exec``, and programs that an option names."""
+        """Judge commands that git runs: ``submodule foreach``, ``bisect run``, ``rebase --exec``, programs named by
+        options.
+        """
         operands = split(arguments)[1]
         if verb == "submodule" and operands[:1] == ["foreach"]:
             inner = behind_options(arguments[list(arguments).index("foreach") + 1 :], frozenset())

@@ -1,6 +1,7 @@
-"""What is known of programs and places: shells, interpreters, what only starts another program, what must not be lost.
+"""Tables of programs and places: shells, interpreters, wrappers of other programs, protected folders.
 
-Facts are from the programs' manuals (GNU coreutils, util-linux, moreutils, docker, kubectl, uv, npm); names are those that PATH finds.
+Facts are from the programs' manuals (GNU coreutils, util-linux, moreutils, docker, kubectl, uv, npm); names are those
+in PATH.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final, NamedTuple
 
 
 class Wrapper(NamedTuple):
-    """A program that starts another: its options that take a value, and how many operands stand before the program.
+    """Program that starts another: its options with a value, and the number of operands before the program.
 
-    ``adds`` nothing: what runs is what stands behind it, so that a rule that allows that allows the whole. ``is_elsewhere``: in a container,
-    where paths are others. ``texts`` are options whose value is a text for a shell.
+    Without ``adds`` it has no effect of its own, so that a rule for the inner command allows the whole.
+    ``is_elsewhere``: in a container, with other paths. ``texts`` are options whose value is a text for a shell.
     """
 
     valued: frozenset[str] = frozenset()
@@ -35,11 +36,11 @@ INTERPRETERS: Final = frozenset({
     "python", "python3", "python2", "pypy", "pypy3", "ipython", "perl", "ruby", "node", "nodejs", "php", "lua", "luajit", "deno", "bun",
     "tclsh", "osascript", "Rscript", "julia", "groovy", "pwsh", "powershell", "tsx", "ts-node", "guile", "elixir", "escript",
 })  # fmt: skip
-# What these run is what a file of the project says.
+# Their commands stand in a file of the project.
 BUILDERS: Final = frozenset(
     {"make", "gmake", "bmake", "just", "task", "rake", "invoke", "ninja", "mage", "ant", "redo", "tup"}
 )
-# What these run runs on another machine.
+# Their commands run on another machine.
 REMOTE: Final = frozenset(
     {"ssh", "mosh", "rsh", "slogin", "autossh", "sshpass", "pssh", "pdsh", "clush", "ansible", "salt"}
 )
@@ -65,7 +66,7 @@ LOSSY: Final = frozenset({
     "nft", "ufw", "systemctl", "launchctl", "mount", "umount", "swapoff", "passwd", "chpasswd", "visudo", "apt", "apt-get", "dnf",
     "yum", "pacman", "brew",
 })  # fmt: skip
-# Programs that change the files that they are given; those with options do so only with one of them.
+# Programs that change their files; those with options only with one of them.
 REWRITERS: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
         ("black", "isort", "rustfmt", "dos2unix", "ed", "ex", "vi", "vim", "nvim", "nano", "emacs", "patch"),
@@ -94,13 +95,14 @@ CREDENTIAL_NAMES: Final = (
     ".config/periplus/keys.json", ".claude/.credentials.json", ".codex/auth.json", ".local/share/keyrings/*", "Library/Keychains/*",
     ".mozilla/firefox/*/logins.json", ".mozilla/firefox/*/key4.db", ".config/google-chrome/*/Login Data", ".bash_history", ".zsh_history",
 )  # fmt: skip
-# Programs whose words are printed, recorded or searched for, not used as paths; of the searching ones the rest are paths.
+# Programs whose arguments are printed, recorded or searched for, not used as paths; searching programs take paths
+# after the pattern.
 HARMLESS: Final = frozenset({"echo", "printf", "git", "grep", "egrep", "fgrep", "rg", "ag", "ack", ":", "true", "false", "gh", "type", "which",
                              "command", "export", "alias", "periplus"})  # fmt: skip
-# Programs that look at a file without reading what is in it.
+# Programs that do not read the contents of their files.
 NOT_READ: Final = frozenset({"ls", "stat", "test", "[", "[[", "chmod", "ssh-keygen", "ssh-add", "ssh", "mkdir", "touch", "dirname", "basename",
                              "realpath", "readlink", "find", "du", "cd", "pushd", "rm"})  # fmt: skip
-# Programs that read a folder with all that is in it.
+# Programs that read a folder recursively.
 TAKES_FOLDERS: Final = frozenset(
     {"tar", "bsdtar", "zip", "7z", "rsync", "rg", "ag", "ack", "cpio", "pax", "restic", "borg"}
 )
@@ -121,7 +123,7 @@ CONTAINER_VALUED: Final = _options("-e --env -w --workdir -u --user -f --file -p
                              " --network -c -n --namespace --context --kubeconfig -H --host -l --log-level --profile --project-directory")  # fmt: skip
 _CONDA: Final = _options("-n --name -p --prefix --cwd")
 _NONE: Final = Wrapper()
-# By a name, or by two words. What stands before a program without running it otherwise adds nothing.
+# By one word or two. Shell keywords and wrappers without effects of their own add nothing.
 WRAPPERS: Final[Mapping[str | tuple[str, str], Wrapper]] = {
     **dict.fromkeys(("command", "builtin", "coproc", "nohup", "setsid", "then", "do", "else", "elif", "if", "while", "until", "!", "{"), _NONE),
     **dict.fromkeys(("unbuffer", "fakeroot", "winpty", "catchsegv", "linux32", "linux64", "noglob", "nocorrect", "dbus-run-session",
@@ -212,7 +214,7 @@ USER_CHANGERS: Final = frozenset({"sudo", "doas", "su", "pkexec", "gosu", "su-ex
 PROGRAM_FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"}
 )
-# Variables that have a program run or load something else, by their whole names or as patterns: ld.so(8), dyld(1), bash(1), git(1),
+# Variables that make programs run or load other code, as names or patterns: ld.so(8), dyld(1), bash(1), git(1),
 # python(1), perlrun(1), node(1), ruby(1), java(1), make(1), less(1), man(1).
 STARTING_NAMES: Final = re.compile(
     r"LD_\w+|DYLD_\w+|GCONV_PATH|GLIBC_TUNABLES|PATH|BASH_ENV|ENV|SHELL|SHELLOPTS|BASHOPTS|PS[0-4]|PROMPT_COMMAND|IFS|CDPATH|FPATH|ZDOTDIR|"
@@ -228,7 +230,8 @@ STARTING_NAMES: Final = re.compile(
     r"OPENSSL_(?:CONF|MODULES|ENGINES)|CURL_HOME|WGETRC|WGET_\w+|INPUTRC|TAR_OPTIONS|TAPE|ZIPOPT|GREP_OPTIONS|FCEDIT|HISTFILE|PSQLRC|PGSYSCONFDIR|MYSQL_\w+|"
     r"AWKPATH|AWKLIBPATH|GTK_MODULES|QT_PLUGIN_PATH|MAILCAPS|WATCHMAN_\w+|TMUX|STARSHIP_\w+|FZF_\w+"
 )
-# Programs of which it is known that they start nothing that their arguments name; `unclear` is what any other may be around one that is denied.
+# Programs that are known not to start programs named by their arguments; any other may, and is `unclear` around a
+# denied one.
 NO_WRAPPERS: Final = HARMLESS | NOT_READ | frozenset(
     "cat head tail less more wc sort uniq cut tr sed nl tac rev paste join comm diff cmp patch file strings od xxd hexdump base64 md5sum"
     " sha1sum sha256sum sha512sum cksum cp mv ln rmdir mktemp install truncate dd tee split csplit shred unlink tar bsdtar zip unzip gzip"

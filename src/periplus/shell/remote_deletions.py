@@ -1,7 +1,8 @@
-"""What is taken away where no sandbox reaches: in clusters, at cloud services, in databases, at registries, of containers.
+"""Deletions that no sandbox prevents: in clusters, at cloud services, in databases, at registries, of containers.
 
-By the manuals of the programs: a row has the programs, what would happen, and patterns of their arguments, none of which has an open repetition. They are
-looked for in the whole of the arguments, so that options may stand anywhere; a word that only looks like a verb (a pod of the name ``delete``) is asked for, too.
+From the manuals of the programs. A row has the programs, the effect, and patterns of their arguments without open
+repetition. The patterns are searched in all arguments, so that options may stand anywhere. A word that only looks like a
+verb (a pod of the name ``delete``) is reported too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _ARGUMENTS_MAX: Final = 64 * 1024
 
 
 class _Row(NamedTuple):
-    """All of ``patterns`` have to be found, wherever."""
+    """Rule that applies when all of ``patterns`` are found."""
 
     programs: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
@@ -30,7 +31,7 @@ def _row(programs: str, what: str, *patterns: str) -> _Row:
     return _Row(frozenset(programs.split()), tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns), what)
 
 
-# A word of its own, or the first part of one as in `delete-bucket`.
+# A whole word, or the first part of one as in `delete-bucket`.
 _B: Final = r"(?:^|[\s:/.'\"(;=])"
 _E: Final = r"(?=$|[\s:/.'\");-])"
 _SQL: Final = (
@@ -131,7 +132,9 @@ _BY_PROGRAM: Final[dict[str, tuple[_Row, ...]]] = {
 
 
 def remote_deletion_of(program: str, arguments: Sequence[str]) -> str:
-    """What ``program`` would take away with these arguments, in words; empty where nothing is known. Takes time linear in the arguments."""
+    """Describe the remote deletion that ``program`` would make with these arguments; empty where none is known. Takes
+    time linear in the arguments.
+    """
     rows = _BY_PROGRAM.get(program)
     if rows is None:
         return ""

@@ -1,8 +1,8 @@
-"""What a shell would run of a text: a parser of the POSIX shell's grammar (IEEE Std 1003.1, chapter 2) and bash's common additions.
+"""Parser of the POSIX shell grammar (IEEE Std 1003.1, chapter 2) and bash's common additions.
 
-Nothing is run and nothing is expanded, but what can be known without running is: quotes are removed, parts of a word that only a
-shell can tell are kept as such, and what stands in substitutions, groups, functions and here-documents is parsed as well. Time and
-depth are bounded; a text that cannot be parsed raises ShellSyntaxError, and whoever judges it must not take it for harmless.
+Nothing is run or expanded, except what is certain without running: quotes are removed, parts of a word that only a
+shell can expand are kept as such, and the contents of substitutions, groups, functions and here-documents are parsed.
+Time and depth are bounded. Text that cannot be parsed raises ShellSyntaxError, and must not be taken for harmless.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PartKind: TypeAlias = Literal["text", "quoted", "variable", "substitution", "glo
 
 
 class ShellSyntaxError(ValueError):
-    """The text is none that a shell would run, or one too long or too deep to look through."""
+    """The text is no valid shell input, or too long or too deeply nested."""
 
 
 class Part(NamedTuple):
-    """A piece of a word: text as it is, a variable (``text`` its name, ``inner`` what stands for it when unset), or commands. What a variable
-    or commands come to is split into words, unless they are in quotes.
+    """Piece of a word: literal text, a variable (``text`` is its name, ``default`` its value when unset), or commands
+    (``inner``). The value of an unquoted variable or substitution is split into words.
     """
 
     kind: PartKind
@@ -52,13 +52,13 @@ class Part(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word by its parts."""
+    """A word as a sequence of parts."""
 
     parts: tuple[Part, ...]
 
     @property
     def literal(self) -> str | None:
-        """The word as the program gets it; None where only a shell can tell."""
+        """The word as the program gets it; None where only a shell can expand it."""
         if any(part.kind not in ("text", "quoted") for part in self.parts):
             return None
         return "".join(part.text for part in self.parts)
@@ -74,8 +74,8 @@ class Word(NamedTuple):
 
 @dataclass(slots=True)
 class Redirect:
-    """``>`` and its kin with what they lead to; ``body`` is the text of a here-document, ``inner`` what runs within it. They are set when
-    they are read: behind the line, when the command that it belongs to is made already.
+    """Redirection and its target; ``body`` is the text of a here-document, ``inner`` the commands within it. Both are
+    set at the end of the line, after the command was made.
     """
 
     operator: str
@@ -85,7 +85,7 @@ class Redirect:
 
 
 class Simple(NamedTuple):
-    """A command with its words."""
+    """A simple command."""
 
     assignments: tuple[tuple[str, Word], ...]
     words: tuple[Word, ...]
@@ -93,7 +93,7 @@ class Simple(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What stands in parentheses, braces or a control structure. ``subshell``: changes of folder end with it."""
+    """Body of parentheses, braces or a control structure. In a ``subshell`` changes of folder end with it."""
 
     body: tuple[Pipeline, ...]
     redirects: tuple[Redirect, ...] = ()
@@ -101,7 +101,7 @@ class Group(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A definition of a function."""
+    """A function definition."""
 
     name: str
     body: tuple[Pipeline, ...]
@@ -111,14 +111,14 @@ Command: TypeAlias = Simple | Group | Function
 
 
 class Pipeline(NamedTuple):
-    """Commands of which each reads what the one before wrote."""
+    """Commands of which each reads the output of the one before."""
 
     commands: tuple[Command, ...]
     background: bool = False
 
 
 def parse_shell(text: str, depth: int = 0) -> tuple[Pipeline, ...]:
-    """Raises ShellSyntaxError."""
+    """Parse a script. Raises ShellSyntaxError."""
     if len(text) > TEXT_CHARACTERS_MAX:
         raise ShellSyntaxError(f"a command of {len(text):,} characters")
     if "\0" in text:
@@ -136,7 +136,7 @@ class _Parser:
         self._text = text.replace("\\\n", "")
         self._at = 0
         self._depth = depth
-        self._pending: list[tuple[Redirect, str, bool, bool]] = []  # here-documents whose bodies come
+        self._pending: list[tuple[Redirect, str, bool, bool]] = []  # here-documents whose bodies follow
         self._loops = 0
 
     # -- lists and pipelines ------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class _Parser:
             raise ShellSyntaxError("a here-document without its end")
 
     def pipelines(self, ends: frozenset[str]) -> tuple[Pipeline, ...]:
-        """Up to one of ``ends`` (words or operators), which is left where it is, or to the end of the text."""
+        """Parse up to one of ``ends`` (words or operators), which is not consumed, or to the end of the text."""
         found: list[Pipeline] = []
         while True:
             self._skip_separators(ends)
@@ -243,7 +243,7 @@ class _Parser:
         return Group(body, self._redirects(), subshell)
 
     def _control(self) -> Group:
-        """``if``, ``while`` and ``until``: whatever may run, in order."""
+        """Parse ``if``, ``while`` and ``until``: all that may run, in order."""
         self._deeper()
         opened = self._take_word()
         close = "fi" if opened == "if" else "done"
@@ -283,7 +283,7 @@ class _Parser:
         body = self.pipelines(frozenset({close}))
         self._expect(close)
         self._depth -= 1
-        # What the loop goes over is what its variable may be: each word once, before the body.
+        # The loop words are the possible values of the variable, assigned before the body.
         told = tuple(Pipeline((Simple(((name, word),), (), ()),)) for word in words if name)
         rounds = [piece for one in told for piece in (one, *body)] if len(told) <= 16 else [*told, *body]
         return Group(tuple(rounds) or body, self._redirects())
@@ -322,7 +322,7 @@ class _Parser:
         return Group(tuple(body), self._redirects())
 
     def _test(self) -> Simple:
-        """``[[ … ]]``: its words, in which operators are words."""
+        """Parse ``[[ … ]]`` into words; its operators are words."""
         words: list[Word] = []
         while True:
             self._blank()
@@ -399,7 +399,7 @@ class _Parser:
             yield Part("text", " ")
 
     def _is_descriptor(self) -> bool:
-        """The number before a redirection, which is no word."""
+        """Skip the number before a redirection, which is no word."""
         at = self._at
         while at < len(self._text) and self._text[at].isdigit():
             at += 1
@@ -430,7 +430,7 @@ class _Parser:
             self._pending.append((redirect, target.shown, operator == "<<-", is_quoted))
 
     def _take_documents(self) -> None:
-        """Behind the end of a line: the bodies of the here-documents that were begun in it."""
+        """Read the bodies of the here-documents that the finished line began."""
         for redirect, end, is_indented, is_quoted in self._pending:
             lines: list[str] = []
             while True:
@@ -451,7 +451,7 @@ class _Parser:
     # -- words --------------------------------------------------------------------------------------------------------
 
     def _word(self) -> Word:
-        """The word that begins here. Raises ShellSyntaxError where there is none."""
+        """Parse the word at this place. Raises ShellSyntaxError where there is none."""
         self._blank()
         parts: list[Part] = []
         text = self._text
@@ -500,7 +500,7 @@ class _Parser:
         return found or [Part("quoted", "")]
 
     def _end_of_quoted(self) -> int:
-        """Where the double quote ends that was begun before: what stands in substitutions has quotes of its own."""
+        """Return the end of the open double quote; substitutions within have quotes of their own."""
         text, at, depth = self._text, self._at, 0
         while at < len(text):
             if text[at] == "\\":
@@ -518,7 +518,7 @@ class _Parser:
         raise ShellSyntaxError("a quote without its end")
 
     def _double_quoted(self, text: str) -> Iterator[Part]:
-        """The parts of a text in double quotes, or of a here-document."""
+        """Yield the parts of a text in double quotes, or of a here-document."""
         inner = _Parser(text, self._depth + 1)
         held: list[str] = []
         while inner._at < len(text):
@@ -548,7 +548,7 @@ class _Parser:
                 try:
                     inner = self._skip_parentheses()
                 except ShellSyntaxError:
-                    self._at = saved  # a subshell in a substitution, then
+                    self._at = saved  # a subshell in a substitution
                 else:
                     return [
                         Part("substitution", "", tuple(p for part in self._double_quoted(inner) for p in part.inner))
@@ -575,7 +575,7 @@ class _Parser:
         return [Part("quoted" if in_quotes else "text", "$")]
 
     def _braced(self) -> Part:
-        """``${NAME}`` with what stands behind the name: a default is what may come out."""
+        """Parse ``${NAME}`` with its operator: a default is a possible value."""
         text = self._text
         at = self._at + 2
         depth, stop = 1, at
@@ -607,7 +607,7 @@ class _Parser:
         return Part("variable", name.lstrip("!"), inner, default)
 
     def _ansi_quoted(self) -> Part:
-        """``$'…'`` with its escapes."""
+        """Parse ``$'…'`` with its escapes."""
         text, at = self._text, self._at + 2
         found: list[str] = []
         plain = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
@@ -655,7 +655,7 @@ class _Parser:
         return Part("substitution", "", parse_shell("".join(found), self._depth + 1))
 
     def _commands_in_parentheses(self) -> tuple[Pipeline, ...]:
-        """Behind an open parenthesis: the commands up to the one that closes it."""
+        """Parse the commands up to the closing parenthesis, which is consumed."""
         inner = _Parser(self._text, self._depth + 1)
         inner._at = self._at
         found = inner.pipelines(frozenset({")"}))
@@ -664,7 +664,7 @@ class _Parser:
         return found
 
     def _skip_parentheses(self) -> str:
-        """``((…))`` as text. Raises ShellSyntaxError where it is something else."""
+        """Return ``((…))`` as text. Raises ShellSyntaxError where it is something else."""
         text, depth, at = self._text, 0, self._at
         while at < len(text):
             if text[at] == "(":
@@ -709,7 +709,7 @@ class _Parser:
         return operator
 
     def _bare_word(self) -> str:
-        """The word that stands here, if it is one without quotes or expansions: as reserved words are."""
+        """Return the word at this place if it has no quotes or expansions, as reserved words have none."""
         self._blank()
         stop = self._at
         while stop < len(self._text) and self._text[stop] not in _META:

@@ -1,4 +1,4 @@
-"""What a judgement of a command says: what would run, be written, be set; and which words of a program may start another."""
+"""Result of a judgement: commands, written paths, assignments; and arguments that may name a program to start."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ STARTS: Final = re.compile(r"system|popen|exec|spawn|subprocess|shell|%x|qx|`|\b
 
 
 class Run(NamedTuple):
-    """One command that would run, from the outside in: ``env git push`` is the layers ``env git push`` and ``git push``.
+    """One command that would run, from the outside in: ``env git push`` has the layers ``env git push`` and ``git
+    push``.
 
-    ``only_starts`` is so where what it starts is a run of its own. ``hints`` are words among which it may find a program to start: arguments of
-    a program that nobody knows, texts in the code of an interpreter.
+    ``only_starts`` means that its inner command is a run of its own. ``hints`` are words among which it may find a
+    program to start: arguments of an unknown program, texts in the code of an interpreter.
     """
 
     layers: tuple[Layer, ...]
@@ -47,13 +48,13 @@ class Run(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The worst that was found, why, and everything that would run, its words as far as they are known.
+    """The worst level found, its reason, and all commands that would run, with their words as far as they are known.
 
-    ``writes`` are paths from the root (as they are put together, ``..`` and all) that would be written or taken away here, those of redirections
-    in ``redirected``, too; ``sets`` the names of
-    variables that are assigned. ``is_beyond`` says that something is taken away that no sandbox holds back: at a service, in a cluster, on another
-    machine. ``rewrites`` are paths, like ``writes``, that a program which is started for something else changes on the way: git by a checkout, a
-    formatter, an editor; of folders, all in them. ``hides`` says that commands would run that nobody can see.
+    ``writes`` are absolute paths (joined but not normalised) that would be written or deleted on this machine,
+    including the targets of redirections in ``redirected``; ``sets`` are the names of assigned variables.
+    ``is_beyond`` marks deletions that no sandbox prevents: at a service, in a cluster, on another machine.
+    ``rewrites`` are paths that a program changes beside its purpose (git by a checkout, a formatter, an editor); a
+    folder stands for all in it. ``hides`` marks commands that cannot be determined.
     """
 
     level: Level
@@ -68,7 +69,7 @@ class Judgement(NamedTuple):
 
     @property
     def has_code(self) -> bool:
-        """Whether an interpreter is given code on its command line, which nobody judges."""
+        """True where an interpreter gets code on its command line, which is not judged."""
         return any(
             code_of(one.program, one.words[1:]) is not None
             for run in self.runs
@@ -78,17 +79,17 @@ class Judgement(NamedTuple):
 
     @property
     def commands(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each run."""
+        """Words of each run."""
         return tuple(run.words for run in self.runs)
 
 
 def takes_code(program: str | None, arguments: Sequence[str]) -> bool:
-    """Whether it runs what is on its standard input."""
+    """Test that the program runs its standard input."""
     return program is not None and (program in SHELLS or is_interpreter(program)) and reads_input(program, arguments)
 
 
 def only_starts(program: str, arguments: Sequence[str]) -> bool:
-    """Whether all that a program would do is done by what is judged apart from it."""
+    """Test that all effects of the program are those of separately judged runs."""
     if program in SHELLS:
         return command_option(arguments) is not None
     if program == "xargs":
@@ -97,7 +98,9 @@ def only_starts(program: str, arguments: Sequence[str]) -> bool:
 
 
 def start_hints(program: str | None, arguments: Sequence[str], *, is_known: bool) -> tuple[str, ...]:
-    """The words among which a program may find another to start. ``is_known``: what it starts is a run of its own."""
+    """Return the words among which a program may find another to start. ``is_known``: its inner command is a run of
+    its own.
+    """
     if program is None or program in SHELLS or is_known:
         return ()
     code = code_of(program, arguments) if is_interpreter(program) else None
@@ -109,5 +112,5 @@ def start_hints(program: str | None, arguments: Sequence[str], *, is_known: bool
 
 
 def words_in(text: str) -> tuple[str, ...]:
-    """The words of code, of whatever language, without its signs."""
+    """Return the words of code in any language, without punctuation."""
     return tuple(match.group() for match in islice(_WORDS_IN_CODE.finditer(text), _HINTS_MAX))

@@ -1,15 +1,15 @@
-"""Canonical bytes: one value, one text, on every machine.
+"""Canonical JSON: the same value has the same bytes on every machine.
 
-The form is RFC 8785 (JCS) restricted so that no implementation can disagree about it:
+The form is RFC 8785 (JCS), restricted so that all implementations agree:
 
 * values are ``None``, ``bool``, ``int``, ``str``, ``list`` (or ``tuple``) and ``dict``, of exactly these types;
-* integers lie within ±(2^53 − 1); there are no floats (a fraction is carried as ``{"$dec": "1.5"}``);
-* strings are Unicode without lone surrogates, not normalised, escaped only where JSON must;
+* integers lie within ±(2^53 − 1); there are no floats (a fraction is written as ``{"$dec": "1.5"}``);
+* strings are Unicode without lone surrogates, not normalised, escaped only where JSON requires it;
 * keys are strings of code points below U+D800, so that sorting by code point, by UTF-8 byte and by UTF-16
-  unit agree; keys are sorted; no white space; nesting at most ``DEPTH_MAX`` levels.
+  unit agree; keys are sorted; no white space; at most ``DEPTH_MAX`` levels of nesting.
 
-A reader hashes the bytes that it received and refuses text that does not re-encode to itself, which also
-finds duplicate keys, ``1.0`` for ``1``, ``-0`` and needless escapes.
+A reader hashes the bytes it received and rejects text that does not re-encode to itself. This also finds duplicate
+keys, ``1.0`` for ``1``, ``-0`` and needless escapes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _KEY_CEILING: Final = "\ud800"
 JSONValue: TypeAlias = Union[None, bool, int, str, "list[JSONValue]", "tuple[JSONValue, ...]", "dict[str, JSONValue]"]
 
 try:
-    from periplus.base._values import canonical as _quickly  # where it was built
+    from periplus.base._values import canonical as _quickly  # present when the C part was built
 except ImportError:
 
     def _quickly(_value: object, /) -> bytes | None:
-        """The canonical text where that is quickly had; None where it takes a closer look."""
+        """Return the canonical text of a common value, None for one that needs the slow path."""
         return None
 
 
 def canonical(value: JSONValue) -> bytes:
-    """The canonical UTF-8 text of ``value``. Raises UsageError naming the first place that cannot be carried."""
+    """Return the canonical UTF-8 text of ``value``. Raises UsageError naming the first place that is not allowed."""
     text: bytes | None = _quickly(value)
     if text is not None:
         return text
@@ -51,13 +51,13 @@ def canonical(value: JSONValue) -> bytes:
 
 
 def check(value: object, path: str = "$") -> None:
-    """Raise UsageError where ``value`` leaves the canonical profile; ``path`` names the place, as ``$.a[3]``."""
+    """Raise UsageError where ``value`` is not canonical JSON; ``path`` names the place, as ``$.a[3]``."""
     if not _is_plain(value, 0):
         _explain(value, path, 0)
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether a container is within the profile. False where that takes a closer look; most values need none."""
+    """Test that a container is within the profile. False means that ``_explain`` must look closer."""
     if depth >= DEPTH_MAX:
         return False
     if type(value) is dict:
@@ -84,7 +84,7 @@ def _is_plain(value: object, depth: int) -> bool:
             elif not _is_plain(item, depth + 1):
                 return False
         return True
-    return False  # a scalar alone, or nothing of ours
+    return False  # a bare scalar, or a type outside the profile
 
 
 def _explain(value: object, path: str, depth: int) -> None:
@@ -103,7 +103,7 @@ def _explain(value: object, path: str, depth: int) -> None:
                 raise UsageError(f"{path}: a key is {type(key).__name__}, not a string")
             if not key.isascii() and max(key) >= _KEY_CEILING:
                 raise UsageError(f"{path}: key {key!r} has a character at or above U+D800")
-            if type(item) is str:  # most of them: a call for each would cost more than the rest
+            if type(item) is str:  # the most frequent case, without a call for each
                 continue
             _explain(item, f"{path}.{key}", depth + 1)
         return
@@ -120,7 +120,7 @@ def _explain(value: object, path: str, depth: int) -> None:
 
 
 def decode_canonical(data: bytes | memoryview) -> JSONValue:
-    """The value of canonical ``data``. Raises FormatError where it is not JSON, or not its own canonical form."""
+    """Parse canonical ``data``. Raises FormatError where it is not JSON, or not in canonical form."""
     import orjson
 
     try:

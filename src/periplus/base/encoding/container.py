@@ -1,12 +1,12 @@
-"""The container that trails, contexts and proofs share: tagged sections behind a magic, a digest at the end.
+"""Container format of trails, contexts and proofs: tagged sections after a magic, a digest at the end.
 
 ::
 
     "PPLS" · version u8 · kind u8 · section* · FF · 20 · SHA-256 of all before these 32 bytes
     section: tag u8 · length varint · bytes
 
-Tags rise strictly, so that equal content has equal bytes; a reader keeps sections that it does not know.
-Every check comes before memory is taken: a hostile length cannot allocate more than the input has.
+Tags strictly increase, so that equal content has equal bytes; a reader keeps unknown sections.
+All lengths are checked before memory is allocated: a hostile length cannot allocate more than the input has.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TRAILER: Final = 2 + 32
 
 
 def pack(kind: int, sections: Mapping[int, bytes | bytearray]) -> bytes:
-    """The bytes of a container of ``kind`` with ``sections`` (tag 0 … 254 → bytes)."""
+    """Encode a container of ``kind`` with ``sections`` (tag 0 … 254 → bytes)."""
     out = bytearray(MAGIC)
     out += bytes((CONTAINER_VERSION, kind))
     for tag in sorted(sections):
@@ -57,14 +57,14 @@ def pack(kind: int, sections: Mapping[int, bytes | bytearray]) -> bytes:
 
 
 def kind_of(data: bytes) -> int | None:
-    """The kind that the first bytes claim; None where they are not those of a container. Nothing else is checked."""
+    """Return the kind that the first bytes claim, None where they are no container. Checks nothing else."""
     return data[5] if len(data) > 5 and data[:4] == MAGIC else None
 
 
 def unpack(data: bytes, kind: int) -> dict[int, tuple[int, int]]:
-    """Where each section lies: tag → ``(start, end)`` in bytes of ``data``.
+    """Return the place of each section: tag → ``(start, end)`` in bytes of ``data``.
 
-    Raises FormatError with the offset of the first thing that is wrong, NewerFormatError for a later version.
+    Raises FormatError with the offset of the first error, NewerFormatError for a later version.
     """
     if len(data) > CONTAINER_BYTES_MAX:
         raise FormatError(f"over {CONTAINER_BYTES_MAX:,} bytes", offset=0)
@@ -73,7 +73,7 @@ def unpack(data: bytes, kind: int) -> dict[int, tuple[int, int]]:
     if len(data) < 6 + _TRAILER:
         raise FormatError("cut off: shorter than an empty container", offset=len(data))
     if data[4] > CONTAINER_VERSION:
-        # Told from a flipped bit by the digest: a later version keeps the trailer.
+        # A valid digest rules out a flipped bit: later versions keep the trailer.
         if hashlib.sha256(data[:-32]).digest() == data[-32:]:
             raise NewerFormatError(
                 f"container version {data[4]}; this Periplus reads up to {CONTAINER_VERSION}",

@@ -13,8 +13,8 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def sha256(data: bytes | bytearray | memoryview) -> bytes:
-    """The 32 bytes of SHA-256 (FIPS 180-4) of ``data``."""
-    return hashing.sha256(data).digest()
+    """Return the 32 bytes of SHA-256 (FIPS 180-4) of ``data``."""
+    return hashlib.sha256(data).digest()
 
 
 def is_digest_text(text: str) -> bool:
@@ -22,7 +22,7 @@ def is_digest_text(text: str) -> bool:
 
 
 def parse_digest(text: str) -> bytes:
-    """32 bytes from 64 lower-case hexadecimal digits. Raises UsageError for anything else."""
+    """Parse 64 lower-case hexadecimal digits to 32 bytes. Raises UsageError for other text."""
     if not is_digest_text(text):
         raise UsageError(f"not a digest: {text[:80]!r}", mend="A digest is 64 hexadecimal digits, lower case.")
     return bytes.fromhex(text)

@@ -1,4 +1,4 @@
-"""Where a text of JSON ends, in bytes that need not be all there (RFC 8259, section 7)."""
+"""End of a JSON string in incomplete data (RFC 8259, section 7)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _CHARACTERS: Final = re.compile(CHARACTERS, re.DOTALL)
 
 
 def end_of_characters(data: bytes, at: int) -> int:
-    """The place of the quote behind the characters that begin at ``at``. Where the data ends before it, the place from which to look
-    when there is more: the end of the data, or its last byte where that is a backslash.
+    """Return the place of the closing quote of the string whose characters begin at ``at``. In incomplete data return
+    the place at which to resume: the end of the data, or its last byte where that is a backslash.
     """
     while True:
         found = _CHARACTERS.match(data, at)

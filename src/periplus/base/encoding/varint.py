@@ -38,7 +38,7 @@ def uint_bytes(value: int) -> bytes:
 
 
 def read_uint(data: bytes | memoryview, offset: int, end: int) -> tuple[int, int]:
-    """``(value, next offset)`` of the number at ``offset``; reads no byte at or after ``end``.
+    """Return ``(value, next offset)`` of the number at ``offset``; read no byte at or after ``end``.
 
     Raises FormatError with the offset where the number is cut off, over 64 bits or not in its shortest form.
     """

@@ -1,17 +1,17 @@
-"""A folder that no path leads out of, for whoever follows paths that a stranger wrote.
+"""A folder that no path leads out of, for paths that come from an untrusted source.
 
-The folder is opened once. Every path is split into names, each name is judged, and each folder on the way is opened
-from the one before without following a link, so that what another process swaps meanwhile cannot lead elsewhere: a
-path is never given to the system whole. What is refused, always with a ConfinementError and a ``Reason``:
+The folder is opened once. Every path is split into names and each name is checked. Each folder on the way is opened
+from the one before without following links, so another process that swaps folders meanwhile cannot lead elsewhere: the
+system never resolves a whole path. These are refused, always with a ConfinementError and a ``Reason``:
 
-* paths that are absolute, empty, too long or too deep, that have ``..``, control characters, a backslash, or
-  characters that only look like dots or slashes; that begin like an option or like what a shell would expand;
+* paths that are absolute, empty, too long or too deep; that contain ``..``, control characters, a backslash, or
+  characters that look like dots or slashes; that begin like an option or like a shell expansion;
 * links (also dangling ones), devices, pipes and sockets, anywhere; another file system within the folder;
-* files with a second name (a hard link), for anything that would change them;
-* ``.git`` and ``.periplus`` at any depth, file or folder, in any spelling that some file system takes for the same.
+* files with a second name (a hard link), for every change;
+* ``.git`` and ``.periplus`` at any depth, file or folder, in any spelling that some file system maps to them.
 
-A name that is refused here may be legal to the system. That is the price: the same path means the same everywhere.
-What this cannot see is a folder that somebody else moves out of the root while a call works in it.
+The system may allow a name that is refused here. In return the same path means the same everywhere.
+Not detected: a folder that another process moves out of the root during a call in it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODE: Final = 0o777
 
 
 class Limits(NamedTuple):
-    """What one folder takes: bytes of one file, read or written, and names in one listing or walk."""
+    """Limits of one folder: bytes of one file, read or written, and names in one listing or walk."""
 
     file_bytes_max: int = FILE_BYTES_MAX
     entries_max: int = ENTRIES_MAX
@@ -62,7 +62,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class Entry(NamedTuple):
-    """What a path names; ``size`` in bytes, of a file."""
+    """File or folder at a path; ``size`` in bytes, for files."""
 
     path: str
     kind: EntryKind
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
 
 def judge_path(path: str) -> tuple[str, ...]:
-    """The names of a path, none for the folder itself (``.``); pure. Raises ConfinementError."""
+    """Split a path into its names; the folder itself (``.``) has none. Pure. Raises ConfinementError."""
     if not path:
         raise _refused(path, "empty", "no path at all")
     if len(path) > PATH_BYTES_MAX or len(path.encode("utf-8", "replace")) > PATH_BYTES_MAX:
@@ -119,7 +119,7 @@ def _judge_name(name: str, path: str) -> None:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether some file system takes ``name`` for ``.git`` or ``.periplus``: case, marks, streams, short names."""
+    """Test whether some file system maps ``name`` to ``.git`` or ``.periplus``: case, marks, streams, short names."""
     plain = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
     plain = plain.casefold().partition(":")[0].rstrip(". ").lstrip(" ")
     if plain in _RESERVED:
@@ -127,7 +127,7 @@ def is_reserved(name: str) -> bool:
     stem, tilde, number = plain.partition("~")
     if not tilde or not number.isascii() or not number.isdigit():
         return False
-    # NTFS makes GIT~1, and of the fifth such name on GI7EBA~1, four digits of a hash between.
+    # NTFS makes GIT~1, and for the fifth such name GI7EBA~1, with four digits of a hash between.
     return stem in ("git", "peripl") or (len(stem) == 6 and stem[:2] in ("gi", "pe") and _is_hex(stem[2:]))
 
 
@@ -136,7 +136,7 @@ def _is_hex(text: str) -> bool:
 
 
 def _is_variable(name: str) -> bool:
-    """``$HOME``, ``${HOME}``, ``$(…)``; ``$lib`` and ``$id.tsx`` are names that frameworks use."""
+    """Detect ``$HOME``, ``${HOME}``, ``$(…)``. ``$lib`` and ``$id.tsx`` are names that frameworks use."""
     if not name.startswith("$"):
         return False
     inner = name[1:].strip("{}")
@@ -151,9 +151,9 @@ def _refused(path: str, reason: Reason, why: str, *, mend: str = "") -> Confinem
 class Confined:
     """The folder ``root``, held open; close it, or use it as a context manager.
 
-    ``root`` itself is the caller's word and is followed. Paths are relative, with ``/``; ``.`` is the folder itself.
-    Beside ConfinementError, the methods raise NotFoundError for what is not there and EnvironmentFailure for what the
-    system refuses. With ``is_durable`` a change is on the disk when the call returns.
+    ``root`` itself is trusted and links in it are followed. Paths are relative, with ``/``; ``.`` is the folder
+    itself. Beside ConfinementError, the methods raise NotFoundError for a missing file and EnvironmentFailure for a
+    failed system call. With ``is_durable`` a change is on the disk when the call returns.
     """
 
     def __init__(
@@ -182,10 +182,10 @@ class Confined:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
-    # Looking
+    # Reading
 
     def stat(self, path: str) -> Entry | None:
-        """What ``path`` names, without following it; None where there is nothing."""
+        """Return the entry at ``path`` without following links, None where there is none."""
         names = judge_path(path)
         if not names:
             return Entry(".", "folder")
@@ -198,7 +198,7 @@ class Confined:
             raise environment_failure(error, "look at", path) from error
 
     def mode(self, path: str) -> int | None:
-        """The permissions of what ``path`` names, None where there is nothing."""
+        """Return the permissions of ``path``, None where there is nothing."""
         names = judge_path(path)
         try:
             with self._folder(names[:-1], path) as folder:
@@ -208,7 +208,9 @@ class Confined:
         return stat.S_IMODE(found.st_mode) & _MODE if found is not None else None
 
     def read(self, path: str) -> bytes:
-        """The bytes of a plain file. Nothing else is opened: a pipe would hold the reader, a device would do things."""
+        """Return the bytes of a plain file. Nothing else is opened: a pipe would block the reader, and opening a
+        device has effects.
+        """
         with self.opened(path) as fd:
             try:
                 return self._contents(fd, path)
@@ -217,7 +219,7 @@ class Confined:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[int]:
-        """A plain file open for reading, of any size: for who reads it in pieces."""
+        """Open a plain file of any size for reading in pieces."""
         names = self._names(path)
         with self._folder(names[:-1], path) as folder:
             status = self._plain_file(folder, names[-1], path)
@@ -228,15 +230,18 @@ class Confined:
             except OSError as error:
                 raise self._failure(error, "read", path) from error
         try:
-            _judge_kind(os.fstat(fd), path)  # of what was opened, whatever was swapped since it was looked at
+            _judge_kind(
+                os.fstat(fd), path
+            )  # Checks the opened file: it may have been swapped after the check of its name.
             yield fd
         finally:
             os.close(fd)
 
     def list(self, path: str = ".", meanwhile: Callable[[], None] | None = None) -> list[Entry]:
-        """What lies in a folder, by name; what is reserved, or has a name that no path may have, is left out.
+        """Return the entries of a folder by name, without reserved names and names that no path may have.
 
-        ``meanwhile`` is called before the first name and every LOOK_EVERY names; what it raises ends the listing.
+        ``meanwhile`` is called before the first name and every LOOK_EVERY names; an exception from it ends the
+        listing.
         """
         names = judge_path(path)
         found = []
@@ -251,13 +256,15 @@ class Confined:
                     judge_path(inner)
                     found.append(_entry(inner, os.stat(name, dir_fd=folder, follow_symlinks=False)))
                 except (ConfinementError, FileNotFoundError):
-                    continue  # not ours to name, or gone meanwhile
+                    continue  # reserved, or gone meanwhile
                 except OSError as error:
                     raise environment_failure(error, "look at", inner) from error
         return sorted(found)
 
     def walk(self, path: str = ".") -> Iterator[Entry]:
-        """The plain files under a folder, folders in the order of their names; links and the like are left out."""
+        """Yield the plain files under a folder, each folder in the order of its names; links and special files are
+        left out.
+        """
         waiting = [path]
         seen = 0
         while waiting:
@@ -273,8 +280,8 @@ class Confined:
             waiting.extend(reversed(inner))
 
     def real_path(self, path: str = ".") -> str:
-        """The absolute path of a folder that is there, each folder on the way looked at, and the root: for a command to start in, which
-        goes by the path and not by what is held open.
+        """Return the absolute path of an existing folder, as the working folder of a command. Every folder on the way
+        is checked, and that the path still leads to the open root: the command uses the path, not the descriptor.
         """
         names = judge_path(path)
         real = os.path.join(self.root, *names)
@@ -287,12 +294,12 @@ class Confined:
             raise _refused(path, "link", f"something else stands in the place of {self.root}")
         return real
 
-    # Changing
+    # Writing
 
     def write(self, path: str, data: bytes, *, is_executable: bool | None = None, mode: int | None = None) -> None:
-        """``path`` holds ``data`` whole, or what it held before; the folders on the way are made.
+        """Replace the contents of ``path`` by ``data``, or leave them unchanged on failure; missing folders are made.
 
-        ``is_executable`` of None keeps what the file was; ``mode`` are all its permissions, where they are to be others.
+        ``is_executable`` of None keeps the present state; ``mode`` sets all permissions.
         """
         names = self._names(path)
         if len(data) > self.limits.file_bytes_max:
@@ -312,7 +319,7 @@ class Confined:
                 raise self._failure(error, "write", path) from error
 
     def make_folder(self, path: str) -> None:
-        """The folder and those on the way to it; nothing where it is there."""
+        """Make the folder and its parents where they are missing."""
         with self._folder(judge_path(path), path, is_made=True):
             pass
 
@@ -339,7 +346,7 @@ class Confined:
                 raise self._failure(error, "remove", path) from error
 
     def move(self, source: str, target: str) -> None:
-        """Give a file or folder another name; what has that name already stays, and the move is refused."""
+        """Rename a file or folder. Refused where the target exists."""
         source_names, target_names = self._names(source), self._names(target)
         if target_names[: len(source_names)] == source_names:
             raise _refused(target, "occupied", f"{source} cannot move to itself or into itself")
@@ -362,14 +369,16 @@ class Confined:
                     raise self._failure(error, "move", source) from error
 
     def sweep(self) -> int:
-        """Remove what writes left behind that were stopped; for who knows that nobody else writes here now."""
+        """Remove temporary files of interrupted writes. Only while no other process writes here."""
         left = [entry.path for entry in self.walk() if _is_temporary(os.path.basename(entry.path), _TEMPORARY_PREFIX)]
         for path in left:
             self.delete(path)
         return len(left)
 
     def sweep_after(self, pid: int, folders: Iterable[str]) -> int:
-        """The same in ``folders`` alone, of a process that is known to have ended, whoever else writes there now."""
+        """Remove the temporary files that process ``pid`` left in ``folders``. The process must have ended; others
+        may write.
+        """
         prefix = f"{_TEMPORARY_PREFIX}{pid}."
         left = []
         for folder in folders:
@@ -378,12 +387,12 @@ class Confined:
                     entry.path for entry in self.list(folder) if _is_temporary(os.path.basename(entry.path), prefix)
                 ]
             except NotFoundError:
-                continue  # it was not made yet
+                continue  # not made yet
         for path in left:
             self.delete(path)
         return len(left)
 
-    # How
+    # Internals
 
     def _names(self, path: str) -> tuple[str, ...]:
         names = judge_path(path)
@@ -393,7 +402,9 @@ class Confined:
 
     @contextmanager
     def _folder(self, names: tuple[str, ...], path: str, *, is_made: bool = False) -> Iterator[int]:
-        """The folder that ``names`` lead to, open while the caller works in it; with ``is_made`` made where missing."""
+        """Open the folder that ``names`` lead to for the duration of the block; with ``is_made`` make missing
+        folders.
+        """
         if self._fd < 0:
             raise EnvironmentFailure("the confined folder was closed")
         fd = os.dup(self._fd)
@@ -417,7 +428,7 @@ class Confined:
                 try:
                     self._files.make_folder_at(folder, name)
                 except FileExistsError:
-                    pass  # another was quicker
+                    pass  # another process was quicker
                 self._settle(folder)
                 fd = self._files.open_at(folder, name, flags)
         except FileNotFoundError as error:
@@ -431,7 +442,7 @@ class Confined:
         return fd
 
     def _judge_obstacle(self, folder: int, name: str, path: str) -> None:
-        """Say what it is that is no folder: systems differ in how they refuse a link."""
+        """Raise the error for a name that is no folder. Systems differ in how they refuse a link."""
         found = self._lstat(folder, name, path)
         if found is not None and not stat.S_ISDIR(found.st_mode):
             _judge_kind(found, path)
@@ -454,7 +465,7 @@ class Confined:
         return found
 
     def _own_file(self, folder: int, name: str, path: str) -> os.stat_result | None:
-        """As ``_plain_file``, for a change: a file that has no other name."""
+        """Return ``_plain_file`` for a change: a file with a second name is refused."""
         found = self._plain_file(folder, name, path)
         if found is not None and found.st_nlink > 1:
             raise _refused(path, "hard_link", "the file has another name (a hard link), perhaps outside")
@@ -492,7 +503,7 @@ class Confined:
 
     def _listed(self, folder: int, path: str) -> Iterator[str]:
         try:
-            # Opened anew: a descriptor's copies share how far it was read, and another thread may list the same folder.
+            # A new descriptor: duplicates share the read position, and another thread may list the same folder.
             own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
             try:
                 with os.scandir(own) as found:
@@ -501,7 +512,7 @@ class Confined:
             finally:
                 os.close(own)
         except FileNotFoundError:
-            return  # it was removed meanwhile, and what lay in it before
+            return  # removed meanwhile
         except OSError as error:
             raise environment_failure(error, "list", path) from error
 
@@ -540,4 +551,4 @@ def _unlink_quietly(folder: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:
-        pass  # it was never made, or it stays beside the file with a name that says what it is
+        pass  # never made, or left behind under a name that marks it as temporary

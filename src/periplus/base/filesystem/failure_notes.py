@@ -1,7 +1,7 @@
-"""Notes of what went wrong where nobody may be told at once. One file, bounded: ``doctor`` shows it.
+"""Notes of failures that could not be reported at once, in one bounded file; ``doctor`` shows them.
 
-A note is a line of JSON with a checksum (CRC-32 of its texts). Notes are for people; nothing depends on them, so a lost one is no harm,
-and a file that cannot be written is none either. One that is not as it was written is told as that.
+A note is a line of JSON with a checksum (CRC-32 of its texts). Notes inform people and nothing depends on them: a
+lost note or an unwritable file does no harm. A changed note is shown as damaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_SOUND: Final = "a note that is not as it was written (its checksum does not
 
 
 class Note(NamedTuple):
-    """``at`` as RFC 3339 has it; ``source`` says who noted it, ``folder`` where that was."""
+    """``at`` is a time in RFC 3339, ``source`` the part of the program, ``folder`` its working folder."""
 
     at: str
     source: str
@@ -32,7 +32,7 @@ class Note(NamedTuple):
 
 
 def leave_note(path: str, note: Note, files: Files | None = None) -> bool:
-    """Add a note; False where that cannot be done. When the file is full its older half goes."""
+    """Add a note; return False on failure. A full file loses its older half."""
     files = files or Files()
     short = note._replace(
         what=" ".join(note.what.split())[:_WHAT_CHARACTERS_MAX], folder=note.folder[-_WHAT_CHARACTERS_MAX:]
@@ -56,7 +56,7 @@ def leave_note(path: str, note: Note, files: Files | None = None) -> bool:
 
 
 def read_notes(path: str) -> list[Note]:
-    """The notes, the oldest first; none where there is no such file."""
+    """Return the notes, oldest first; none where the file is missing."""
     try:
         data = _read(path) if path else b""
     except OSError:
@@ -72,7 +72,7 @@ def _note_of(line: bytes) -> Note | None:
     try:
         value: Any = json.loads(line)
         note = Note(*(str(value[name]) for name in Note._fields))
-        is_sound = len(value) == len(Note._fields) or value["sum"] == _sum(note)  # without one: of an earlier version
+        is_sound = len(value) == len(Note._fields) or value["sum"] == _sum(note)  # an earlier version wrote no checksum
     except (ValueError, KeyError, TypeError):
         return None
     return note if is_sound else None

@@ -1,13 +1,13 @@
-"""What the file system under a path can be relied on for.
+"""Properties of file systems: whether files can be mapped for writing, and the identity of a file system.
 
 Theory of operation
 -------------------
-Some file systems (Btrfs, ZFS, bcachefs, APFS) write a changed page elsewhere than it was. Others have blocks smaller than
-a page of memory (ext4 on a small disk, or where pages are larger than 4 KiB): of a page that was written to, some may have
-no place yet. Where nothing is left to write it to, a process that changes memory mapped from a file gets no error from any call: it is ended by SIGBUS, in
-the middle of a store. That is so of our own map (``journal/flush``) and of the one that SQLite keeps beside a database
-in WAL mode. So nobody maps files for writing on such a disk once it is nearly full, and says sooner than the disk
-would that there is no map; what does without one is slower, and right.
+Copy-on-write file systems (Btrfs, ZFS, bcachefs, APFS) write a changed page to a new place. Others have blocks smaller than
+a page of memory (ext4 on a small disk, or a system with pages larger than 4 KiB), so that a page of a file may lack some of
+its blocks. If such a disk is full, a process that changes mapped memory gets no error from any call: SIGBUS ends it
+in the middle of a store. This affects our own mapping (``journal/flush``) and the one that SQLite keeps beside a
+database in WAL mode. So no file is mapped for writing on such a disk once it is nearly full. The code without a
+mapping is slower and correct.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from typing import Final
 
 _IN_PLACE: Final = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "jfs", "tmpfs", "vfat", "exfat", "ntfs3", "nfs", "nfs4"}
-)  # a page that was written once has its place for good
+)  # a page that was written once keeps its place
 _LEAST_BYTES: Final = 32 << 20
-_LEAST_PART: Final = 10  # of a small disk, the tenth part
-_LOOK_S: Final = 0.02  # in which few fill that much
+_LEAST_PART: Final = 10  # a tenth of a small disk
+_LOOK_S: Final = 0.02  # too short a time to fill that much
 
 
 class MappingSpace:
-    """Whether the disk of ``folder`` has room for what is mapped from it; asks it now and then, so that one may ask often."""
+    """Checks that the disk of ``folder`` has space for mapped pages. The answer is kept for _LOOK_S, so frequent
+    calls are cheap.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -59,27 +61,30 @@ class MappingSpace:
 
 
 def is_room_for_maps(folder: str) -> bool:
-    """Whether memory that is mapped from files in ``folder`` can be written to without being ended for want of room."""
+    """Return True where writing to memory mapped from files in ``folder`` cannot raise SIGBUS for lack of space."""
     return MappingSpace(folder).is_enough()
 
 
 def file_system_id(path: str) -> str:
-    """What the file system under ``path`` calls itself (statfs(2), ``f_fsid``), 16 hexadecimal digits; nothing where it does not.
+    """Return the id of the file system under ``path`` (statfs(2), ``f_fsid``) as 16 hexadecimal digits, empty where
+    it has none.
 
-    On Btrfs each subvolume has its own, which it keeps through mounts, and no snapshot has that of what it was taken from; ext4
-    makes it of the UUID, XFS of the device's number. Raises OSError.
+    On Btrfs each subvolume has its own id, which survives mounts and differs from that of its snapshots; ext4 derives
+    it from the UUID, XFS from the device number. Raises OSError.
     """
     found = os.statvfs(path).f_fsid if sys.platform == "linux" else 0
     return f"{found & (1 << 64) - 1:016x}" if found else ""
 
 
 def has_volatile_device_number(device: int) -> bool:
-    """Whether ``device`` (``st_dev``) is a number that was given out at the mount, as to each subvolume of Btrfs, and names no disk."""
+    """Return True for a ``device`` number (``st_dev``) that is assigned at mount, as for Btrfs subvolumes, and
+    identifies no disk.
+    """
     return sys.platform == "linux" and os.major(device) == 0
 
 
 def file_system_of(path: str) -> str:
-    """The type of the file system that ``path`` lies on, where the system tells it; else nothing."""
+    """Return the type of the file system under ``path``, empty where the system does not tell."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
             return file_system_in(file.read(), os.path.realpath(path))
@@ -88,7 +93,7 @@ def file_system_of(path: str) -> str:
 
 
 def file_system_in(mountinfo: str, path: str) -> str:
-    """The same by what ``/proc/self/mountinfo`` says (proc(5))."""
+    """Find the type of the file system under ``path`` in the text of ``/proc/self/mountinfo`` (proc(5))."""
     best = ("", "")
     for fields in map(str.split, mountinfo.splitlines()):
         point = fields[4].replace("\\040", " ")
@@ -98,7 +103,7 @@ def file_system_in(mountinfo: str, path: str) -> str:
 
 
 def _has_whole_pages(folder: str) -> bool:
-    """Whether a page of memory that has a place at all has one for all of its bytes."""
+    """Return True where a block covers at least a page, so that no page has only some of its blocks."""
     try:
         return os.statvfs(folder).f_bsize >= os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -109,6 +114,6 @@ def _is_nearly_full(folder: str) -> bool:
     try:
         found = os.statvfs(folder)
     except OSError:
-        return False  # nobody can tell
+        return False  # unknown
     least = min(_LEAST_BYTES, found.f_blocks * found.f_frsize // _LEAST_PART)
     return found.f_bavail * found.f_frsize < least

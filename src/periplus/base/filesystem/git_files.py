@@ -1,4 +1,4 @@
-"""What git keeps in small files of its own, read without running it. What cannot be read says nothing."""
+"""Settings and small files of git, read without running git. Unreadable files count as empty."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def first_line(path: str) -> str:
 
 
 def pointed(dot_git: str) -> str:
-    """The git folder that a ``.git`` file (of a linked worktree, a submodule, a repository kept elsewhere) leads to; empty if none."""
+    """Return the git folder that a ``.git`` file (of a linked worktree, a submodule, a separate git folder) names;
+    empty if none.
+    """
     line = first_line(dot_git)
     if not line.startswith("gitdir: "):
         return ""
@@ -31,10 +33,9 @@ def pointed(dot_git: str) -> str:
 
 
 def git_settings(common: str, own: str = "") -> dict[str, str]:
-    """The settings of a repository, by lower-case names such as ``core.bare``; the last one of a name counts.
+    """Return the settings of a repository by lower-case names such as ``core.bare``; the last value of a name counts.
 
-    ``common`` is its git folder, ``own`` that of one of its linked worktrees, else the main one's. What includes bring is not among them,
-    nor what is in sections of sections.
+    ``common`` is its git folder, ``own`` that of a linked worktree. Includes and subsections are not read.
     """
     found = _settings_in(os.path.join(common, "config"))
     if is_on(found, "extensions.worktreeconfig"):
@@ -47,10 +48,11 @@ def is_on(settings: dict[str, str], name: str) -> bool:
 
 
 def sparse_state(git_folder: str, inside: str) -> Sparse:
-    """Whether git's sparse-checkout has the folder ``inside``, a path from the worktree's top; empty where it is off.
+    """Return whether git's sparse checkout includes the folder ``inside`` (relative to the worktree root); empty
+    where it is off.
 
-    "patterns" where it goes by such, and not by folders ("cone mode"): only these are read here, and only by these git removes folders
-    with what it ignores in them.
+    "patterns" outside cone mode: only cone mode is evaluated here, and only in cone mode git removes folders with the
+    ignored files in them.
     """
     common = first_line(os.path.join(git_folder, "commondir"))
     settings = git_settings(os.path.normpath(os.path.join(git_folder, common)) if common else git_folder, git_folder)
@@ -84,12 +86,14 @@ def _settings_in(path: str) -> dict[str, str]:
             section, _, text = (part.strip() for part in text[1:].partition("]"))
         if section and text and text[0] not in "#;":
             name, equals, said = text.partition("=")
-            found[f"{section}.{name.strip()}".lower()] = _value(said) if equals else ""  # a name alone is on
+            found[f"{section}.{name.strip()}".lower()] = (
+                _value(said) if equals else ""
+            )  # a name without a value is true
     return found
 
 
 def _value(said: str) -> str:
-    """What a value says without its quotes, escapes, and the comment behind it."""
+    """Return a value without its quotes, escapes and trailing comment."""
     value, is_quoted, kept, chars = "", False, 0, iter(said.strip())
     for char in chars:
         if char in "#;" and not is_quoted:

@@ -1,17 +1,18 @@
-"""A spool: what a process in a hurry leaves for the next one that has time. In order, each thing once.
+"""Spool of events: a process without time leaves them for a later one, which handles each once and in order.
 
-Each thing is a file of its own, whole and on the disk under its name or not there at all. The name begins with the time,
-so the names in their order are the things in theirs, and ends with a checksum of what is in it (CRC-32). Nobody waits for anybody: leaving needs no lock.
+Each event is a file, which is complete and on the disk or not there at all. Its name begins with the time, so the order
+of names is the order of events, and ends with a checksum of the contents (CRC-32). Leaving an event needs no lock.
 
-Who takes things in holds a lock of his own and goes in three strides: ``begin`` writes down which files make the group, with a
-checksum before them; the caller does with them, under a key that follows from their names, what is to be done once; ``finish`` removes
-them. Who was stopped in between finds the same group again, under the same key. What is not as it was left is set aside for a person.
+The consumer holds a lock of its own and works in three steps: ``begin`` writes the list of a group's files, with a
+checksum; the caller handles them under a key derived from their names, so that a repetition has no effect;
+``finish`` removes them. After an interruption ``begin`` returns the same group under the same key. Changed files are set
+aside for a person.
 
-The spool is bounded. When it is full, what comes is refused, and what waits stays: a beginning without its end can be
-told, a sequence with holes cannot.
+The spool is bounded. A full spool refuses new events and keeps the waiting ones: a beginning without an end can be
+reported, a sequence with holes cannot.
 
-Only what this user left and nobody else could have written is taken in, and counts: a store may come with a repository that anybody
-made, and with words that nobody said. What others left waits for them (``foreign``).
+Only files of this user that nobody else could write are accepted and counted: a store may come with an untrusted
+repository. Other files stay (``foreign``).
 """
 
 from __future__ import annotations
@@ -38,34 +39,34 @@ _LEFTOVER_S: Final = 3600
 
 
 class Group(NamedTuple):
-    """Files that are taken in together, and the key under which that is done once."""
+    """Files that are handled together, and the key under which they are handled once."""
 
     names: tuple[str, ...]
     key: str
 
     @property
     def oldest_ms(self) -> int:
-        """When the first of them was left: the key is not older."""
+        """Time of the first file; the key is not older."""
         return int(self.names[0][:_TIME_DIGITS]) // 1_000_000
 
 
 class Foreign(NamedTuple):
-    """A file that is not taken in: of user ``uid``, or where that is our own, one that is open to others."""
+    """A file that is not accepted: it belongs to user ``uid`` or, where that is our own, is open to others."""
 
     name: str
     uid: int
 
 
 class Spool:
-    """The spool in ``folder``, which is made when the first thing is left."""
+    """The spool in ``folder``, which is made with the first event."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         self.folder = folder
         self._files = files or Files()
 
     def leave(self, data: bytes, at_ns: int, mark: str = "", within_ns: int | None = None) -> bool:
-        """Leave ``data``. With a ``mark`` (letters and digits) that something waiting has, left at most ``within_ns`` before or
-        after ``at_ns``, nothing is left: False. Without ``within_ns``, whenever that was left.
+        """Add ``data``. Return False and add nothing where an event with the same ``mark`` (letters and digits) waits
+        that was left at most ``within_ns`` before or after ``at_ns``, at any time without ``within_ns``.
 
         Raises RefusedError where the spool is full or ``data`` too large, EnvironmentFailure.
         """
@@ -89,17 +90,17 @@ class Spool:
         return True
 
     def waiting(self) -> list[str]:
-        """The names of what waits for us, in order; nothing where no folder stands there. Raises EnvironmentFailure."""
+        """Return the names of the waiting events in order, none without a folder. Raises EnvironmentFailure."""
         return [name for name in self._names() if self._is_ours(name)]
 
     def foreign(self) -> list[Foreign]:
-        """The files that wait and that are not taken in, in order. Raises EnvironmentFailure."""
+        """Return the waiting files that are not accepted, in order. Raises EnvironmentFailure."""
         found: list[Foreign] = []
         for name in self._names():
             try:
                 status = os.lstat(os.path.join(self.folder, name))
             except OSError:
-                continue  # taken in meanwhile
+                continue  # handled meanwhile
             if stat.S_ISREG(status.st_mode) and not _is_private(status):
                 found.append(Foreign(name, status.st_uid))
         return found
@@ -115,8 +116,8 @@ class Spool:
         return sorted(name for name, time in times if time.isascii() and time.isdigit())
 
     def read(self, name: str) -> bytes:
-        """What waits under ``name``; empty where it does not any more. Raises EnvironmentFailure, FormatError for what is not
-        what was left.
+        """Return the contents of event ``name``, empty where it is gone. Raises EnvironmentFailure, FormatError where
+        the checksum does not match.
         """
         path = os.path.join(self.folder, name)
         try:
@@ -125,13 +126,15 @@ class Spool:
             return b""
         except OSError as error:
             raise environment_failure(error, "read", path) from error
-        stated = name.split(".")[1:-1]  # none in a name that an earlier version gave
+        stated = name.split(".")[1:-1]  # names of an earlier version have none
         if stated and stated != [f"{crc32(data):08x}"]:
             raise FormatError("not what was left there: its checksum does not hold", path=path)
         return data
 
     def set_aside(self, name: str) -> str:
-        """Keep what waits under ``name`` for a person, where nobody takes it in; gives its new path. Raises EnvironmentFailure."""
+        """Move event ``name`` out of the queue and keep it for a person; return its new path. Raises
+        EnvironmentFailure.
+        """
         path, folder = os.path.join(self.folder, name), os.path.join(self.folder, _ASIDE)
         target = os.path.join(folder, name)
         if os.path.lexists(target):
@@ -141,15 +144,15 @@ class Spool:
             self._files.replace(path, target)
             self._files.sync_folder(folder)
         except FileNotFoundError:
-            pass  # set aside by who was stopped before us
+            pass  # set aside by an interrupted process
         except OSError as error:
             raise environment_failure(error, "set aside", path) from error
         return target
 
     def begin(self, files_max: int, bytes_max: int) -> Group | None:
-        """The group that somebody began to take in, else the next one; None where nothing waits.
+        """Return the group that was begun and not finished, else the next group; None where nothing waits.
 
-        Raises EnvironmentFailure, FormatError where the list of such a group is not as it was written: set it aside.
+        Raises EnvironmentFailure, FormatError where the list of the begun group was changed: set it aside.
         """
         begun = self._begun()
         if begun is not None:
@@ -172,11 +175,11 @@ class Spool:
         return _group(names)
 
     def finish(self, group: Group) -> None:
-        """What was to be done with the group is done. Raises EnvironmentFailure."""
+        """Remove the files of a handled group. Raises EnvironmentFailure."""
         try:
             for name in group.names:
                 self._unlink(name)
-            self._files.sync_folder(self.folder)  # before the group: its files must not come back without it
+            self._files.sync_folder(self.folder)  # before the list: the files must not reappear without it
             self._unlink(_GROUP)
         except OSError as error:
             raise environment_failure(error, "remove what was taken in from", self.folder) from error
@@ -194,7 +197,7 @@ class Spool:
         stated, _, listed = data.partition(b"\n")
         if stated[:_TIME_DIGITS].isdigit() and stated.endswith(
             _SUFFIX.encode()
-        ):  # as an earlier version wrote it, without a checksum
+        ):  # an earlier version wrote no checksum
             listed = data
         elif stated != b"%08x" % crc32(listed):
             raise FormatError(
@@ -206,7 +209,7 @@ class Spool:
         return _group(names) if names else None
 
     def _is_ours(self, name: str) -> bool:
-        """Whether we left it."""
+        """Test that this user left the file."""
         try:
             return _is_private(os.lstat(os.path.join(self.folder, name)))
         except OSError:
@@ -216,7 +219,7 @@ class Spool:
         try:
             self._files.unlink(os.path.join(self.folder, name))
         except FileNotFoundError:
-            pass  # removed by who was stopped before us
+            pass  # removed by an interrupted process
 
     def _size(self, names: list[str]) -> int:
         size = 0
@@ -224,11 +227,11 @@ class Spool:
             try:
                 size += os.lstat(os.path.join(self.folder, name)).st_size
             except OSError:
-                continue  # taken in meanwhile
+                continue  # handled meanwhile
         return size
 
     def _sweep(self) -> None:
-        """Remove what a killed process left half written, once it is surely nobody's."""
+        """Remove unfinished files of killed processes that are old enough to be unused."""
         import time
 
         try:

@@ -1,4 +1,4 @@
-"""Where the store of a project lies. Hooks ask this hundreds of times an hour: it needs no more than ``os``."""
+"""Location of a project's store. Hooks look it up hundreds of times an hour, so it needs no import but ``os``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STORE_FOLDER: Final = ".periplus"
 
 
 def find_root(start: str, explicit: str | None = None) -> str:
-    """The store for work in folder ``start``: ``explicit`` if given, else the project's.
+    """Return the store for work in folder ``start``: ``explicit`` if given, else that of the project.
 
-    Inside git that is the main worktree's ``.periplus``, for every worktree alike, and of a bare repository its own; outside, the nearest
-    parent folder's. Raises NotAStoreError that says where it looked, or that git does not say where a worktree's clone or main one is;
-    EnvironmentFailure for one that may not be read.
+    Inside git it is ``.periplus`` of the main worktree for all worktrees, or of the bare repository; outside, that of
+    the nearest parent folder. Raises NotAStoreError, naming the places, where none is found or where git does not
+    tell the clone or main worktree of a worktree; EnvironmentFailure for a store that may not be read.
     """
     if explicit is not None:
         root = os.path.abspath(explicit)
@@ -46,16 +46,17 @@ def find_root(start: str, explicit: str | None = None) -> str:
 
 
 def project_root(start: str) -> str:
-    """The folder that ``init`` makes the store in: git's main worktree, a bare repository, outside git ``start`` itself. Raises
-    NotAStoreError as ``find_root``.
+    """Return the folder in which ``init`` makes the store: git's main worktree, a bare repository, outside git
+    ``start``. Raises NotAStoreError like ``find_root``.
     """
     folder = os.path.abspath(start)
     return _git_main_worktree(folder) or folder
 
 
 def worktree_root(folder: str, whole: str) -> str:
-    """The top of that worktree of the project in ``folder`` which the absolute path ``whole`` lies in, ``folder`` where in none: what is
-    said of a file in any of them is said of the same path of the project. They may lie anywhere, within ``folder`` too.
+    """Return the root of the worktree that contains the absolute path ``whole``, among the worktrees of the project
+    in ``folder``; ``folder`` itself where none does. Worktrees may lie anywhere, also within ``folder``. A statement
+    about a file in any of them is about the same path of the project.
     """
     at = whole
     while at != folder and os.path.dirname(at) != at:
@@ -68,8 +69,8 @@ def worktree_root(folder: str, whole: str) -> str:
 
 
 def name_in(folder: str, whole: str) -> str | None:
-    """The absolute path ``whole`` as the project in ``folder`` names it: from the top of its worktree; None where it lies outside of
-    all of them, also once links above it are followed.
+    """Return the absolute path ``whole`` relative to the root of its worktree of the project in ``folder``. None
+    where it lies outside all of them, also after links above it are followed.
     """
     inside = os.path.relpath(whole, worktree_root(folder, whole))
     if _leads_out(inside):
@@ -98,8 +99,8 @@ def _checked(root: str) -> str:
 
 
 def require_settings_file(root: str) -> None:
-    """Raises NotAStoreError where a journal lies: its settings are in git, it is not, and so git takes them alone; and where something
-    else has the name of its settings.
+    """Raise NotAStoreError for a folder with a journal whose settings are missing or no plain file. The settings are
+    in git and the journal is not, so git may remove them alone.
     """
     config = os.path.join(root, "config.toml")
     if os.path.lexists(config) and not os.path.isfile(config):
@@ -129,7 +130,7 @@ def require_settings_file(root: str) -> None:
 
 
 def _left_out(root: str) -> str:
-    """The command by which git gets the folder ``root``, which it may leave out of this worktree; empty where it does not."""
+    """Return the git command that adds the folder ``root`` to a sparse checkout; empty where it is not left out."""
     from periplus.base.filesystem.git_files import pointed, sparse_state
 
     top = os.path.dirname(root)
@@ -141,13 +142,13 @@ def _left_out(root: str) -> str:
     add = {"outside": name, "patterns": f"/{name}/"}.get(state)
     if add is None:
         return ""
-    import shlex  # only where it is said
+    import shlex  # rarely needed
 
     return f"`git -C {shlex.quote(top)} sparse-checkout add {add}`"
 
 
 def _is_store(root: str) -> bool:
-    """Raises EnvironmentFailure for a folder that may not be entered: another store must not be taken in its place."""
+    """Test for the settings file. Raises EnvironmentFailure for an unreadable folder: no other store may replace it."""
     try:
         return stat.S_ISREG(os.stat(os.path.join(root, "config.toml")).st_mode)
     except PermissionError as error:
@@ -159,7 +160,7 @@ def _is_store(root: str) -> bool:
 
 
 def _git_main_worktree(folder: str) -> str | None:
-    """The main worktree of the repository that ``folder`` lies in, read from git's own files without running it."""
+    """Return the main worktree of the repository that contains ``folder``, from git's files, without running git."""
     at = folder
     while True:
         dot_git = os.path.join(at, ".git")
@@ -174,10 +175,11 @@ def _git_main_worktree(folder: str) -> str | None:
 
 
 def _main_of(worktree: str, dot_git: str) -> str:
-    """Where the store of ``worktree`` lies, whose ``.git`` is a file."""
-    # A linked worktree's .git file names its own folder in the common one, whose "commondir" leads to the latter; that of a submodule,
-    # or of a repository whose git folder is kept elsewhere, has no "commondir": it is a main worktree of its own. Where the folder that
-    # is named is gone, nobody can tell which of them it is, and what was written here would lie in a store that nobody else reads.
+    """Return the folder with the store of ``worktree``, whose ``.git`` is a file."""
+    # The .git file of a linked worktree names its own folder in the common one, whose "commondir" leads to the
+    # latter. The .git file of a submodule, or of a repository with a separate git folder, has no "commondir": it is a
+    # main worktree itself. Where the named folder is gone, the kind is unknown, and a store made here would be read
+    # by nobody else.
     from periplus.base.filesystem.git_files import first_line, git_settings, is_on, pointed
 
     own = pointed(dot_git)
@@ -195,12 +197,14 @@ def _main_of(worktree: str, dot_git: str) -> str:
     if common:
         return _main_of_linked(os.path.normpath(os.path.join(own, common)))
     if not _holds_store(worktree) and is_on(git_settings(own), "core.bare"):
-        return own  # the folder that a bare repository and its worktrees lie in
+        return own  # the folder that contains a bare repository and its worktrees
     return worktree
 
 
 def _main_of_linked(common: str) -> str:
-    """Where the store of the linked worktrees of the git folder ``common`` lies. Raises NotAStoreError where git does not say it."""
+    """Return the folder with the store of the linked worktrees of the git folder ``common``. Raises NotAStoreError
+    where git does not tell it.
+    """
     from periplus.base.filesystem.git_files import git_settings, is_on, pointed
 
     beside = os.path.dirname(common)
@@ -210,14 +214,14 @@ def _main_of_linked(common: str) -> str:
     settings = git_settings(common)
     is_bare = is_on(settings, "core.bare")
     main = "" if is_bare else settings.get("core.worktree", "")
-    if main:  # of a submodule, or where somebody said it
+    if main:  # of a submodule, or set by hand
         main = os.path.normpath(os.path.join(common, main))
         if os.path.isdir(main):
             return main
     elif is_usual:
         return beside
     elif is_bare or "core.bare" not in settings:
-        # A bare repository with linked worktrees: the store lies within it, or, made before they had it in common, in the folder
+        # A bare repository with linked worktrees: the store lies within it or, if it was made before, in the folder
         # whose .git leads there.
         dot_git = os.path.join(beside, ".git")
         return beside if pointed(dot_git) == common and _holds_store(beside) else common

@@ -1,10 +1,10 @@
-"""A child made by ``fork`` does not go on with what its parent had open in SQLite's files.
+"""SQLite connections across ``fork``: close in the child what the parent had open.
 
-SQLite notes in memory which of a file's locks its process holds, and a forked child inherits the note but not the locks: what
-it reads may be overwritten under it, what it writes may go to a log that was removed meanwhile and be brought into the file over what others
-wrote. A connection of its own, made later, shares that note, and is no better. So at a fork the child closes its copies of
-the connections that the forking thread had: to close takes and gives up nothing of the parent's, and the note ends with the last of
-them. Those of other threads, which do not exist in the child, cannot be closed there: their files are not opened by it at all.
+SQLite remembers in memory which locks its process holds on a file. A forked child inherits this memory but not the locks:
+its reads may be overwritten meanwhile, and its writes may go to a removed log and be merged over the writes of others.
+A new connection in the child shares that memory and is no better. So the child closes its copies of the connections of
+the forking thread: closing does not touch the parent's locks, and the last close clears the memory. Connections of other
+threads, which do not exist in the child, cannot be closed there, so the child does not open their files.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ if TYPE_CHECKING:
     import sqlite3
 
 _Place: TypeAlias = tuple[int, int]  # device and inode
-_ours: dict[ref[sqlite3.Connection], tuple[_Place, int]] = {}  # the file, the thread
-_parents: set[_Place] = set()  # files that inherited connections are open on which cannot be closed
-_kept: list[sqlite3.Connection] = []  # these: whoever drops one closes it, too
+_ours: dict[ref[sqlite3.Connection], tuple[_Place, int]] = {}  # file, thread
+_parents: set[_Place] = set()  # files with inherited connections that cannot be closed
+_kept: list[sqlite3.Connection] = []  # keeps these connections alive, because dropping one closes it
 _forks = 0
 
 
 def fork_count() -> int:
-    """How many forks lie between the first process and this one: another number says that this is a child of who asked before."""
+    """Return the number of forks between the first process and this one. A changed number means a forked child."""
     return _forks
 
 
 def close_in_children(db: sqlite3.Connection, path: str) -> None:
-    """Have a forked child close its copy of ``db``, which this thread has just opened on the file ``path``."""
+    """Close the copy of ``db`` in forked children. The calling thread has just opened it on the file ``path``."""
     _ours[ref(db, _forget)] = (_place_of(path), get_ident())
 
 
 def is_open_in_parent(path: str) -> bool:
-    """Whether this process inherited a connection to the file that it cannot close: no other to that file works here."""
+    """Return True where this process inherited a connection to ``path`` that it cannot close: the file cannot be
+    opened here.
+    """
     return bool(_parents) and _place_of(path) in _parents
 
 

@@ -1,15 +1,15 @@
-"""Sleeping in one process until another rings: a word of memory that both have mapped.
+"""Cross-process wake-ups through a shared futex word.
 
-Rules kept here:
+Rules:
 
-* a bell decides nothing. Who was woken, or has slept for as long as he gave, looks for himself; a ring that is lost, of
-  a process that was killed or of an older version, costs that time and nothing else;
-* who listens reads the word *before* he looks at what he waits for, and sleeps only while it is what he read: a ring
-  between the two is not missed;
-* where the system cannot do it (Linux can, by ``futex``), or says no, sleeping is what it always was.
+* a wake-up decides nothing. A process that woke up, or whose time is over, checks its condition itself. A lost wake-up
+  (from a killed process or an older version) costs the waiting time and nothing else;
+* a waiter reads the word with ``listen`` *before* it checks its condition, and sleeps only while the word is unchanged.
+  So a wake-up between the two is not missed;
+* where the system has no futex (Linux has one) or refuses the call, ``sleep`` is an ordinary sleep.
 
-A bell is 16 bytes: a word that is another after each ring, and when somebody listened last, in ns of the clock that all
-processes share: nobody rings where nobody has listened for _HEARD_NS.
+A ``FutexBell`` takes 16 bytes of shared memory: a word that changes with each ring, and the time of the last ``listen`` in ns
+of the monotonic clock that all processes share. ``ring`` makes no system call when nobody has listened for _HEARD_NS.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BELL_BYTES: Final = 16
 WAKE_ALL: Final = 0x7FFF_FFFF
 _HEARD_NS: Final = 100_000_000
-_WORD: Final = 0xFFFF_FFFF  # the system looks at half of ours
+_WORD: Final = 0xFFFF_FFFF  # futex compares the lower 32 bits
 _NUMBERS: Final = {
     "x86_64": 202,
     "aarch64": 98,
@@ -42,7 +42,9 @@ _EXPECTED: Final = frozenset({errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR})
 
 
 class FutexBell:
-    """The bell at ``offset`` of ``memory``, which stays mapped, and its file whole, until ``close``."""
+    """Futex word at ``offset`` of ``memory``. The memory must stay mapped, and its file must keep its size, until
+    ``close``.
+    """
 
     def __init__(self, memory: mmap, offset: int) -> None:
         self._memory = memory
@@ -55,20 +57,20 @@ class FutexBell:
         self._words.release()
 
     def listen(self) -> int:
-        """Before looking at what is waited for; ``sleep`` gets what this gives."""
+        """Return the value to pass to ``sleep``. Call it before checking the condition."""
         words = self._words
         words[1] = time.monotonic_ns()
         found: int = words[0]
         return found & _WORD
 
     def sleep(self, heard: int, seconds: float) -> None:
-        """Until somebody rings, has rung since ``heard``, or ``seconds`` are over."""
+        """Sleep until the next ring, for ``seconds`` at most. Return at once when there was a ring since ``heard``."""
         if not self._system()(_WAIT, heard, seconds):
             self._call = _no_futex
             time.sleep(seconds)
 
     def ring(self, count: int = 1) -> None:
-        """Wake ``count`` of those who sleep."""
+        """Wake up to ``count`` waiters."""
         words, now_ns = self._words, time.monotonic_ns()
         if now_ns - words[1] < _HEARD_NS:
             words[0] = now_ns
@@ -86,7 +88,9 @@ def _no_futex(_operation: int, _value: int, _seconds: float) -> bool:
 
 
 def _futex(memory: mmap, offset: int) -> Callable[[int, int, float], bool] | None:
-    """The system's call for the word at ``offset``; gives False where it was refused. None where there is none."""
+    """Return a function that makes the futex call on the word at ``offset``, and returns False when the call was
+    refused. None where the system has none.
+    """
     number = _NUMBERS.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > _WORD else None
     if number is None:
         return None
@@ -94,9 +98,9 @@ def _futex(memory: mmap, offset: int) -> Callable[[int, int, float], bool] | Non
         import ctypes
 
         call = ctypes.CDLL(None, use_errno=True).syscall
-        anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping in place
+        anchor: Any = ctypes.c_char.from_buffer(memory, offset)  # keeps the mapping alive
     except (ImportError, OSError, AttributeError, ValueError):
-        return None  # a Python without it, a disk that cannot be read just now, a map that another thread has closed
+        return None  # no ctypes, an unreadable disk, or a mapping that another thread has closed
     call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p]
     call.restype = ctypes.c_long
     address, get_errno, time_type = ctypes.addressof(anchor), ctypes.get_errno, ctypes.c_long * 2

@@ -1,19 +1,19 @@
-"""The writers' lock: ``flock`` on a file that is never unlinked; it dies with its process.
+"""The writers' lock: ``flock`` on a file that is never unlinked; it ends with its process.
 
-Rules kept here:
+Rules:
 
 * ``flock``, not ``lockf``: the latter is dropped when any descriptor of the file is closed;
-* after taking it the inode is compared with the path's, so that a swapped lock file never makes two writers;
-* threads of one process go through a mutex; a forked child gives its copy of the descriptor up;
-* an exception of a signal's handler comes between any two calls: whatever it meets, nothing is held behind it;
-* the text in the file (pid, host, since, command) is advice for people and never decides anything. It is written
-  when the holder is another than before, and again when what it says is older than a second;
-* who waits sleeps until the one who gives the lock back rings (``bell``, where there is one), or asks again and again: the
-  longer he has waited the more often, so that nobody starves; while the holder stays the same for long, everybody asks
-  less often. Who has waited for HUNGRY_S says so by the bell, and who comes then asks a little later. A ring only saves
-  time: a lock whose holder died is had within _POLL_MAX_S, at first within _RING_S;
-* patience counts the time in which the waiter ran: where a container is paused or a terminal suspended, the holder
-  stood still with him, and is not called hung for it.
+* after locking, the inode is compared with that of the path, so that a replaced lock file never allows two writers;
+* threads of one process go through a mutex; a forked child closes its copy of the descriptor;
+* a signal handler may raise between any two calls: in every case the lock is released;
+* the text in the file (pid, host, since, command) informs people and never decides anything. It is written when the
+  holder changes, and again when it is older than a second;
+* a waiter sleeps until the holder wakes it (``bell``, where there is one), or polls. The longer it has waited, the more
+  often it polls, so that none starves; when the holder stays the same for long, all poll less often. A process that has
+  waited for HUNGRY_S signals it through the bell, and newcomers then wait a moment. A wake-up only saves time: the lock of a
+  dead holder is taken within _POLL_MAX_S, at first within _RING_S;
+* patience counts the time in which the waiter ran: while a container is paused or a terminal suspended, the holder
+  stands still too and must not be reported as hanging.
 """
 
 from __future__ import annotations
@@ -41,34 +41,36 @@ LOCK_PATIENCE_S: Final = 5.0
 _POLL_FIRST_S: Final = 0.0004
 _POLL_MIN_S: Final = 0.0001
 _POLL_MAX_S: Final = 0.02
-_TURN_S: Final = 0.1  # who was not rung for by then asks by himself
-_RING_S: Final = 0.003  # a lock whose holder was killed, or does not ring, is had within that
-_AGED_S: Final = 0.02  # who has waited that long asks as often as anybody does
+_TURN_S: Final = 0.1  # a waiter without a wake-up by then polls
+_RING_S: Final = 0.003  # the lock of a dead or silent holder is taken within this time
+_AGED_S: Final = 0.02  # from this waiting time on, polls at the highest rate
 _WORK_S: Final = 0.001
 HUNGRY_S: Final = 0.004
 _YIELD_S: Final = 0.0001
-_STILL_S: Final = 0.05  # a holder that has been the same for that long is waited for with less haste
+_STILL_S: Final = 0.05  # after this time under the same holder, waiters poll less often
 _SIGNED_S: Final = 1.0
-_ABSENT_S: Final = 1.0  # who comes that much later than he wanted to was stopped himself
+_ABSENT_S: Final = 1.0  # a longer delay than this means that the waiter itself was stopped
 _TEXT_BYTES: Final = 200
 
 
 @functools.cache
 def _held() -> weakref.WeakSet[Lock]:
-    import weakref  # here, and threads below: who only reads takes no lock
+    import weakref  # imported here, and threading below: readers take no lock
 
     return weakref.WeakSet()
 
 
 class Holder(NamedTuple):
-    """Who holds a lock by what it says of itself: ``text`` for people, and since when (0 where it does not say)."""
+    """Holder of a lock according to the text in its file: ``text`` for people, and the time of locking (0 if
+    unknown).
+    """
 
     text: str
     since_ms: int
 
 
 def holder_of(path: str) -> Holder | None:
-    """Who holds the lock ``path`` now; None where nobody does, or where it cannot be seen. Waits for nothing."""
+    """Return the holder of the lock ``path``, None where it is free or cannot be read. Does not wait."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -95,21 +97,22 @@ def _since_ms(text: str) -> int:
 
 
 def sign(fd: int) -> bytes:
-    """Write into a lock that is held who holds it since now, for people; gives what was written."""
+    """Write pid, host, time and command of this process into a lock that it holds, for people; return the text."""
     since = format_ms(time.time_ns() // 1_000_000)
     text = b"%b %b %b" % (_who(os.getpid()), since.encode(), _command())
     text = text[: _TEXT_BYTES - 1].ljust(_TEXT_BYTES - 1) + b"\n"
     try:
         os.pwrite(fd, text, 0)
     except OSError:
-        pass  # advice only: a full disk must not keep anybody from the lock
+        pass  # advice only: a full disk must not prevent locking
     return text
 
 
 class LockBell(Protocol):
-    """As ``base.bells.FutexBell``, of whatever memory there is at the moment; ``listen`` gives None where there is none.
+    """Wake-ups as in ``base.bells.FutexBell``, on memory that may be absent: ``listen`` returns None then.
 
-    ``say_hungry`` is called by who has waited for HUNGRY_S, now and then; who finds ``is_anybody_hungry`` asks a little later.
+    A process that has waited for HUNGRY_S calls ``say_hungry`` now and then; newcomers that find
+    ``is_anybody_hungry`` wait a moment.
     """
 
     def listen(self) -> int | None: ...
@@ -126,10 +129,12 @@ class LockBell(Protocol):
 class Lock:
     """An exclusive advisory lock on the file ``path``; re-usable, not re-entrant."""
 
-    _fd = -1  # here: who is interrupted while one is made has nothing to drop
+    _fd = -1  # class attribute: an interrupted ``__init__`` leaves nothing to drop
 
     def __init__(self, path: str, *, is_guard: bool = True) -> None:
-        """``is_guard=False`` for a lock that saves work and protects nothing: no text, and a swapped file is no matter."""
+        """``is_guard=False`` is for a lock that saves work and protects nothing: without text, and a replaced file
+        does not matter.
+        """
         self._path = path
         self._is_guard = is_guard
         import threading
@@ -139,7 +144,7 @@ class Lock:
         self._text = b""
         self._text_s = 0.0
         self._was_in_place = False
-        self.bell: LockBell | None = None  # what those who wait sleep by
+        self.bell: LockBell | None = None  # wakes waiters
         _held().add(self)
 
     @property
@@ -148,12 +153,12 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether a block of this process has it, or waits for it."""
+        """True while a block of this process holds the lock or waits for it."""
         return self._mutex.locked()
 
     @property
     def is_open(self) -> bool:
-        """Whether the lock's file was there when it was last taken."""
+        """True where the lock's file existed when it was last taken."""
         return self._fd >= 0
 
     def holding(
@@ -162,31 +167,35 @@ class Lock:
         meanwhile: Callable[[], object] | None = None,
         is_in_place: Callable[[], bool] | None = None,
     ) -> Holding:
-        """Hold the lock; gives whether ``is_in_place`` said so. Raises LockTimeoutError, naming the holder, when it is not
-        had in ``patience_s``.
+        """Return a context manager that holds the lock and yields the answer of ``is_in_place``. Raises
+        LockTimeoutError, naming the holder, when the lock is not free within ``patience_s``.
 
-        ``meanwhile`` is work that is done now and then while the lock has to be waited for. ``is_in_place`` is asked once
-        the lock is had: where it knows that the path leads to the lock's file, nobody else has to look.
+        ``meanwhile`` is work to do now and then while waiting. ``is_in_place`` is asked once the lock is held: where
+        it confirms that the path leads to the lock's file, no other check is made.
         """
         return Holding(self, patience_s, meanwhile, is_in_place)
 
     def take(
         self, patience_s: float, meanwhile: Callable[[], object] | None, is_in_place: Callable[[], bool] | None = None
     ) -> tuple[threading.Lock, bool]:
-        """What ``holding`` enters with, and what it gives; ``give`` gets the first."""
+        """Take the lock for ``Holding``. Return the mutex to pass to ``give``, and the answer of ``is_in_place``."""
         deadline = time.monotonic() + patience_s
         mutex = self._mutex
         had: list[bool] = []
         try:
-            had.extend(map(mutex.acquire, (False,)))  # taken and noted in one call: no signal's handler comes between
+            had.extend(
+                map(mutex.acquire, (False,))
+            )  # acquired and noted in one call: no signal handler runs between them
             if had == [False]:
                 had.extend(map(mutex.acquire, (True,), (max(patience_s, 0.0),)))
             if True in had:
                 if self.bell is not None and self.bell.is_anybody_hungry():
-                    time.sleep(_YIELD_S)  # a flock goes to whoever asks when it is free: let him go first
+                    time.sleep(
+                        _YIELD_S
+                    )  # gives hungry waiters time: a flock goes to the first who asks when it is free
                 if not self._try(is_in_place):
                     self._wait(deadline, patience_s, meanwhile, is_in_place)
-        except BaseException:  # whatever it was, lock and mutex are nobody's
+        except BaseException:  # release lock and mutex after any exception
             self._give_up(mutex, had)
             raise
         if True not in had:
@@ -197,26 +206,26 @@ class Lock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
         except (OSError, ValueError):
-            self._drop()  # a lock ends with its descriptor, whatever the system says of the unlocking
+            self._drop()  # closing the descriptor releases the lock, even if unlocking failed
         finally:
-            mutex.release()  # a forked child that leaves the block releases what it entered with
+            mutex.release()  # a forked child that leaves the block releases its mutex
         if self.bell is not None:
             self.bell.ring()
 
     def _give_up(self, mutex: threading.Lock, had: list[bool]) -> None:
         if True in had:
             try:
-                self._release()  # it may have been had already
+                self._release()  # it may have been taken already
             finally:
                 mutex.release()
 
     def try_take(self) -> bool:
-        """Take the lock if it is free; ``release`` it then. Raises EnvironmentFailure."""
+        """Take the lock if it is free; call ``release`` afterwards. Raises EnvironmentFailure."""
         mutex, had, is_taken = self._mutex, list[bool](), False
         try:
             had.extend(map(mutex.acquire, (False,)))
             is_taken = had == [True] and self._try()
-        except BaseException:  # likewise
+        except BaseException:  # as in ``take``
             self._give_up(mutex, had)
             raise
         if had == [True] and not is_taken:
@@ -224,15 +233,15 @@ class Lock:
         return is_taken
 
     def release(self) -> None:
-        """Give back what ``try_take`` took."""
+        """Release the lock that ``try_take`` took."""
         try:
             self._release()
         finally:
-            if self._mutex.locked():  # not so in a forked child, which never had it
+            if self._mutex.locked():  # not locked in a forked child, which never took it
                 self._mutex.release()
 
     def close(self) -> None:
-        if not self._is_guard:  # nobody is waited for, least of all one whom an exception kept from giving it back
+        if not self._is_guard:  # not a guard: do not wait, in particular not for a thread that failed to release it
             import threading
 
             self._mutex = threading.Lock()
@@ -242,7 +251,7 @@ class Lock:
             self._drop()
 
     def __del__(self) -> None:
-        self._drop()  # who takes a lock once and forgets it leaves no descriptor behind
+        self._drop()  # a forgotten lock leaves no descriptor open
 
     def _wait(
         self, deadline: float, patience_s: float, meanwhile: Callable[[], object] | None,
@@ -300,14 +309,14 @@ class Lock:
                 if time.monotonic() - self._text_s >= _SIGNED_S or self._read_text() != self._text:
                     self._sign()
                 return True
-            self._drop()  # the file was replaced under us: the lock that we hold guards nothing
+            self._drop()  # the file was replaced: the lock on the old one guards nothing
 
     def _release(self) -> None:
         if self._fd >= 0:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             except OSError:
-                self._drop()  # a lock ends with its descriptor, whatever the system says of the unlocking
+                self._drop()  # as in ``give``
 
     def _open(self) -> None:
         try:
@@ -332,11 +341,11 @@ class Lock:
             fd, self._fd = (
                 self._fd,
                 -1,
-            )  # first: behind the call a signal's handler may raise, and the number is another's soon
+            )  # before closing: a signal handler may raise after the call, and the number may be reused
             os.close(fd)
 
     def is_current(self) -> bool:
-        """Whether the path leads to the file that was locked. Raises EnvironmentFailure where nobody can tell."""
+        """Test that the path leads to the locked file. Raises EnvironmentFailure where that cannot be found out."""
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
@@ -372,7 +381,7 @@ class Lock:
 
 
 class Holding:
-    """A block under the lock: entered when it is had, left when it is given back."""
+    """Context manager that holds a lock."""
 
     __slots__ = ("_asked", "_lock", "_mutex")
 
@@ -385,7 +394,7 @@ class Holding:
 
     def __enter__(self) -> bool:
         patience_s, meanwhile, is_in_place = self._asked
-        # Called so, Python looks for signals no more before both are noted; behind a call with * it does.
+        # Without *, Python does not check for signals before both are assigned.
         self._mutex, was_in_place = self._lock.take(patience_s, meanwhile, is_in_place)
         return was_in_place
 
@@ -397,18 +406,18 @@ class Holding:
         except (OSError, ValueError):
             lock._drop()  # noqa: SLF001 - a lock ends with its descriptor, whatever the system says of the unlocking
         finally:
-            self._mutex = None  # no call between the two: a handler's exception comes before both or behind both
-            mutex.release()  # a forked child that leaves the block releases what it entered with
+            self._mutex = None  # no call between the two: an exception of a signal handler comes before or after both
+            mutex.release()  # a forked child that leaves the block releases its mutex
         if lock.bell is not None:
             lock.bell.ring()
 
     def __del__(self) -> None:
-        if getattr(self, "_mutex", None) is not None:  # a handler's exception came when the block was about to be left
+        if getattr(self, "_mutex", None) is not None:  # a signal handler raised just before the block was left
             self.__exit__()
 
 
 def _pause_s(waited_s: float, still_s: float) -> float:
-    """How long to sleep before asking again, after ``waited_s`` in all and ``still_s`` under the same holder."""
+    """Return the pause before the next try, after ``waited_s`` in all and ``still_s`` under the same holder."""
     if still_s > _STILL_S:
         return min(still_s / 10, _POLL_MAX_S)
     return max(_POLL_FIRST_S * (1 - waited_s / _AGED_S), _POLL_MIN_S)
@@ -431,7 +440,7 @@ def _forget_in_child() -> None:
     import threading
 
     for lock in _held():
-        lock._mutex = threading.Lock()  # noqa: SLF001 - the same module; the parent's thread may have held it
+        lock._mutex = threading.Lock()  # noqa: SLF001 - a thread of the parent may have held it
         lock._drop()  # noqa: SLF001 - closing a copy leaves the parent's lock in place
 
 

@@ -1,7 +1,7 @@
-"""Which process it was, so that a later one can tell whether it still runs.
+"""Identity of a process across time, to tell later whether it still runs.
 
-A process id alone comes again. With the start of the machine, the process's own start and its namespace it is one
-process and no other; what cannot be told on a system is left empty and nothing is concluded from it.
+Process ids are reused. Together with the boot id, the start time of the process and its namespace an id is unique. A
+part that the system does not tell is empty, and nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from periplus.base.files import Files
 from periplus.base.named_tuple import NamedTuple
 
 _STAT_BYTES_MAX = 4096
-# What stands between a client and what it starts, by the names that the system has for them.
+# Programs between a client and the process it starts, by their names in /proc.
 _BETWEEN = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "env", "timeout", "nice", "setsid", "periplus"}
 )
 _ANCESTORS_MAX = 8
-_AGE_MIN_S = 2.0  # what was started a moment ago may be no more than a helper
-_STARTED_FIELD = 22 - 3  # of /proc/PID/stat, counted behind the name, which may hold anything
+_AGE_MIN_S = 2.0  # a process started more recently may be a short-lived helper
+_STARTED_FIELD = 22 - 3  # of /proc/PID/stat, counted after the name, which may contain anything
 
 
 class ProcessMark(NamedTuple):
-    """``started`` in the system's own words, empty where it does not say; ``space`` names the namespace of ``pid``."""
+    """``started`` as the system gives it, empty if unknown; ``space`` names the namespace of ``pid``."""
 
     pid: int
     started: str
@@ -34,13 +34,13 @@ class ProcessMark(NamedTuple):
 
 
 def process_mark(pid: int, files: Files) -> ProcessMark:
-    """The mark of a process that runs now."""
+    """Return the mark of a running process."""
     return ProcessMark(pid, _started(pid), files.boot_id(), os.uname().nodename, _space())
 
 
 def client_mark(files: Files) -> ProcessMark | None:
-    """The mark of the program that had this process started, past shells and the like (proc(5)); None where it cannot be told, or has
-    just been started itself.
+    """Return the mark of the program that started this process, skipping shells and the like (proc(5)). None where it
+    is unknown or has just been started itself.
     """
     pid = os.getppid()
     for _ in range(_ANCESTORS_MAX):
@@ -64,7 +64,7 @@ def text_of_mark(mark: ProcessMark) -> str:
 
 
 def mark_of_text(text: str) -> ProcessMark | None:
-    """What ``text_of_mark`` was given; None for what it cannot have made."""
+    """Parse a mark that ``text_of_mark`` wrote; None for other text."""
     parts = text.split(" ")
     if len(parts) != len(ProcessMark._fields) or not parts[0].isdigit() or len(parts[0]) > 10:
         return None
@@ -80,7 +80,7 @@ def _name(pid: int) -> str:
 
 
 def is_gone(mark: ProcessMark, files: Files) -> bool:
-    """Whether that process has surely ended; False also where it cannot be told from here."""
+    """Return True where the process has certainly ended; False also where that cannot be told from here."""
     if mark.host != os.uname().nodename:
         return False
     boot = files.boot_id()
@@ -95,12 +95,12 @@ def is_gone(mark: ProcessMark, files: Files) -> bool:
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):
-        return False  # it runs, as somebody else's
+        return False  # it runs under another user
     return _started(mark.pid) != mark.started or _is_dead(mark.pid)
 
 
 def _stat_fields(pid: int) -> list[bytes]:
-    """What Linux tells of a process, from its state on; nothing elsewhere."""
+    """Return the fields of /proc/PID/stat from the state on; none on other systems."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(_STAT_BYTES_MAX).rpartition(b")")[2].split()
@@ -114,7 +114,7 @@ def _started(pid: int) -> str:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether it has ended and only waits for its parent to look."""
+    """Detect a process that has ended and whose parent has not waited for it."""
     return _stat_fields(pid)[:1] in ([b"Z"], [b"X"])
 
 

@@ -1,13 +1,17 @@
-"""Text made ready for search, for people's words and for code alike. Pure.
+"""Search terms of prose and of code. Pure.
 
-Stemming (Porter) is left to the index; here words are cut: identifiers are given whole and in their parts
-(``hashPassword``, ``hash_password`` and ``hash-password`` all give ``hashpassword hash password``), paths by component,
-dates as words (``2026-03-01`` gives ``2026 march 1``), languages of one letter by their names (``C#`` gives ``csharp``, ``C++`` ``cpp``). Scripts that set no spaces between words are cut into
-overlapping pairs of characters; the index holds the single characters too, so that a question of one finds its pairs.
-Text beyond ASCII is normalised first (NFKC), so that composed, decomposed and full-width forms meet.
+The index stems words (Porter); this module cuts text into terms:
 
-A term is made of letters, digits and marks only: the index's tokenizer is set to keep just those together
-(``memory.index``), so it cuts no term further, and no term can be read as an operator of its query language.
+* an identifier gives itself and its parts: ``hashPassword``, ``hash_password`` and ``hash-password`` all give
+  ``hashpassword hash password``;
+* a path gives its components, a date its words (``2026-03-01`` gives ``2026 march 1``), a language of one letter
+  its name (``C#`` gives ``csharp``, ``C++`` gives ``cpp``);
+* a script without spaces between words gives overlapping pairs of characters. The index holds the single characters
+  too, so that a query of one character finds its pairs;
+* text beyond ASCII is normalised first (NFKC), so that composed, decomposed and full-width forms match.
+
+A term consists of letters, digits and marks. The tokenizer of the index keeps exactly these together
+(``memory.index``): it cuts no term further, and no term can be read as an operator of its query language.
 """
 
 from __future__ import annotations
@@ -53,24 +57,26 @@ _UNSPACED: Final = (
 _MARKS: Final = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0903\u093a-\u094f\u0981-\u0dff"
 _DATE: Final = r"(?<!\d)(?P<date>\d{4}([-/.])\d\d\2\d\d)(?!\d)"
 _ASCII_TOKEN: Final = re.compile(rf"{_DATE}|(?P<word>[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*)", re.ASCII)
-# A language of one letter, which is told from the letter by what it is written with: C# is csharp, C++ is cpp.
+# A language of one letter and its suffix: C# is csharp, C++ is cpp.
 _LETTER_NAME: Final = re.compile(r"(?<![\w#+])([A-Za-z])(#|\+\+)(?![A-Za-z_#+])")
-_SINGLE_CAPITAL: Final = re.compile(r"(?<![\w'’.])[A-Z](?![\w'’#]|\+\+|\.\w)")  # C, R; no part of a word, no initials
+_SINGLE_CAPITAL: Final = re.compile(
+    r"(?<![\w'’.])[A-Z](?![\w'’#]|\+\+|\.\w)"
+)  # C, R; neither a part of a word nor an initial
 _HUMP: Final = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 def terms(text: str) -> list[str]:
-    """The terms of ``text`` in their order, in lower case, an identifier's parts right behind its whole."""
+    """Return the terms of ``text`` in order and in lower case; the parts of an identifier follow the whole."""
     return _terms(text, with_singles=False)
 
 
 def expand(text: str) -> str:
-    """``text`` as the index takes it in."""
+    """Return ``text`` as the terms that the index stores."""
     return " ".join(_terms(text, with_singles=True))
 
 
 def add_spellings(found: Iterable[str]) -> list[str]:
-    """Terms, and behind one with ä, ö or ü what is written where a keyboard lacks them: ``grösse`` gives ``grösse groesse``."""
+    """Add to each term with ä, ö or ü the spelling without umlauts: ``grösse`` gives ``grösse groesse``."""
     return [form for term in found for form in ((term,) if term.isascii() else _spellings(term))]
 
 
@@ -80,11 +86,11 @@ def _spellings(term: str) -> tuple[str, ...]:
 
 
 def query_terms(question: str, most: int = QUERY_TERMS_MAX, of_end: int = QUERY_TERMS_MAX // 3) -> list[str]:
-    """The terms by which to look for ``question``: no stop words, each once, at most ``most``.
+    """Return the search terms of ``question``, without stop words and duplicates, at most ``most``.
 
-    A question of stop words only keeps them: it asks for something, and nothing else says what. Of one that is too long, as what people
-    paste is, both ends are kept, ``of_end`` terms of the last: Python says what is wrong at the end, others at the beginning, and what is
-    asked stands above or below.
+    A question that consists of stop words keeps them. Of a long question (a pasted log, for instance) both ends are
+    kept, the last ``of_end`` terms among them: the cause of an error stands at the end of a Python traceback and at
+    the beginning of other reports, and the question itself stands above or below.
     """
     text = head_and_tail(question, QUESTION_CHARACTERS_MAX)
     found = terms(text)
@@ -103,7 +109,7 @@ def _is_letter(term: str) -> bool:
 
 
 def head_and_tail(text: str, most: int) -> str:
-    """``text``, or of a longer one its first and last characters, at most ``most`` of them with the line between."""
+    """Shorten ``text`` to its first and last characters, ``most`` in all, with a line break between them."""
     if len(text) <= most:
         return text
     half = (most - 1) // 2
@@ -111,7 +117,9 @@ def head_and_tail(text: str, most: int) -> str:
 
 
 def rough_stem(word: str) -> str:
-    """Most of what stemming does, for where the index's own is not at hand: comparing two texts, or paths."""
+    """Remove a common English ending. Approximates the stemmer of the index, to compare two texts or paths without
+    it.
+    """
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
@@ -120,7 +128,7 @@ def rough_stem(word: str) -> str:
 
 @cache
 def _token() -> re.Pattern[str]:
-    """What a term may come from, beyond ASCII; made at first use, for it takes milliseconds."""
+    """Compile the pattern of tokens beyond ASCII, at first use: it takes milliseconds."""
     return re.compile(
         rf"{_DATE}|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>(?:[^\W{_UNSPACED}]|[{_MARKS}])+(?:-(?:[^\W{_UNSPACED}]|[{_MARKS}])+)*)"
     )
@@ -160,7 +168,7 @@ def _unspaced_terms(run: str, *, with_singles: bool) -> list[str]:
     return pairs + list(run) if with_singles else pairs
 
 
-@lru_cache(maxsize=1 << 15)  # a project's words come again and again
+@lru_cache(maxsize=1 << 15)  # the words of a project repeat
 def _word_terms(word: str) -> tuple[str, ...]:
     if word.islower() and word.isalpha():
         return (_folded(word),)
@@ -172,19 +180,19 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 
 def _long_word_terms(word: str) -> list[str]:
-    """A name too long to be looked for whole: its parts; of a blob without parts, its beginning."""
+    """Return the parts of a name that is too long for one term, each cut to the length of a term."""
     parts = [part for piece in re.split(r"[-_]+", word[:_LONG_WORD_CHARACTERS_MAX]) for part in _humps(piece)]
     return [part[:_WORD_CHARACTERS_MAX] for part in parts]
 
 
 def _humps(piece: str) -> list[str]:
-    """The parts of ``camelCase2``; a single capital belongs to what follows as well (``OAuth`` gives oauth, auth)."""
+    """Split ``camelCase2``. A single capital also joins the part behind it (``OAuth`` gives oauth, auth)."""
     if not piece.isascii():
         return _foreign_humps(piece)
     found: list[str] = []
     parts: list[str] = _HUMP.findall(piece)
     if len(piece) >= _BLOB_CHARACTERS_MIN and len(parts) * 5 > len(piece) * 2:
-        return [piece.lower()]  # a digest or an id: no words in it
+        return [piece.lower()]  # a digest or an id has no words
     for at, part in enumerate(parts):
         if len(part) == 1 and part.isupper() and at + 1 < len(parts) and parts[at + 1].isalpha():
             found.append((part + parts[at + 1]).lower())
@@ -194,7 +202,7 @@ def _humps(piece: str) -> list[str]:
 
 
 def _foreign_humps(piece: str) -> list[str]:
-    """As ``_humps`` for other alphabets: a part begins where a capital follows a small letter, or a digit a letter."""
+    """Split a name in another alphabet at each capital behind a small letter and between letters and digits."""
     found: list[str] = []
     begin = 0
     for at in range(1, len(piece)):

@@ -1,8 +1,9 @@
-"""The shapes of published keys: how each begins, which characters it has, how many, and which name stands before it.
+"""Shapes of published keys: prefix, alphabet, length, and the name that stands before the key.
 
-Facts are from the rules of gitleaks (config/gitleaks.toml, July 2026), from the documentation of the services, and from GitHub's list of
-secret-scanning patterns; the expressions are our own. A row of ``SHAPES`` is a trigger, without which the key is none, and what is matched where it
-stands (or up to ``back`` characters before it). A row of ``OWNERS`` is a name; a value that is assigned beside it is a key if it has that alphabet and length.
+Sources: the rules of gitleaks (config/gitleaks.toml, July 2026), the documentation of the services, and GitHub's list
+of secret-scanning patterns; the expressions are our own. A row of ``SHAPES`` is a trigger, which every key of the
+kind contains, and a pattern that is matched at the trigger (or up to ``back`` characters before it). A row of
+``OWNERS`` is a name; a value assigned to it is a key if it has that alphabet and length.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from periplus.base.named_tuple import NamedTuple
 
 
 class Shape(NamedTuple):
-    """``pattern`` is matched where the trigger stands; group 1, where there is one, is the secret. With ``back`` it is searched for from that
-    many characters before the trigger, and has to reach over it. Where ``is_wordy``, a name in kebab case may have the shape: xoxb-is-the-prefix.
+    """``pattern`` is matched at the trigger; group 1, if any, is the secret. With ``back`` it is searched from that
+    many characters before the trigger and must reach over it. ``is_wordy`` marks shapes that names in kebab case may
+    have: xoxb-is-the-prefix.
     """
 
     kind: str
@@ -25,7 +27,7 @@ class Shape(NamedTuple):
     is_wordy: bool = False
 
 
-# Not in the middle of a word; the n of a "\n" that was escaped once more is no part of one.
+# Not within a word; the n of a doubly escaped "\n" does not belong to the word behind it.
 _EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _URL_SAFE_EDGE: Final = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 _END: Final = r"(?![A-Za-z0-9])"
@@ -218,5 +220,5 @@ yandex (?:t1\.[A-Za-z0-9_-]+={{0,2}}\.[A-Za-z0-9_-]{{86}}={{0,2}}|YC[A-Za-z0-9_-
 zendesk [A-Za-z0-9]{{40}}
 contribsys [a-f0-9]{{8}}:[a-f0-9]{{8}}
 """
-# By the name that stands before, in lower case: what a key of it looks like.
+# Service name in lower case, and the pattern of its keys.
 OWNERS: Final[dict[str, str]] = dict(line.split(" ", 1) for line in _OWNED.strip().splitlines())

@@ -2,14 +2,14 @@
 
 Theory of operation
 -------------------
-Every rule begins at a literal that its secrets cannot do without (``ghp_``, ``://``, ``token``); it is looked for with
-``str.find``, which costs next to nothing where it is absent, and only where it stands a regular expression is matched
-at that very place. No expression is ever searched with. Their repetitions are possessive or bounded by a small number,
-and a rule goes on behind what it has looked at, so that the time is linear in the text whatever the text is.
+Every rule begins at a literal that its secrets contain (``ghp_``, ``://``, ``token``). ``str.find`` looks for the literal
+at almost no cost where it is absent; only where it is found a regular expression is matched, at that place. No
+expression is ever searched with. Repetitions are possessive or bounded by a small number, and a rule continues behind
+the text it has checked, so the time is linear in the text for every input.
 
-A key shape is a secret wherever it stands, unless it is a stand-in for one (``xxxx``, ``your-key``). A value beside a
-key word is one only if it looks drawn at random: ``max_tokens=4096``, ``token = tokenizer.encode(x)`` and
-``api_key=os.environ["X"]`` are code and stay as they are. Digests, UUIDs and base64 without a key word are none.
+A key shape is a secret anywhere, unless it is a placeholder (``xxxx``, ``your-key``). A value beside a
+key word is a secret only if it looks random: ``max_tokens=4096``, ``token = tokenizer.encode(x)`` and
+``api_key=os.environ["X"]`` are code. Digests, UUIDs and base64 without a key word are no secrets.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from periplus.base.text.secret_shapes import OWNERS, SHAPES
 
 
 class Secret(NamedTuple):
-    """Where a secret stands: characters ``start`` to ``end`` (exclusive) of the text."""
+    """Place of a secret: characters ``start`` to ``end`` (exclusive) of the text."""
 
     kind: str
     start: int
     end: int
 
 
-# A group that is repeated is an atomic group and bounded: each repetition is kept in memory until the group's end.
+# A repeated group is atomic and bounded: each repetition takes memory until the end of the group.
 _PEM_BODY: Final = r"[A-Za-z0-9+/=\s\\:,.\"']*+"
 _PEM: Final = (
     r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----"
@@ -42,13 +42,13 @@ _PEM: Final = (
     r"(?>(-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----)?)"
 )
 _PEM_CUT_OFF: Final = r"(?>(?:(?>(?:\s++|\\[nrt]){0,1000})[A-Za-z0-9+/=]{16,}+){1,10000})"
-_LONGEST: Final = 400  # of what is searched for with what stands before a trigger
+_LONGEST: Final = 400  # for patterns that begin before the trigger
 _PUTTY: Final = r"PuTTY-User-Key-File-\d[^\0]{0,20000}?\nPrivate-Lines: \d{1,4}\s{1,4}((?>(?:[A-Za-z0-9+/=]{1,128}(?:\r?\n|\\n|$)){1,400}))"
 _PUTTY_MAX: Final = 64 * 1024
 _SESSION_NAMES: Final = (
     r"sess|sid\b|\bsid|token|auth|jwt|login|remember|identity|connect\.|csrf|xsrf|laravel|asp\.net|__host|__secure"
 )
-# A name goes on, then comes what assigns; a sum of go.sum (h1:) and digests of other files are no keys.
+# The rest of the name, then an assignment; sums of go.sum (h1:) and digests of other files are no keys.
 _OWNED_BY: Final = (
     r"""(?>[\w.-]{0,30}+)(?<![ .-]h1)(?>[\s'"\]]{0,3}+)(?>=>|:=|\?=|\|\||[=:,>])(?>[`'"\s=]{0,5}+)(?!sha\d|md5)"""
 )
@@ -61,13 +61,13 @@ _BEARER: Final = r"bearer\s{1,8}+([A-Za-z0-9._~+/-]{20,}+={0,2}+)"
 
 
 class _Command(NamedTuple):
-    """A command that takes a secret as a word: behind one of ``flags``, or ``joined`` to the letter of one."""
+    """Command that takes a secret as an argument: after one of ``flags``, or ``joined`` to a flag."""
 
     kind: str
-    before: str  # what may stand between the last blank and the trigger, matched backwards: "sudo /usr/bin/"
+    before: str  # allowed between the last blank and the trigger, matched backwards: "sudo /usr/bin/"
     flags: frozenset[str]
-    joined: str = ""  # "-p" of mysql, whose password follows at once
-    is_pair: bool = False  # name:password, of which the password is the secret
+    joined: str = ""  # "-p" of mysql, whose password follows without a blank
+    is_pair: bool = False  # name:password; the password is the secret
     has_kin: bool = False  # mysqldump, mariadb-admin
 
 
@@ -113,18 +113,18 @@ _KEY_BEFORE: Final = tuple(
     owner + between for owner in (*_KEY_OWNERS, "shared", "signing", "storage", "webhook") for between in ("", "_", "-")
 )
 _PEM_START: Final = "-----BEGIN "
-_PEM_IN_BASE64: Final = "LS0tLS1CRUdJTi"  # that in base64
+_PEM_IN_BASE64: Final = "LS0tLS1CRUdJTi"  # the same in base64
 _JWT_IN_BASE64: Final = "ZXlK"
 _PUTTY_START: Final = "PuTTY-User-Key"
 _BEARER_WORD: Final = "bearer"
 _COOKIE_WORD: Final = "cookie"
 _EXACT_NEEDLES: Final = (*SHAPES, *_COMMANDS, _PEM_START, _PEM_IN_BASE64, _JWT_IN_BASE64, _PUTTY_START)
 _FOLDED_NEEDLES: Final = (_BEARER_WORD, _COOKIE_WORD, *_WORDS, *OWNERS)  # in either case
-_NEEDLES_AT_ONCE: Final = 64  # as many as a plan takes
+_NEEDLES_AT_ONCE: Final = 64  # as many as one plan takes
 
 
 def _plans() -> list[tuple[bytes, tuple[str, ...]]]:
-    """Plans for all needles, each with its own."""
+    """Return the search plans for all needles, each with its needles."""
     parted = [(one, False) for one in _EXACT_NEEDLES] + [(one, True) for one in _FOLDED_NEEDLES]
     plans = []
     for begin in range(0, len(parted), _NEEDLES_AT_ONCE):
@@ -136,7 +136,7 @@ def _plans() -> list[tuple[bytes, tuple[str, ...]]]:
 
 
 _PLANS: Final = _plans() if IS_NATIVE else []
-# For the plain form, which looks for most of them only where a key may stand: in what has no blanks.
+# The plain form searches for most needles only in runs without blanks, where a key may stand.
 _ANYWHERE: Final = ("://", "sig=", *_EXACT_NEEDLES[len(SHAPES) :], _BEARER_WORD, _COOKIE_WORD, *_WORDS)
 _BY_MARK: Final[dict[str, tuple[str, ...]]] = {
     mark: tuple(
@@ -182,7 +182,7 @@ _STAND_INS: Final = (
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """The secrets in ``text``, in order and apart from each other."""
+    """Return the secrets in ``text``, in order and without overlap."""
     found: list[Secret] = []
     if len(text) < _CHARS_MIN:
         return found
@@ -215,12 +215,12 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether anything stands in ``text`` that a secret begins at: of several texts joined it says so of them all."""
+    """Return True where ``text`` contains the literal of any rule. Several texts may be joined for one check."""
     return bool(_needles_in(text))
 
 
 def _needles_in(text: str) -> list[str]:
-    """What stands in the text of all that a secret begins at, in the order of the rules."""
+    """Return the literals of rules that occur in the text, in the order of the rules."""
     if _PLANS:
         present = []
         for plan, needles in _PLANS:
@@ -247,7 +247,7 @@ def _needles_in(text: str) -> list[str]:
 
 
 def mask_secrets(text: str) -> tuple[str, int]:
-    """``text`` with ``[masked:<kind>]`` in place of each secret, and how many there were."""
+    """Replace each secret by ``[masked:<kind>]``; return the text and the number of secrets."""
     found = find_secrets(text)
     if not found:
         return text, 0
@@ -262,18 +262,18 @@ def mask_secrets(text: str) -> tuple[str, int]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)  # at first use: most runs of the program meet no secret
+    return re.compile(pattern)  # at first use: most processes meet no secret
 
 
 def _lower(text: str) -> str:
-    """``text`` with its ASCII letters in lower case and every character where it was."""
+    """Return ``text`` with ASCII letters in lower case and all characters at their places."""
     if text.isascii():
         return text.lower()
     return text.encode("latin-1", "replace").lower().decode("latin-1")  # ten times faster than str.lower here
 
 
 def _apart(found: list[Secret]) -> list[Secret]:
-    """In order of place; those that overlap become one, of the kind that was found first."""
+    """Sort by place and merge overlapping secrets; the merged one has the kind that was found first."""
     rank = {secret: place for place, secret in reversed(list(enumerate(found)))}
     merged: list[Secret] = []
     for secret in sorted(found, key=lambda secret: secret.start):
@@ -281,7 +281,7 @@ def _apart(found: list[Secret]) -> list[Secret]:
             last = merged.pop()
             union = Secret(min(last, secret, key=rank.__getitem__).kind, last.start, max(last.end, secret.end))
             rank.setdefault(union, min(rank[last], rank[secret]))
-            secret = union  # noqa: PLW2901 - the two are one from here on
+            secret = union  # noqa: PLW2901 - the merged secret
         merged.append(secret)
     return merged
 
@@ -319,12 +319,12 @@ def _is_real(secret: str, kind: str, trigger: str) -> bool:
         return False
     if not SHAPES[trigger].is_wordy or any(len(run) >= 20 or (run.isdigit() and len(run) >= 10) for run in _runs(body)):
         return True
-    # Words in kebab case are names of things: sk-ant-in-the-docs, pypi-publish-on-every-tag.
+    # Words in kebab case are names: sk-ant-in-the-docs, pypi-publish-on-every-tag.
     return any(map(str.isdigit, body)) and _pieces_length(body) <= 2.5
 
 
 def _is_of_docs(text: str, start: int, end: int) -> bool:
-    """``user:password@localhost``, as manuals have it."""
+    """Detect ``user:password@localhost``, as in manuals."""
     return text[start:end].lower() in _OF_DOCS and _compiled(_HOSTS_OF_DOCS).match(text, end) is not None
 
 
@@ -356,7 +356,7 @@ def _find_bearers(text: str, lower: str, found: list[Secret]) -> None:
 
 
 def _find_in_base64(text: str, trigger: str, found: list[Secret]) -> None:
-    """A private key or a JWT that was encoded as a whole: ``client-key-data`` of a kubeconfig."""
+    """Find a private key or JWT that is base64-encoded as a whole, as ``client-key-data`` of a kubeconfig."""
     import binascii
 
     at = text.find(trigger)
@@ -389,7 +389,7 @@ def _find_putty_keys(text: str, found: list[Secret]) -> None:
 
 
 def _find_cookies(text: str, lower: str, found: list[Secret]) -> None:
-    """The values of a ``Cookie:`` header that name a session, or look drawn at random."""
+    """Find values of a ``Cookie:`` header that name a session or look random."""
     at = lower.find(_COOKIE_WORD)
     while at >= 0:
         behind = at + len(_COOKIE_WORD)
@@ -413,7 +413,7 @@ def _find_cookies(text: str, lower: str, found: list[Secret]) -> None:
 
 
 def _find_owned(text: str, lower: str, owner: str, found: list[Secret]) -> None:
-    """A value of the alphabet and length that the keys of a service have, assigned to a name with the service in it."""
+    """Find values with the alphabet and length of a service's keys, assigned to a name that contains the service."""
     pattern = _compiled(_OWNED_BY + f"({OWNERS[owner]})" + _OWNED_END)
     at = lower.find(owner)
     while at >= 0:
@@ -452,7 +452,9 @@ def _find_in_commands(text: str, trigger: str, found: list[Secret]) -> None:
 
 
 def _is_command(text: str, at: int, command: _Command) -> bool:
-    """Whether a word begins at ``at``, or a path ends in it; and of a subcommand, that its program stands before it."""
+    """Test that a word begins at ``at``, or that a path ends in it; for a subcommand, that its program stands before
+    it.
+    """
     if command.before:
         program = text[max(0, at - 20) : at].split()[-1:]
         return bool(program) and program[0].rpartition("/")[2].strip("`$('\"") in command.before.split()
@@ -490,7 +492,7 @@ def _said_in_command(text: str, start: int, end: int, command: _Command) -> Iter
 
 
 def _password_in(text: str, begin: int, end: int, command: _Command) -> Iterator[Secret]:
-    """The secret of a word: without its quotes, and of a pair what stands behind the name."""
+    """Yield the secret in a word: without quotes, and of a pair the part behind the name."""
     if end - begin >= 2 and text[begin] in "\"'" and text[end - 1] == text[begin]:
         begin, end = begin + 1, end - 1
     else:
@@ -524,7 +526,7 @@ def _find_assigned(text: str, lower: str, stem: str, found: list[Secret]) -> Non
 
 
 def _assigned(text: str, word: int, after: int, kind: str, found: list[Secret]) -> int:
-    """Look for a value behind the key word that ends at ``after``; gives where to go on."""
+    """Look for a value behind the key word that ends at ``after``; return the place to go on from."""
     between = _compiled(_ASSIGNED).match(text, after)
     if between is None:
         start = _flag_value(text, word, after)
@@ -549,7 +551,7 @@ def _assigned(text: str, word: int, after: int, kind: str, found: list[Secret]) 
 
 
 def _flag_value(text: str, word: int, after: int) -> int:
-    """Where the value of a command-line flag begins, as in ``--token VALUE``; −1 if this is none."""
+    """Return the start of a flag's value, as in ``--token VALUE``; −1 where this is no flag."""
     if text[after : after + 1] not in (" ", "\t", "\n"):
         return -1
     if text[word - 1 : word].isspace() and text[max(0, word - 160) : word].split()[-2:-1] in (["login"], ["user"]):
@@ -572,7 +574,7 @@ def _is_bare_secret(value: str, kind: str, *, is_code: bool, is_environment: boo
 
 
 def _is_stand_in(value: str) -> bool:
-    """Whether a value only holds the place of one: a variable, a template, a word for "yours"."""
+    """Detect a placeholder: a variable, a template, a word such as "yours"."""
     if value[0] in "${<[(*" or (value[0] == "%" and not _compiled(r"%[0-9A-Fa-f]{2}").match(value)):
         return True
     lower = value.lower()
@@ -584,7 +586,7 @@ def _runs(value: str) -> list[str]:
 
 
 def _is_mixed(run: str) -> bool:
-    """Letters and digits in one run of at least 8 that does not read as words with a number."""
+    """Detect letters and digits in one run of at least 8 that does not read as words with a number."""
     digits = sum(map(str.isdigit, run))
     if len(run) < 8 or digits in (0, len(run)):
         return False
@@ -592,12 +594,14 @@ def _is_mixed(run: str) -> bool:
 
 
 def _pieces_length(run: str) -> float:
-    """Average length of the words and numbers in ``run``: about 4 and more in names, under 2.5 in random text."""
+    """Return the average length of the words and numbers in ``run``: about 4 and more in names, under 2.5 in random
+    text.
+    """
     return len(run) / len(_compiled(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|.").findall(run))
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value of 16 characters or more looks drawn at random rather than written."""
+    """Test whether a value of 16 characters or more looks random rather than written."""
     if len(value) < 16 or "://" in value or value[0] in "/.~" or _entropy_bits(value) < 3.0:
         return False
     for run in _runs(value):
@@ -609,14 +613,14 @@ def _is_random(value: str) -> bool:
 
 
 def _is_forty(value: str) -> bool:
-    """Whether this is what the secret access keys of AWS are: 40 of base64, which may begin with a slash."""
+    """Detect the secret access keys of AWS: 40 characters of base64, which may begin with a slash."""
     if _compiled(r"[A-Za-z0-9/+]{40}").fullmatch(value) is None:
         return False
     return any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
 
 
 def _is_password(value: str) -> bool:
-    """Whether a value of 8 characters or more reads as a password that somebody chose with care."""
+    """Test whether a value of 8 characters or more reads as a carefully chosen password."""
     if "://" in value or value[0] in "/.~" or "(" in value or "[" in value or _entropy_bits(value) < 2.5:
         return False
     symbols = sum(not letter.isalnum() and letter not in "-_./:,@" for letter in value)
@@ -634,7 +638,7 @@ def _is_password(value: str) -> bool:
 
 
 def _entropy_bits(value: str) -> float:
-    """Shannon entropy in bits per character."""
+    """Return the Shannon entropy in bits per character."""
     from math import log2
 
     length = len(value)
@@ -642,7 +646,7 @@ def _entropy_bits(value: str) -> float:
 
 
 def _is_basic(value: str) -> bool:
-    """Whether ``value`` is ``user:password`` in base64, as HTTP's basic scheme sends it."""
+    """Detect ``user:password`` in base64, as HTTP's basic scheme sends it."""
     import binascii
 
     try:

@@ -1,10 +1,11 @@
-"""An estimate of model tokens that needs no vocabulary.
+"""Estimate of model tokens without a vocabulary.
 
-Calibrated by kind of byte: ASCII letters come in words, of which an identifier has one for each hump (about 4.2 bytes a
-token in prose and code, fewer in long words and in capitals), digits three a token, punctuation and symbols mostly alone or in
-pairs, other scripts by their UTF-8 bytes (CJK about 3 bytes a token), and what UTF-8 needs four bytes for (emoji) about 3 tokens
-a character. The estimate leans high, so that a budget kept by it is mostly kept in truth. How far it is off, measured against two
-common byte-pair vocabularies, stands in ``context.counters`` and is held by a test there.
+Calibrated by kind of byte: ASCII letters form words, of which an identifier has one for each hump (about 4.2 bytes
+per token in prose and code, fewer in long words and in capitals), digits three to a token, punctuation and symbols
+mostly alone or in pairs, other scripts by their UTF-8 bytes (CJK about 3 bytes per token), and characters of four
+UTF-8 bytes (emoji) about 3 tokens each. The estimate is rather too high, so that a budget kept by it is mostly kept
+in fact. Its error, measured against two common byte-pair vocabularies, is given in ``context.counters`` and checked
+by a test.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Final
 _PIECE: Final = re.compile(
     r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+|\s+|[^\x00-\x7f]+|[!-/:-@\[-`{-~]+|[\x00-\x1f\x7f]+"
 )
-_RULES: Final = "-=#*_~/."  # of which lines are drawn
+_RULES: Final = "-=#*_~/."  # characters of ruled lines
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
 _PRINTED: Final = bytes(range(33, 127))
 _PRINTED_OR_SPACE: Final = bytes(range(32, 127))
-_GAPS: Final = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"  # white space but for the space
+_GAPS: Final = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"  # white space except the space
 
 
 _ONLY_SPACE: Final = bytes(0x73 if byte == 0x20 else 0x77 if byte in _GAPS else 0x20 for byte in range(256))
@@ -37,9 +38,9 @@ def _kind(byte: int) -> int:
 
 
 _KINDS: Final = bytes(b"0123456789"[_kind(byte)] for byte in range(256))
-_AT_ONCE_BYTES_MAX: Final = 4_096  # of an even number; what is longer is cut
+_AT_ONCE_BYTES_MAX: Final = 4_096  # an even number; longer text is cut
 _ONES: Final = int.from_bytes(b"\x11" * (_AT_ONCE_BYTES_MAX // 2), "big")
-_APART: Final = "\x7f"  # stands for what is not ASCII: it goes on no piece, and none goes on it
+_APART: Final = "\x7f"  # stands for non-ASCII text: neither joins a piece nor is joined by one
 _OTHER: Final = re.compile(r"[^\x00-\x7f]+")
 _OTHER_SPACE: Final = re.compile(r"[^\S\x00-\x7f]")
 _RUN_OF_MARKS: Final = re.compile(rb"[!-/:-@\[-`{-~]{5,}")
@@ -47,7 +48,7 @@ _NUMBERS_LONG: Final = 8  # times three digits
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens that ``text`` takes in a model's context, estimated; 0 for the empty text only."""
+    """Estimate the tokens that ``text`` takes in a model's context; 0 for the empty text only."""
     quarters = _of_ascii(text.encode()) if text.isascii() else _of_mixed(text)
     if quarters is None:
         quarters = _of_pieces(text)
@@ -55,7 +56,9 @@ def estimate_tokens(text: str) -> int:
 
 
 def _of_mixed(text: str) -> int | None:
-    """The same as ``_of_pieces``: runs of what is not ASCII are pieces of their own, unless they are white space."""
+    """Compute the same as ``_of_pieces``: runs of non-ASCII characters are pieces of their own, unless they are white
+    space.
+    """
     if _APART in text or _OTHER_SPACE.search(text):
         return None
     quarters = _of_ascii(_OTHER.sub(_APART, text).encode(), _APART.encode())
@@ -68,11 +71,13 @@ def _of_other(piece: str) -> int:
 
 
 def _of_ascii(data: bytes, apart: bytes = b"") -> int | None:
-    """The same as ``_of_pieces``, of all pieces at once; None where there is what it does not count, but for ``apart``, which counts nothing.
+    """Compute the same as ``_of_pieces``, for all pieces at once; None where there are other bytes, except ``apart``,
+    which counts nothing.
 
-    The kinds of the bytes are the digits of one number, the first byte's the highest, so that ``>> 4`` puts beside each byte what is
-    known of the one before it. In a number of ones, one for each byte that goes on the piece of the byte before, five ones up to a
-    byte say that five of its piece come before it: how far pieces are longer than that is how many such bytes there are.
+    The kinds of the bytes are the digits of one number, the first byte's the highest, so that ``>> 4`` aligns each
+    byte with the one before it. In a number of ones, one for each byte that continues the piece of the byte before,
+    five ones in a row mean that five bytes of the piece come before: the number of such places is the excess length
+    of the pieces.
     """
     if len(data) > _AT_ONCE_BYTES_MAX:
         return _of_long(data, apart)
@@ -109,7 +114,7 @@ def _of_ascii(data: bytes, apart: bytes = b"") -> int | None:
         on = digits & digits >> 4
         counted = digits ^ on
         quarters += 4 * counted.bit_count()
-        third = on & on >> 4 & on >> 8  # each third digit of a number counts, the first of them first
+        third = on & on >> 4 & on >> 8  # each third digit of a number counts, beginning with the first
         for _ in range(_NUMBERS_LONG if third else 0):
             counted = counted >> 12 & third
             if not counted:
@@ -120,7 +125,9 @@ def _of_ascii(data: bytes, apart: bytes = b"") -> int | None:
 
 
 def _of_long(data: bytes, apart: bytes) -> int | None:
-    """The same part by part, each of which begins with white space, so that no piece is cut; None also where there is none."""
+    """Compute the same in parts, each of which begins with white space, so that no piece is cut; None where there is
+    no white space.
+    """
     quarters = start = 0
     while len(data) - start > _AT_ONCE_BYTES_MAX:
         part = data[start : start + _AT_ONCE_BYTES_MAX]
@@ -135,7 +142,7 @@ def _of_long(data: bytes, apart: bytes) -> int | None:
 
 
 def _of_capitals(capitals: int) -> int:
-    """Of capitals that no small letter follows."""
+    """Count capitals that no small letter follows."""
     on = capitals & capitals >> 4
     two = on & on >> 4
     return 4 * (capitals.bit_count() - on.bit_count()) + 2 * (two & two >> 8 & on >> 16).bit_count()

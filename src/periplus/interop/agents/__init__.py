@@ -1,7 +1,7 @@
-"""The config files of coding agents: where they are, what is put into them, and how it gets out again.
+"""Configuration files of coding agents: where they are, adding our entries, and removing them.
 
-One module for each agent says what it reads; ``parts`` puts something into a file and takes it out, as text, so that everything else
-keeps its bytes; ``files`` reads and writes them, with what is kept to bring the old bytes back.
+One module for each agent describes its files; ``parts`` adds and removes an entry as text, so that all else keeps its
+bytes; ``files`` reads and writes the files, and keeps what is needed to restore the old bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of an agent: how it is found on a machine, and what it reads from where."""
+"""Model of an agent: how it is found on a machine, and which files it reads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ HOOK_SECONDS: Final = 10
 
 
 class Site(NamedTuple):
-    """Where to connect. ``folder`` is the project's; ``config`` is where programs keep their settings, ``codex`` where Codex does.
+    """Place of a connection. ``folder`` is the project's; ``config`` holds the settings of programs, ``codex`` those
+    of Codex.
 
-    ``command`` starts Periplus. ``rules`` is what AGENTS.md says of this project, ``greeting`` what a person's own file says of all
-    projects; both are whole lines.
+    ``command`` starts Periplus. ``rules`` is our text in AGENTS.md of the project, ``greeting`` that in a person's
+    own file for all projects; both are whole lines.
     """
 
     scope: Scope
@@ -35,9 +36,9 @@ class Site(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """``programs`` and ``folders`` (of the home folder, or with ``{config}`` of the settings) by which it is found.
+    """An agent, found by ``programs`` and ``folders`` (of the home folder, or with ``{config}`` of the settings).
 
-    ``primary`` says what only this agent reads. ``next_step`` is what a person still has to do in it.
+    ``in_project`` are its own files in a project. ``next_step`` is what a person still has to do in it.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Agent(NamedTuple):
 
 
 def hook_command(site: Site, event: str, agent: str) -> str:
-    """The shell's line that runs a hook. A project's files reach people who have no Periplus: for them it does nothing."""
+    """Return the shell command of a hook. A project's files reach people without Periplus: it does nothing for them."""
     line = shlex.join((*site.command, "hook", event, "--agent", agent))
     if site.scope == "user":
         return line
@@ -60,7 +61,7 @@ def hook_command(site: Site, event: str, agent: str) -> str:
 def hook_groups(
     site: Site, agent: str, events: Sequence[tuple[str, str]], *, timeout: int = HOOK_SECONDS, name: str = ""
 ) -> tuple[Entry, ...]:
-    """Hooks in the form that Claude Code, Codex and Gemini CLI share: groups with a matcher, each with its commands."""
+    """Return hooks in the form of Claude Code, Codex and Gemini CLI: groups with a matcher, each with its commands."""
     entries = []
     for event, matcher in events:
         hook: dict[str, Json] = {"type": "command", "command": hook_command(site, event, agent), "timeout": timeout}

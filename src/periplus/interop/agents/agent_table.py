@@ -1,4 +1,4 @@
-"""The agents that can be connected, in the order in which they are told of."""
+"""Table of the agents that can be connected, in the order of listing."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ _BY_NAME: Final = {agent.name: agent for agent in AGENTS}
 
 
 def agent_named(name: str) -> Agent:
-    """Raises KeyError."""
+    """Return the agent called ``name``. Raises KeyError."""
     return _BY_NAME[name]

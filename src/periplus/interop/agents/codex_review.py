@@ -1,11 +1,11 @@
-"""Reads in Codex's own state whether it runs our hooks: a project's hooks only where the project is trusted, and any only once a person reviewed it.
+"""Check in Codex's own state whether it runs our hooks: a project's hooks only in a trusted project, and all hooks only after a person reviewed them.
 
-``config.toml`` in Codex's folder has both: ``[projects."FOLDER"] trust_level``, and ``[hooks.state."FILE:EVENT:GROUP:HANDLER"]`` with ``trusted_hash``, the digest
-of the hook that was reviewed, and perhaps ``enabled = false``. The digest is SHA-256 over the JSON of event, matcher and command, keys in order. In a
-linked worktree of git the hooks of the main one count. As in openai/codex, ``codex-rs/hooks/src/engine/discovery.rs``, ``codex-rs/config/src/fingerprint.rs`` and
-``codex-rs/config/src/loader``.
-
-Pure, but for what ``read`` reads.
+``config.toml`` in Codex's folder has both: ``[projects."FOLDER"] trust_level``, and
+``[hooks.state."FILE:EVENT:GROUP:HANDLER"]`` with ``trusted_hash``, the digest of the reviewed hook, and perhaps
+``enabled = false``. The digest is SHA-256 over the JSON of event, matcher and command, with sorted keys. In a
+linked worktree of git the hooks of the main one count. As in openai/codex,
+``codex-rs/hooks/src/engine/discovery.rs``, ``codex-rs/config/src/fingerprint.rs`` and ``codex-rs/config/src/loader``.
+Pure, except for the given ``read``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from periplus.interop.agents.config_parts import JsonPart, hook_places
 from periplus.interop.agents.jsonc_editing import Json, parse
 from periplus.interop.agents.toml_editing import parse_toml
 
-_TIMEOUT_S: Final = 600  # where a hook names none
+_TIMEOUT_S: Final = 600  # default of a hook
 _WITHOUT_MATCHER: Final = frozenset({"user_prompt_submit", "stop", "interrupt"})
 _SHOWN_MAX: Final = 10
 
 
 class Review(NamedTuple):
-    """One thing that Codex asks a person. ``wrong`` is empty where it was answered so that our hooks run."""
+    """A question that Codex asks the person. ``wrong`` is empty where the answer lets our hooks run."""
 
     what: str
     path: str
@@ -40,8 +40,8 @@ class Review(NamedTuple):
 
 
 def reviews(site: Site, hooks: JsonPart, main: str, read: Callable[[str], bytes | None]) -> Iterator[Review]:
-    """What stands between the hooks that are written for ``site`` and their running; ``main`` is the project's main worktree. Raises FormatError and what
-    ``read`` raises, which gives the bytes of a file, None where there is none.
+    """Yield what keeps the hooks written for ``site`` from running. ``main`` is the project's main worktree; ``read``
+    returns the bytes of a file, None where there is none. Raises FormatError, and what ``read`` raises.
     """
     path = os.path.join(site.codex, "config.toml")
     config = parse_toml(read(path) or b"", path).value
@@ -85,7 +85,7 @@ def reviews(site: Site, hooks: JsonPart, main: str, read: Callable[[str], bytes 
 
 
 def hook_hash(event: str, matcher: str | None, handler: Mapping[str, Json]) -> str:
-    """The digest by which Codex knows a hook of ``event`` (such as ``pre_tool_use``) again."""
+    """Return the digest by which Codex recognises a hook of ``event`` (such as ``pre_tool_use``)."""
     timeout = handler.get("timeout", _TIMEOUT_S)
     normal: dict[str, Json] = {
         "type": "command", "command": handler.get("command"), "async": handler.get("async", False),
@@ -118,7 +118,7 @@ def _of_project(site: Site, config: Mapping[str, object], path: str, main: str) 
 
 
 def _states(hooks: JsonPart, data: bytes, state: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """The events of our hooks, each with why it does not run: empty where it does."""
+    """Yield the events of our hooks, each with the reason why it does not run, empty where it does."""
     for event, group_at, handler_at, group, handler in hook_places(hooks, parse(data, hooks.path)):
         label = re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
         matcher = group.get("matcher")
@@ -133,7 +133,7 @@ def _states(hooks: JsonPart, data: bytes, state: Mapping[str, object]) -> Iterat
 
 
 def _both(path: str) -> list[str]:
-    """A path as it is named, and as it is once links are followed: Codex may have been started by either."""
+    """Return a path as named and with links resolved: Codex may have been started by either."""
     return list(dict.fromkeys((path, os.path.realpath(path))))
 
 

@@ -1,13 +1,14 @@
-"""The config files themselves: looked at, planned, written, and brought back.
+"""Configuration files on the disk: checks, plans, writes and restores.
 
-Rules kept here:
+Rules:
 
-* all is planned before anything is written: a file that cannot be changed refuses the whole plan;
-* a file is written whole or not at all, with the mode it had, where its bytes are: a link to it stays a link. Within a project no
-  link leads out of it; in a person's own folders links are followed, for that is how people keep such files;
-* what is read-only, somebody else's, or has a second name (a hard link) is refused;
-* before a file is changed, its bytes are kept with the digest of what it becomes. As long as it has that digest, disconnecting
-  brings exactly those bytes back; otherwise our part is taken out of what is there. The kept bytes are for nobody else to read.
+* everything is planned before anything is written: a file that cannot be changed refuses the whole plan;
+* a file is written whole or not at all, with its former mode, at the place of its bytes: a link to it stays a link. Within
+  a project no link may lead out of it; in a person's own folders links are followed, because people keep such files there;
+* a file that is read-only, belongs to another user, or has a second name (a hard link) is refused;
+* before a file is changed, its bytes are kept with the digest of the result. While the file has that digest,
+  disconnecting restores exactly those bytes; otherwise our entries are removed from the present file. Nobody else may
+  read the kept bytes.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _LEFT: Final = re.compile(r"\.periplus-write\.([0-9]{1,9})\.[0-9a-f]+\.tmp")
 
 
 class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of a file that we changed: whether it ``existed``, with what digest, the digest of what it became, and which
-    folders on the way were made for it (the outermost first). The bytes that it had lie beside the receipt.
+    """Record of a changed file: whether it ``existed``, its digest before and after, and the folders that were made
+    for it (the outermost first). Its former bytes lie beside the receipt.
     """
 
     schema: str
@@ -52,9 +53,9 @@ class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Change(NamedTuple):
-    """A file's bytes before and after, None where there is none. ``path`` is its name, ``real`` where it is.
+    """A file's bytes before and after, None for no file. ``path`` is its name, ``real`` its place.
 
-    ``edited``: what somebody wrote into our part gives way, and is kept. ``baseline``: what disconnecting brings back.
+    ``edited``: an edit in our part is replaced, and kept. ``baseline``: what disconnecting restores.
     """
 
     path: str
@@ -77,14 +78,14 @@ class _Target(NamedTuple):
 
 
 class Keeping:
-    """The folder where what files were before is kept. It need not exist."""
+    """Folder with the former contents of files. It need not exist."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         self.folder = folder
         self.files = files or Files()
 
     def receipt(self, real: str) -> Receipt | None:
-        """None where there is none, or none that can be read: then our part is found by what it looks like."""
+        """Return the receipt; None where it is missing or unreadable. Our part is then found by its form."""
         try:
             found = msgspec.json.decode(read_plain(self._path(real, "json"), _RECEIPT_BYTES_MAX), type=Receipt)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -92,7 +93,7 @@ class Keeping:
         return found if found.path == _shown(real) and found.schema == "periplus.connection/1" else None
 
     def kept(self, real: str, receipt: Receipt) -> bytes | None:
-        """The bytes of before; None where there was no file. Raises NotFoundError where they are not what was kept."""
+        """Return the former bytes; None where there was no file. Raises NotFoundError where they were changed."""
         if not receipt.existed:
             return None
         try:
@@ -106,7 +107,9 @@ class Keeping:
     def keep(self, change: Change, folders: tuple[str, ...]) -> None:
         assert change.after is not None
         existed = change.baseline is not None
-        folders = tuple(folder for folder in folders if folder == _shown(folder))  # others stay, when they are empty
+        folders = tuple(
+            folder for folder in folders if folder == _shown(folder)
+        )  # other folders stay when they are empty
         before, after = _digest(change.baseline), _digest(change.after)
         receipt = Receipt("periplus.connection/1", _shown(change.real), existed, before, after, folders)
         if change.baseline is not None:
@@ -114,7 +117,7 @@ class Keeping:
         self._write(self._path(change.real, "json"), msgspec.json.format(msgspec.json.encode(receipt)) + b"\n")
 
     def keep_edited(self, change: Change) -> str:
-        """Keep a file as somebody edited it; where it is kept."""
+        """Keep a file as it was edited; return the path of the copy."""
         assert change.before is not None
         path = self._path(change.real, f"edited-{_digest(change.before)[:8]}")
         self._write(path, change.before)
@@ -151,7 +154,7 @@ class Keeping:
 
 
 def plan_connect(site: Site, agents: Sequence[Agent], keeping: Keeping) -> list[Change]:
-    """What connecting ``agents`` changes, in the order in which it is written; nothing where all stands already."""
+    """Return the changes for connecting ``agents``, in the order of writing; none where all entries exist."""
     changes = []
     for target in _targets(site, agents):
         before = read_held(target.path, target.real)
@@ -165,9 +168,10 @@ def plan_connect(site: Site, agents: Sequence[Agent], keeping: Keeping) -> list[
 
 
 def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent], keeping: Keeping) -> list[Change]:
-    """What disconnecting ``agents`` changes. What one of ``others`` reads too stays while that one is connected.
+    """Return the changes for disconnecting ``agents``. Entries that one of ``others`` reads too stay while that agent
+    is connected.
 
-    A file that cannot be read or changed, and in which nothing of ours can be, is none of our business here.
+    A file that cannot be read or changed, and that cannot contain an entry of ours, is ignored.
     """
     stays = {
         target.real for target in _targets(site, [one for one in others if is_connected(site, one)], is_lenient=True)
@@ -187,7 +191,9 @@ def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent]
 
 
 def is_connected(site: Site, agent: Agent) -> bool:
-    """Whether the agent has our server, which no other agent's file holds; of a file that cannot be read, whether it may."""
+    """Test that the agent has our server, which is in no other agent's file; for an unreadable file, that it may have
+    it.
+    """
     for part in agent.parts(site):
         if part.what == "server" and isinstance(part, JsonPart | TomlPart):
             real = os.path.realpath(part.path)
@@ -202,7 +208,7 @@ def is_connected(site: Site, agent: Agent) -> bool:
 
 
 def _may_hold_ours(real: str) -> bool:
-    """Whether a file has a word that all of our parts have; also where nobody can tell."""
+    """Search a file for a word that all our entries have; True also where it cannot be read."""
     try:
         data = read_plain(real, FILE_BYTES_MAX)
     except OSError as error:
@@ -211,7 +217,7 @@ def _may_hold_ours(real: str) -> bool:
 
 
 def _targets(site: Site, agents: Sequence[Agent], *, is_lenient: bool = False) -> list[_Target]:
-    """Each file once, with the parts that go into it; with ``is_lenient`` without those that we would not write to."""
+    """Return each file once, with its parts; with ``is_lenient`` without files that must not be written."""
     found: dict[str, _Target] = {}
     for agent in agents:
         for part in agent.parts(site):
@@ -232,7 +238,7 @@ def _targets(site: Site, agents: Sequence[Agent], *, is_lenient: bool = False) -
 
 
 def located(site: Site, path: str) -> tuple[str, str]:
-    """Where the bytes of ``path`` are, and the folder that nothing may lead out of."""
+    """Return the place of the bytes of ``path``, and the folder that no path may leave."""
     real = os.path.realpath(path)
     if site.scope == "project":
         root = os.path.realpath(site.folder)
@@ -249,7 +255,7 @@ def located(site: Site, path: str) -> tuple[str, str]:
 
 
 def read_held(path: str, real: str) -> bytes | None:
-    """The bytes of a file that may be changed; None where there is none. Raises RefusedError for what may not."""
+    """Return the bytes of a file that may be changed; None where there is none. Raises RefusedError for other files."""
     try:
         status = os.lstat(real)
     except (FileNotFoundError, NotADirectoryError):
@@ -277,7 +283,9 @@ def read_held(path: str, real: str) -> bytes | None:
 
 
 def _baseline(target: _Target, now: bytes | None, keeping: Keeping) -> bytes | None:
-    """What the file is without us: the bytes that were kept, where nothing else changed since; else what is left of it."""
+    """Return the file without our part: the kept bytes where nothing else changed, else what remains of the present
+    file.
+    """
     receipt, kept = keeping.receipt(target.real), None
     if receipt is not None:
         try:
@@ -314,11 +322,11 @@ def _change(
 
 
 def apply(changes: Sequence[Change], keeping: Keeping) -> None:
-    """Write what was planned. Stopped in between, each file is as it was or as it becomes, and can be brought back.
+    """Write the planned changes. After an interruption each file is as before or as planned, and can be restored.
 
-    All of them are looked at before the first is written. Raises ConflictError for a file that changed since it was planned,
-    ConfinementError and EnvironmentFailure for a place that nothing can be written in; where somebody is so quick that this is found
-    later, what comes before it stands.
+    All files are checked before the first is written. Raises ConflictError for a file that changed since the plan,
+    ConfinementError and EnvironmentFailure for a place that is not writable; if a change is detected only during
+    writing, earlier writes stay.
     """
     if not changes:
         return
@@ -350,10 +358,10 @@ def _refuse_changed(change: Change) -> None:
 
 
 def _look_at(change: Change, keeping: Keeping) -> None:
-    """Raises where the change cannot be written."""
+    """Raise where the change cannot be written."""
     _refuse_changed(change)
     with Confined(change.root, files=keeping.files, limits=_LIMITS) as confined:
-        confined.stat(os.path.relpath(change.real, confined.root))  # refuses what is no folder on the way
+        confined.stat(os.path.relpath(change.real, confined.root))  # refuses a file in the place of a folder
     folder = os.path.dirname(change.real)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
@@ -363,7 +371,7 @@ def _look_at(change: Change, keeping: Keeping) -> None:
 
 
 def _write(change: Change, confined: Confined, keeping: Keeping) -> tuple[str, ...]:
-    """The folders that were made for a file that is gone now."""
+    """Write a change; return the folders that were made for a file that is gone now."""
     name = os.path.relpath(change.real, confined.root)
     _sweep(confined, os.path.dirname(name))
     if change.edited:
@@ -384,7 +392,7 @@ def _write(change: Change, confined: Confined, keeping: Keeping) -> tuple[str, .
 
 
 def _missing_folders(confined: Confined, name: str, receipt: Receipt | None) -> tuple[str, ...]:
-    """The folders that have to be made for ``name``, the outermost first; those that were made before are not forgotten."""
+    """Return the folders to be made for ``name``, the outermost first, after those made before."""
     names = name.split(os.sep)[:-1]
     folders = [os.path.join(confined.root, *names[:end]) for end in range(1, len(names) + 1)]
     made = receipt.folders if receipt is not None else ()
@@ -392,7 +400,7 @@ def _missing_folders(confined: Confined, name: str, receipt: Receipt | None) -> 
 
 
 def _sweep(confined: Confined, folder: str) -> None:
-    """Remove what writes left beside a config file whose process is gone."""
+    """Remove temporary files beside a configuration file whose process is gone."""
     if confined.stat(folder or ".") is None:
         return
     for entry in confined.list(folder or "."):
@@ -412,7 +420,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _shown(path: str) -> str:
-    """A path as text, whatever its bytes."""
+    """Return a path as text, whatever its bytes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

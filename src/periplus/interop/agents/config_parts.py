@@ -1,7 +1,7 @@
-"""What ``connect`` puts into one file, as values: how it gets in, how it gets out, and how it is told from everybody else's.
+"""Parts that ``connect`` adds to a file, as values: adding, removing, and distinguishing them from entries of others.
 
-Pure: bytes in, bytes out. ``None`` stands for no file. Each function raises FormatError for a file that is not of its format, and
-RefusedError where something of somebody else's stands in the place that is ours.
+Pure: bytes in, bytes out. ``None`` stands for no file. Each function raises FormatError for a file of another format,
+and RefusedError where an entry of somebody else has our place.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _BLANK: Final = " \t\r\n"
 
 
 class Entry(NamedTuple):
-    """``value`` at ``keys``: as the member of that name, or with ``is_item`` as one more item of the array of that name."""
+    """``value`` at ``keys``: the member of that name, or with ``is_item`` an additional item of the array of that
+    name.
+    """
 
     keys: tuple[str, ...]
     value: Json
@@ -58,7 +60,9 @@ class Entry(NamedTuple):
 
 
 class JsonPart(NamedTuple):
-    """Entries of a JSON file. ``agent`` names whose hooks the items are. ``defaults`` are members that such a file must have."""
+    """Entries of a JSON file. ``agent`` names the owner of hook items. ``defaults`` are required members of such a
+    file.
+    """
 
     path: str
     what: str
@@ -68,7 +72,7 @@ class JsonPart(NamedTuple):
 
 
 class TomlPart(NamedTuple):
-    """A table of a TOML file."""
+    """Table of a TOML file."""
 
     path: str
     what: str
@@ -77,7 +81,7 @@ class TomlPart(NamedTuple):
 
 
 class BlockPart(NamedTuple):
-    """Whole lines between two of ours in a Markdown file. With ``unless``, only where the file has no line of that text."""
+    """Block of whole lines in a Markdown file. With ``unless``, only where the file has no line with that text."""
 
     path: str
     what: str
@@ -86,7 +90,7 @@ class BlockPart(NamedTuple):
 
 
 class WholePart(NamedTuple):
-    """A file that is ours; ``text`` holds an open seal."""
+    """File that is entirely ours; ``text`` contains an open seal."""
 
     path: str
     what: str
@@ -97,7 +101,7 @@ Part: TypeAlias = JsonPart | TomlPart | BlockPart | WholePart
 
 
 def put(part: Part, data: bytes | None, path: str) -> bytes:
-    """The file with our part in it as it must be."""
+    """Return the file with our part in its present form."""
     held = data or b""
     if isinstance(part, JsonPart):
         return _put_json(part, parse(held, path)).data
@@ -118,9 +122,9 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
 
 
 def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | None:
-    """The file without our part; None where nothing is left of it that somebody else wrote.
+    """Return the file without our part; None where nothing of others remains.
 
-    ``original`` is the file as it was before we came, as far as that is known, to tell which containers were made for us.
+    ``original`` is the file before our first change, if known: it tells which containers were made for us.
     """
     if isinstance(part, JsonPart):
         return _take_json(part, parse(data, path), original)
@@ -139,7 +143,7 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
 
 
 def standing(part: Part, data: bytes | None, path: str) -> Standing:
-    """How the file stands to the part. ``foreign``: somebody else's is in our place."""
+    """Return the state of our part in the file. ``foreign``: an entry of somebody else has our place."""
     if data is None:
         return "absent"
     if isinstance(part, JsonPart):
@@ -160,7 +164,7 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
 
 
 def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
-    """Whether the hooks of a part that stands in a file start ``command``, whatever events they are for."""
+    """Test that the hooks of a part in a file start ``command``, for all events."""
     if isinstance(part, JsonPart):
         held = parse(data, part.path)
         line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
@@ -172,12 +176,12 @@ def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
 
 
 def is_edited(part: Part, data: bytes | None, path: str) -> bool:
-    """Whether somebody changed what is between our lines, or in our file: it is kept when ours takes its place."""
+    """Test that somebody changed our block or file: it is kept when ours replaces it."""
     return standing(part, data, path) == "edited"
 
 
 def _is_said(part: BlockPart, text: str) -> bool:
-    """Whether the file says by itself what our part would say."""
+    """Test that the file contains by itself what our part would add."""
     if not part.unless or find_block(text, part.path) is not None:
         return False
     return any(line.strip() == part.unless for line in text.splitlines())
@@ -231,7 +235,7 @@ def _take_json(part: JsonPart, held: JsonText, original: bytes | None) -> bytes 
     for names in sorted(set(emptied), key=len, reverse=True):
         node = held.find(names)
         if node is not None and node.value in ([], {}) and not _is_bare(held.text[node.start : node.end]):
-            continue  # a comment stands in it
+            continue  # it contains a comment
         if node is not None and node.value in ([], {}) and not _has(before, names):
             held = remove(held, names)
     defaults = {entry.keys[0]: entry.value for entry in part.defaults}
@@ -257,7 +261,7 @@ def _json_standing(part: JsonPart, held: JsonText) -> Standing:
 
 
 def _our_items(part: JsonPart, held: JsonText) -> Iterator[Keys]:
-    """Where the hooks of this agent that run us stand, in the order of the file; of a group of several, each by itself."""
+    """Yield the places of our hooks for this agent in the order of the file; in a group of several, each by itself."""
     if not any(entry.is_item for entry in part.entries):
         return
     hooks = held.value.get("hooks") if isinstance(held.value, dict) else None
@@ -278,7 +282,7 @@ def _our_items(part: JsonPart, held: JsonText) -> Iterator[Keys]:
 
 
 def hook_places(part: JsonPart, held: JsonText) -> Iterator[tuple[str, int, int, dict[str, Json], dict[str, Json]]]:
-    """The hooks of this agent that run us, in groups: the event, the place of the group and in it, the group and the hook."""
+    """Yield our hooks for this agent: the event, the place of the group and within it, the group and the hook."""
     for keys in _our_items(part, held):
         group = _at(held, keys[:3])
         inner = group.get("hooks") if isinstance(group, dict) else None
@@ -296,7 +300,7 @@ def _is_our_hook(value: Json, agent: str) -> bool:
 
 
 def _is_our_server(value: object) -> bool:
-    """A server whose command is ``periplus mcp``, with whatever path and further arguments."""
+    """Detect a server whose command is ``periplus mcp``, with any path and further arguments."""
     if not isinstance(value, dict):
         return False
     words: list[object] = []
@@ -307,7 +311,7 @@ def _is_our_server(value: object) -> bool:
 
 
 def _with_additions(held: Json, ours: Json) -> Json:
-    """Ours, with what somebody added to it (an ``env``, an approval), in the order that stands there."""
+    """Return our value with additions of others (an ``env``, an approval), in the present order."""
     if not isinstance(held, dict) or not isinstance(ours, dict):
         return ours
     return {**held, **ours}
@@ -331,7 +335,7 @@ def _at(held: JsonText, keys: Keys) -> Json:
 
 
 def _names(keys: Keys) -> tuple[str, ...]:
-    """The path up to the first place in an array."""
+    """Return the path up to the first array index."""
     return tuple(
         key
         for key in keys[: next((at for at, key in enumerate(keys) if isinstance(key, int)), len(keys))]
@@ -359,5 +363,5 @@ def _is_bare(text: str) -> bool:
 
 
 def _comments(held: JsonText) -> bool:
-    """Whether there is one, outside of the strings."""
+    """Detect a comment outside of strings."""
     return re.search(r"/[/*]", re.sub(r'"(?:[^"\\]|\\.)*"', "", held.text)) is not None

@@ -1,4 +1,4 @@
-"""The bytes of a config file as text, within a limit."""
+"""Decoding of configuration files, within a limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _UNCHANGED: Final = "Nothing was changed."
 
 
 def decode_text(data: bytes, path: str, *, bytes_max: int) -> str:
-    """The UTF-8 text of the file ``path``. Raises FormatError for over ``bytes_max`` bytes and for what is no UTF-8."""
+    """Return the UTF-8 text of the file ``path``. Raises FormatError for over ``bytes_max`` bytes and for invalid
+    UTF-8.
+    """
     if len(data) > bytes_max:
         raise FormatError(f"{len(data):,} bytes; at most {bytes_max:,} are read", path=path, safe=_UNCHANGED)
     try:
@@ -25,6 +27,6 @@ def decode_text(data: bytes, path: str, *, bytes_max: int) -> str:
 
 
 def split_mark(text: str) -> tuple[str, str]:
-    """The byte order mark of a text (empty where there is none), and the text behind it."""
+    """Split a text into its byte order mark (empty where there is none) and the rest."""
     mark = _MARK if text.startswith(_MARK) else ""
     return mark, text[len(mark) :]

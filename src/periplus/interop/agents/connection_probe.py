@@ -1,4 +1,4 @@
-"""Whether what a config file starts really works: the server answers, a hook says nothing where it has nothing to say."""
+"""Test run of configured commands: the server answers, and a hook without a project prints nothing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _HELLO: Final = {
 
 
 class Probed(NamedTuple):
-    """``wrong`` is empty where it works; ``seconds`` is how long it took."""
+    """Result of a test run: ``wrong`` is empty on success; ``seconds`` is the time taken."""
 
     wrong: str
     seconds: float
 
 
 class _Heard(NamedTuple):
-    """``said`` is the beginning of its output, ``errors`` that of its standard error. ``is_over``: it closed its output."""
+    """Output of a process: the beginnings of stdout and stderr. ``is_over``: it closed its output."""
 
     said: bytes
     errors: bytes
@@ -42,7 +42,7 @@ class _Heard(NamedTuple):
 def probe_server(
     command: Sequence[str], *, cwd: str, environment: Mapping[str, str], answer_s: float = ANSWER_S
 ) -> Probed:
-    """Start the server and greet it, as an agent does. It is ended then, with what it started."""
+    """Start the server and initialize it like an agent. The server and its children are killed afterwards."""
     begun = time.monotonic()
     try:
         process = _started(command, cwd, environment)
@@ -62,10 +62,10 @@ def probe_server(
 
 
 def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, str], end_s: float = 10.0) -> Probed:
-    """Run a hook in ``cwd``, a folder of no project, where it has nothing to say and must end well."""
+    """Run a hook in ``cwd``, a folder outside of projects, where it must print nothing and succeed."""
     begun = time.monotonic()
     try:
-        # What it notes in that folder is not this person's trouble.
+        # Keeps its notes out of the person's state folder.
         process = _started(command, cwd, {**environment, "XDG_STATE_HOME": cwd})
     except OSError as error:
         return Probed(f"it cannot be started: {error.strerror}", 0.0)
@@ -84,7 +84,7 @@ def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, st
 
 
 def _started(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """In a group of its own, so that what it starts can be ended with it. Raises OSError."""
+    """Start a process in its own group, so that its children can be killed with it. Raises OSError."""
     import subprocess
 
     return subprocess.Popen(  # noqa: S603 - the words of a config file of this person, which his agent runs too; no shell
@@ -94,7 +94,9 @@ def _started(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -
 
 
 def _listen(process: subprocess.Popen[bytes], question: bytes, until: float, *, is_line: bool) -> _Heard:
-    """Ask, and hear its answer: a line, or all that it says till it closes its output. At most _BYTES_MAX, and till ``until``."""
+    """Send a question and return the answer: a line, or all output up to its end. At most _BYTES_MAX, and until
+    ``until``.
+    """
     import selectors
 
     assert process.stdin is not None
@@ -104,7 +106,7 @@ def _listen(process: subprocess.Popen[bytes], question: bytes, until: float, *, 
         process.stdin.write(question)
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # what it says, or that it says nothing, is told by who asked
+        pass  # the caller reports the missing answer
     if not is_line:
         _close(process.stdin)
     said, errors = bytearray(), bytearray()
@@ -139,7 +141,7 @@ def _judged(said: bytes, *, is_over: bool, answer_s: float) -> str:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether it ends within so many seconds."""
+    """Wait for the end; return False after ``seconds``."""
     import subprocess
 
     try:
@@ -150,7 +152,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and its group, where it has not ended; what it holds open is not waited for."""
+    """Kill the process and its group; do not wait for its open files."""
     import signal
 
     try:
@@ -167,7 +169,7 @@ def _close(pipe: IO[bytes] | None) -> None:
         if pipe is not None:
             pipe.close()
     except BrokenPipeError:
-        pass  # what was left to write is wanted by nobody
+        pass  # nobody needs the rest of the output
 
 
 def _first_line(data: bytes) -> str:

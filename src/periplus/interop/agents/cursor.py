@@ -30,7 +30,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
     in_project = site.scope == "project"
     base = site.folder if in_project else site.home
     folder = os.path.join(base, ".cursor")
-    # Cursor starts servers where it likes, and says where the project is only by this name.
+    # Cursor starts servers in any folder, and gives the project's folder only by this variable.
     server: dict[str, Json] = {**server_entry(site), "env": {"PERIPLUS_STORE": "${workspaceFolder}"}}
     hooks = []
     for event, matcher in EVENTS:
@@ -40,7 +40,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
         JsonPart(os.path.join(folder, "mcp.json"), "server", NAME, (Entry(("mcpServers", "periplus"), server),)),
         JsonPart(os.path.join(folder, "hooks.json"), "hooks", NAME, tuple(hooks), defaults=(Entry(("version",), 1),)),
     )
-    if in_project:  # what a person says to Cursor of all projects is no file
+    if in_project:  # Cursor's user rules are not in a file
         parts = (*parts, instructions(site, os.path.join(base, "AGENTS.md")))
     return (*parts, skill(os.path.join(base, ".agents", "skills")))
 

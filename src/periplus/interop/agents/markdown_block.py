@@ -1,7 +1,7 @@
-"""Our part of a Markdown file that people and other programs write too: what stands between two lines that name us.
+"""Our block in a Markdown file that people and other programs write too: the text between two marker lines.
 
-The first of the two lines holds a digest of what was written between them, by which an edit is told. A file that is ours as a
-whole (a skill) has such a line too, so that nobody else's is taken for ours.
+The first marker contains a digest of the text, which reveals edits. A file that is entirely ours (a skill) has such a
+marker too, so that no other file is taken for ours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAYS: Final = "kept by `periplus connect`; what you write belongs outside of th
 
 
 class Block(NamedTuple):
-    """``start`` and ``end`` are of the two lines with all between them; ``is_edited``: not what was written there."""
+    """``start`` and ``end`` span the two markers and all between them; ``is_edited`` means that the text was changed."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 def text_of(data: bytes, path: str) -> str:
-    """Raises FormatError for what is no text of a size that people write."""
+    """Decode a Markdown file. Raises FormatError for binary data and for files over the limit."""
     text = decode_text(data, path, bytes_max=BYTES_MAX)
     if "\0" in text:
         raise FormatError("it holds a NUL character, so it is no text", path=path, offset=data.index(0),
@@ -53,7 +53,9 @@ def text_of(data: bytes, path: str) -> str:
 
 
 def find_block(text: str, path: str) -> Block | None:
-    """Raises RefusedError where the two lines are not one pair in their order: nobody can tell then what is ours."""
+    """Return our block. Raises RefusedError where the markers are not one pair in order, because our part is not
+    certain then.
+    """
     begins, ends = list(_BEGIN.finditer(text)), list(_END.finditer(text))
     if not begins and not ends:
         return None
@@ -70,7 +72,7 @@ def find_block(text: str, path: str) -> Block | None:
 
 
 def put_block(text: str, body: str, path: str) -> str:
-    """The text with ``body`` (whole lines) as our part: in the place of the one that is there, else behind everything."""
+    """Return the text with ``body`` (whole lines) as our block, in the place of the old one or at the end."""
     line = "\r\n" if "\r\n" in text else "\n"
     part = f"<!-- periplus:begin {_digest(body)} {_SAYS} -->\n{body}<!-- periplus:end -->".replace("\n", line)
     held = find_block(text, path)
@@ -83,7 +85,7 @@ def put_block(text: str, body: str, path: str) -> str:
 
 
 def remove_block(text: str, path: str) -> str:
-    """The text without our part and the blank line that led to it."""
+    """Return the text without our block and the blank line before it."""
     held = find_block(text, path)
     if held is None:
         return text
@@ -96,17 +98,17 @@ def remove_block(text: str, path: str) -> str:
 
 
 def sealed(text: str) -> str:
-    """``text``, a file that is ours as a whole, with its digest at OPEN_SEAL, which it holds once."""
+    """Return ``text``, a file that is entirely ours, with its digest in place of the single OPEN_SEAL."""
     return text.replace(OPEN_SEAL, f"periplus:file {_digest(text)}", 1)
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a file says that it is ours as a whole."""
+    """Test that a file claims to be entirely ours."""
     return _SEAL.search(text) is not None
 
 
 def is_intact(text: str) -> bool:
-    """Whether a file that is ours as a whole is as it was written."""
+    """Test that a file of ours is unchanged."""
     found = _SEAL.search(text)
     return found is not None and _digest(_SEAL.sub(OPEN_SEAL, text, count=1)) == found[1]
 

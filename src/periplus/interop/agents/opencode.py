@@ -17,7 +17,7 @@ from periplus.interop.agents.shared_parts import instructions, skill
 NAME: Final = "opencode"
 SCHEMA: Final = "https://opencode.ai/config.json"
 
-# Every event is told to `periplus hook` in the words of Claude Code's hooks. Nothing in here may fail or wait for long.
+# Sends every event to `periplus hook` in the form of Claude Code's hooks. It must never fail or wait for long.
 _PLUGIN: Final = """\
 // Written by `periplus connect opencode`; `periplus disconnect opencode` removes it. ({seal})
 import {{ spawn }} from "node:child_process"

@@ -1,4 +1,4 @@
-"""What several agents are given in the same form: the server, the instructions, the skill."""
+"""Parts that several agents get in the same form: the server, the instructions, the skill."""
 
 from __future__ import annotations
 

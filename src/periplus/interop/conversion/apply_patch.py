@@ -1,4 +1,4 @@
-"""The patch format of Codex's ``apply_patch`` as file steps.
+"""Patch format of Codex's ``apply_patch``, as file changes.
 
 ::
 
@@ -16,7 +16,7 @@ __all__ = ["Change", "find_patch", "parse_patch"]
 from typing import Final, Literal, NamedTuple
 
 _BEGIN: Final = "*** Begin Patch"
-_END: Final = "\n*** End Patch"  # at the beginning of a line: a line of a file has its + before it
+_END: Final = "\n*** End Patch"  # at the start of a line: lines of a file have a + before them
 _ADD: Final = "*** Add File: "
 _DELETE: Final = "*** Delete File: "
 _UPDATE: Final = "*** Update File: "
@@ -26,7 +26,9 @@ CHANGES_MAX: Final = 10_000
 
 
 class Change(NamedTuple):
-    """One step on one file: ``old`` and ``new`` of an edit, the content (``new``) of a write, ``target`` of a move."""
+    """Change of one file: ``old`` and ``new`` of an edit, the contents (``new``) of a write, the ``target`` of a
+    move.
+    """
 
     kind: Literal["write", "edit", "delete", "move"]
     path: str
@@ -36,7 +38,7 @@ class Change(NamedTuple):
 
 
 def find_patch(text: str) -> str | None:
-    """The patch within ``text``, from its begin to its end; None where there is none."""
+    """Return the patch within ``text``; None where there is none."""
     start = text.find(_BEGIN)
     if start < 0:
         return None
@@ -45,7 +47,7 @@ def find_patch(text: str) -> str | None:
 
 
 def parse_patch(text: str) -> list[Change]:
-    """The changes of a patch in order, one edit a hunk; what is not understood is left out."""
+    """Return the changes of a patch in order, one edit per hunk; unknown parts are left out."""
     changes: list[Change] = []
     path = target = ""
     kind = ""

@@ -1,11 +1,10 @@
-"""A transcript is a tree written down in one file: which branch of it a record continues.
+"""Branches of a transcript, which is a tree written to one file.
 
-Each record names its parent. A record that continues what another message or prompt had continued already begins a
-branch; a sidechain is a branch of a subagent. ``BranchTracker`` says which lane a record is in, and what a LABEL must tell
-when that is another lane than the one before. It also knows the records that were seen before, for a resumed session
-repeats its history.
+Each record names its parent. A second record that continues the same message or prompt begins a branch; a sidechain is
+the branch of a subagent. ``BranchTracker`` returns the lane (branch) of a record, and the LABEL for a change of lane. It also
+detects repeated records, because a resumed session repeats its history.
 
-Memory: two tables of numbers under the hashes of the names, in two generations of ``RECORDS_MAX`` each, so about 250
+Memory: two tables of numbers under the hashes of the names, in two generations of ``RECORDS_MAX`` each: about 250
 bytes for each of the newest records and nothing for older ones.
 """
 
@@ -26,7 +25,7 @@ _PLACE_MASK: Final = (1 << _PLACE_BITS) - 1
 _MAIN: Final = 0
 
 
-# What is known of the record that another continues: its name hashed (None: it has none), and its place.
+# The parent of a record: its hashed name (None: it has none), and its place.
 Parent: TypeAlias = tuple[int | None, int | None]
 NO_PARENT: Final[Parent] = (None, None)
 
@@ -36,15 +35,15 @@ class BranchTracker:
         # uuid → fingerprint, lane, steps up to it on its lane; and the generation before
         self._records: dict[int, int] = {}
         self._old_records: dict[int, int] = {}
-        # uuid of a parent → who continued it; and the generation before
+        # uuid of a parent → its continuer; and the generation before
         self._continued: dict[int, int] = {}
         self._old_continued: dict[int, int] = {}
         self._names: list[str] = ["main", "sidechains"]
         self._is_side: list[bool] = [False, True]
         self._sidechains: dict[str, int] = {}
         self._used_names: dict[str, int] = {}
-        self._entered: set[int] = set()  # branches that have their label
-        self._current: int | None = None  # the lane of the last record that made a step
+        self._entered: set[int] = set()  # labelled branches
+        self._current: int | None = None  # the lane of the last record with a step
         self._last_main = _MAIN
 
     def find(self, uuid: object) -> Parent:
@@ -55,12 +54,12 @@ class BranchTracker:
         return key, known if known is not None else self._old_records.get(key)
 
     def is_repeated(self, uuid: str, fingerprint: int) -> bool:
-        """Whether the record ``uuid`` with the same content was seen before."""
+        """Test that the record ``uuid`` was seen before with the same content."""
         known = self.find(uuid)[1]
         return known is not None and known >> _PLACE_BITS == fingerprint
 
     def inherit(self, uuid: str, parent: object) -> bool:
-        """Remember a record that is no message as standing where its parent does; False where that is not known."""
+        """Give a record that is no message the place of its parent; return False where that is unknown."""
         known = self.find(parent)[1]
         if known is None:
             return False
@@ -68,14 +67,14 @@ class BranchTracker:
         return True
 
     def note(self, uuid: str, fingerprint: int, lane: int, parent: Parent, steps: int, *, is_step: bool) -> None:
-        """Remember a record: ``steps`` were taken when it was read. One that made no step stands where its parent does."""
+        """Remember a record and the number of steps before it. A record without a step takes the place of its parent."""
         if not is_step and parent[1] is not None:
             steps = parent[1] & _STEP_MASK
         self._put(uuid, (fingerprint << _LANE_BITS | lane & _LANE_MASK) << _STEP_BITS | steps & _STEP_MASK)
 
     def place(self, parent: Parent, *, is_side: bool, side_id: str, continuer: str | None) -> int:
-        """The lane of a record. ``continuer`` names the message or prompt that it is part of, None for one that is
-        neither and so never branches; ``side_id`` the sidechain that it would begin.
+        """Return the lane of a record. ``continuer`` names the message or prompt it belongs to, None for other
+        records, which never branch; ``side_id`` is the sidechain that it would begin.
         """
         key, known = parent
         lane = known >> _STEP_BITS & _LANE_MASK if known is not None else None
@@ -93,7 +92,7 @@ class BranchTracker:
         return lane
 
     def enter(self, lane: int) -> str | None:
-        """The text of the LABEL that says where the run goes on; None where it goes on as before."""
+        """Return the LABEL for a change to ``lane``; None where the lane stays the same."""
         before = self._current
         if before == lane:
             return None
@@ -135,7 +134,7 @@ class BranchTracker:
         return lane
 
     def _open(self, name: str, *, is_side: bool) -> int:
-        if len(self._names) >= LANES_MAX:  # a hostile file: what is beyond shares the first lane of its kind
+        if len(self._names) >= LANES_MAX:  # a hostile file: further branches share the first lane of their kind
             return self._is_side.index(is_side)
         times = self._used_names[name] = self._used_names.get(name, 0) + 1
         self._names.append(name if times == 1 else f"{name} ({times})")

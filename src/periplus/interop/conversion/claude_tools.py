@@ -1,7 +1,7 @@
-"""The tools of Claude Code as steps.
+"""Tools of Claude Code as steps.
 
-A tool whose arguments are not what they should be is kept as a TOOL_CALL with the arguments as they are: nothing that
-an agent did is left out because its record is odd.
+A call with unexpected arguments becomes a TOOL_CALL with the arguments as they are, so that no action of an agent is
+lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MCP: Final = "mcp__"
 
 
 def plan_tool(intake: Intake, name: str, arguments: dict[str, object], cwd: str | None) -> list[Planned]:
-    """The steps of one call of the tool ``name``: at least one."""
+    """Return the steps of one call of the tool ``name``: at least one."""
     planner = _PLANNERS.get(name.lower())
     if planner is not None:
         steps = planner(intake, arguments, cwd)
@@ -38,10 +38,10 @@ def tool_call(intake: Intake, server: str, name: str, arguments: object) -> Plan
 
 
 def shell_steps(intake: Intake, command: str, cwd: str | None, note: str | None = None) -> list[Planned]:
-    """A command as what it does, with its text in the note, or else as COMMAND_RUN."""
+    """Return the steps of a command, with its text in the note, or one COMMAND_RUN."""
     raw = intake.mask(command)
     steps = [_action(intake, action, raw, cwd) for action in recognise(command)]
-    if note is not None:  # it was only begun, or something was typed into it: how the tests end is not known yet
+    if note is not None:  # begun in the background or fed with input: the outcome of tests is unknown
         steps = [step._replace(is_hidden=True) for step in steps]
     return steps or [Planned("COMMAND_RUN", [raw, intake.mask(cwd) if cwd else None], note)]
 

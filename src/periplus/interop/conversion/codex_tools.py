@@ -1,4 +1,4 @@
-"""The tools of Codex as steps."""
+"""Tools of Codex as steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 def plan_tool(intake: Intake, name: str, given: object, namespace: str, cwd: str | None) -> list[Planned]:
-    """The steps of one call of the tool ``name``: at least one. ``given`` is JSON, JSON as text, or a text."""
+    """Return the steps of one call of the tool ``name``: at least one. ``given`` is JSON, JSON as text, or a text."""
     arguments = _table(given)
     if name == "apply_patch":
         patch = find_patch(given if isinstance(given, str) and not arguments else _patch_text(arguments))
@@ -55,7 +55,7 @@ def _table(given: object) -> dict[str, object]:
     if isinstance(given, dict):
         return given
     if isinstance(given, str) and given[:1] == "{":
-        return decode_table(given.encode("utf-8", "replace")) or {}  # where it is no JSON after all it stays a text
+        return decode_table(given.encode("utf-8", "replace")) or {}  # invalid JSON stays a text
     return {}
 
 
@@ -80,7 +80,7 @@ def _shell(intake: Intake, arguments: dict[str, object], cwd: str | None) -> lis
 
 
 def _command(words: list[str]) -> str:
-    """The command that a list of words runs; the script of ``bash -lc SCRIPT``."""
+    """Return the command of a list of words; the script of ``bash -lc SCRIPT``."""
     if len(words) == 3 and words[0].rsplit("/", 1)[-1] in ("bash", "sh", "zsh") and words[1] in ("-lc", "-c"):
         return words[2]
     if len(words) == 2 and words[0] == "apply_patch":
@@ -101,7 +101,7 @@ def _web(intake: Intake, action: dict[str, object]) -> list[Planned]:
 
 
 def _server(name: str, namespace: str) -> tuple[str, str]:
-    """Server and tool of a name such as ``mcp__server__tool``; no server where the tool is Codex's own."""
+    """Split a name such as ``mcp__server__tool``; the server is empty for Codex's own tools."""
     if namespace.startswith(_MCP):
         return namespace[len(_MCP) :].rstrip("_"), name
     whole = name.removeprefix(_MCP)

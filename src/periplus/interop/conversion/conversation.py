@@ -1,4 +1,4 @@
-"""What most formats tell, in their own ways: somebody asks, the model speaks, thinks and calls tools, results come back."""
+"""Conversation model shared by most importers: prompts, answers, thoughts, tool calls and results as steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from periplus.trail.model import Outcome, Status
 
 
 class Chat:
-    """Turns what is told into steps; ``status`` is how the run ended as far as that is known."""
+    """Turns a conversation into steps; ``status`` is the known end of the run."""
 
     def __init__(self, intake: Intake) -> None:
         self.intake = intake
@@ -68,8 +68,8 @@ class Chat:
         self.intake.resolve(call, outcome, text, exit_code=exit_code)
 
     def usage(self, model: str | None, fresh: int, cached: int, out: int) -> None:
-        """A model call, with the tokens that it read fresh, read from a cache, and wrote."""
-        self.intake.source = self.intake.source or 1  # a session's sum may stand before its records
+        """Add a model call with its tokens: fresh input, cached input, output."""
+        self.intake.source = self.intake.source or 1  # a session's sum may come before its records
         self.intake.model = model or self.intake.model
         call = self.intake.hold_model(model or self.intake.model or "unknown")
         self.intake.release_model(call, fresh, cached, out)
@@ -83,10 +83,10 @@ class Chat:
 
 
 def enter_branch(chat: Chat, lanes: BranchTracker, uuid: str, parent_uuid: object) -> None:
-    """Go to the lane of a message before its steps are made, with a LABEL where that is another lane.
+    """Enter the branch of a message before its steps are made, with a LABEL where the branch changes.
 
-    Of two messages with the same parent, the second begins a branch. ``uuid`` is empty for a message without a name,
-    which never begins one.
+    The second message with the same parent begins a branch. ``uuid`` is empty for a message without a name, which
+    never begins one.
     """
     parent = lanes.find(parent_uuid)
     lane = lanes.place(parent, is_side=False, side_id="", continuer=uuid or None)
@@ -98,7 +98,7 @@ def enter_branch(chat: Chat, lanes: BranchTracker, uuid: str, parent_uuid: objec
 
 
 def blocks_of(content: object) -> list[dict[str, object]]:
-    """A content as its blocks: it is a text, a block or a list of them."""
+    """Return a content as a list of blocks; it may be a text, a block or a list of them."""
     items = content if isinstance(content, list) else [] if content is None else [content]
     return [{"type": "text", "text": item} if isinstance(item, str) else table_of(item) for item in items]
 

@@ -1,4 +1,6 @@
-"""The texts that clients put into a person's prompt for hooks, in the wrapping of each. Pure; it loads nothing, for hooks use it."""
+"""Blocks of hook output in a person's prompt, in the wrapping of each client. Pure; imports nothing, because hooks
+use it.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ __all__ = ["strip_hook_blocks"]
 
 from typing import Final
 
-# Of Gemini CLI, Qwen Code and Cline; of Codex; of versions of Claude Code.
+# Tags of Gemini CLI, Qwen Code and Cline; of Codex; of versions of Claude Code.
 _TAGS: Final = ("hook_context", "hook_prompt", "user-prompt-submit-hook", "session-start-hook")
 _TAG_CHARS_MAX: Final = 400
 _INDENT_MAX: Final = 8
 
 
 def strip_hook_blocks(text: str) -> tuple[str, int]:
-    """``text`` without the blocks of hooks, and how many there were. A block begins a line and has an end: a tag that a person names
-    within a sentence stays.
+    """Remove the blocks of hooks; return the text and their number. A block begins a line and is closed: a tag
+    mentioned within a sentence stays.
     """
     count = 0
     for tag in _TAGS:

@@ -1,8 +1,8 @@
-"""Between a foreign record and a trail: calls wait for their results, secrets are masked, things are counted.
+"""Collection of steps from a foreign record: calls wait for their results, secrets are masked, records are counted.
 
-A call's step can be written only when its outcome is known, and steps stand in the order of the calls. So what comes
-after an open call waits in a queue behind it. The queue is bounded: its oldest call is written with the outcome
-``unknown`` when too much waits, and a result that comes later than that is counted, not used.
+A call's step is written when its outcome is known, and steps stay in the order of the calls. So all that follows an
+open call waits in a queue behind it. The queue is bounded: when it is full, its oldest call is written with the
+outcome ``unknown``, and a later result for it is counted and not used.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _LAST_CALLS: Final = frozenset({
 _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FILE_DELETE": 1, "FILE_MOVE": 2}
 
 
-# A step that only waits for calls before it: op, operands, note, time, source, weight.
+# A step that waits only for calls before it: op, operands, note, time, source, weight.
 _Ready: TypeAlias = tuple[str, tuple[OperandValue, ...], str | None, int | None, int, int]
 
 
 class Call:
-    """Steps that wait: for the result of their call, or for the calls before them."""
+    """Steps that wait for the result of their call, or for the calls before them."""
 
     __slots__ = (
         "at_ms",
@@ -86,7 +86,7 @@ class Call:
 
 
 def _put_counted(counts: dict[str, int], kind: str, number: int = 1) -> None:
-    """Count ``kind``; a hostile file cannot make more kinds than a person would read."""
+    """Count ``kind``; the number of kinds is limited against hostile files."""
     kind = kind[:KIND_CHARS_MAX].encode("utf-8", "replace").decode()
     if kind not in counts and len(counts) >= KINDS_MAX:
         kind = "other"
@@ -94,10 +94,10 @@ def _put_counted(counts: dict[str, int], kind: str, number: int = 1) -> None:
 
 
 class Intake:
-    """Takes the steps of one foreign record in the order in which they were begun.
+    """Takes the steps of one foreign record in the order in which they began.
 
-    ``at_ms`` and ``source`` (the number of the record) are set by the importer before it hands over what a record
-    holds; so are the facts about the session, for whatever the importer learns last is true.
+    The importer sets ``at_ms`` and ``source`` (the number of the record) before it passes the contents of a record,
+    and sets facts about the session; the last value counts.
     """
 
     def __init__(self, put_object: Callable[[bytes], bytes]) -> None:
@@ -119,19 +119,19 @@ class Intake:
         self.skipped: dict[str, int] = {}
         self.unknown: dict[str, int] = {}
         self.unreadable_lines: list[int] = []
-        self.planned_count = 0  # steps taken so far, written or waiting: the index of the next one
+        self.planned_count = 0  # steps added so far, written or waiting: the index of the next one
         self._mask_secrets = mask_secrets
         self._remembered: dict[str, tuple[str, int]] = {}
         self._builder = TrailBuilder(_UNSET_SECRET, put_object)
         self._put_object = put_object
         self._queue: deque[Call | _Ready] = deque()
         self._queue_bytes = 0
-        self._left = self._left_before = _SILENT  # why the agent did not have the last word; empty where it had
+        self._left = self._left_before = _SILENT  # why the agent did not have the last word; empty if it had
         self._why_partial = ""
         self._files: dict[str, None] = {}
         self._done = Done()
 
-    # What is counted
+    # Counts
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
@@ -157,7 +157,7 @@ class Intake:
                 self.ended_ms = at_ms
 
     def note_prompt(self, text: str) -> None:
-        """The first prompt that says something names the session."""
+        """Let the first meaningful prompt name the session."""
         line = _title(text)
         if self.title is None or better_title(self.title, line) != self.title:
             self.title = line
@@ -165,14 +165,14 @@ class Intake:
     # Texts
 
     def typed(self, text: str) -> str:
-        """What a person typed of a prompt: without what hooks put into it."""
+        """Return the text that a person typed, without additions of hooks; count these."""
         text, found = strip_hook_blocks(text)
         if found:
             self.skip("text of a hook", found)
         return text
 
     def mask(self, text: str) -> str:
-        """``text`` without secrets, and whole: half characters become U+FFFD."""
+        """Mask secrets in ``text`` and replace lone surrogates by U+FFFD."""
         if len(text) > _REMEMBERED_CHARS_MAX:
             masked, found = self._mask_secrets(text)
         else:
@@ -186,13 +186,13 @@ class Intake:
         return masked
 
     def keep(self, text: str) -> Digest:
-        """Keep the content of a file as an object and give its digest."""
+        """Store the contents of a file as an object and return its digest."""
         return Digest("sha256", self._put_object(self.mask(text).encode("utf-8", "replace")))
 
     # Steps
 
     def step(self, op: str, *operands: OperandValue, note: str | None = None) -> None:
-        """A step that has no outcome of its own. Texts must be masked already."""
+        """Add a step that has no outcome of its own. Texts must be masked already."""
         self.planned_count += 1
         if op == "PROMPT":
             text = operands[0]
@@ -212,7 +212,7 @@ class Intake:
             self._give_up()
 
     def call(self, steps: list[Planned]) -> Call:
-        """The steps of one call; they wait until ``resolve``."""
+        """Add the steps of one call; they wait until ``resolve``."""
         self.count("tools")
         for step in steps:
             self.note_files(step.op, step.operands)
@@ -227,12 +227,12 @@ class Intake:
                 self._files[path] = None
 
     def hold(self, steps: list[Planned]) -> Call:
-        """Steps that wait until ``release``."""
+        """Add steps that wait until ``release``."""
         self.planned_count += len(steps)
         return self._wait(steps)
 
     def hold_model(self, model: str) -> Call:
-        """A model call whose usage is written into its operands until ``release_model``."""
+        """Add a model call whose usage is written into its operands until ``release_model``."""
         self.count("model_calls")
         return self.hold([Planned("MODEL_CALL", [self.mask(model), 0, 0, 0])])
 
@@ -256,8 +256,8 @@ class Intake:
         duration_ms: int | None = None,
         is_exact: bool = True,
     ) -> bool:
-        """The outcome of a call, and its result as the model saw it, or where that is not known to be ``is_exact`` much like
-        it, which has no digest then. False where the call has one already.
+        """Set the outcome and result of a call; return False where it has one already. ``text`` is the result as the
+        model saw it; where it is not ``is_exact``, only similar to it, and no digest is stored.
         """
         if call.is_ready:
             self.skip("result too late")
@@ -290,8 +290,10 @@ class Intake:
         self._write_ready()
 
     def _refine(self, call: Call, text: str, error: str | None) -> None:
-        """Fill in what only the result says: how many tests passed, which commit was made, how each part ended."""
-        is_alone = sum(step.op == "TEST_RUN" for step in call.steps) == 1  # else nobody knows which of them passed
+        """Fill in facts from the result: passed tests, the commit made, the outcome of each part."""
+        is_alone = (
+            sum(step.op == "TEST_RUN" for step in call.steps) == 1
+        )  # with several runs, the passing one is unknown
         for step in call.steps:
             if step.op == "TEST_RUN" and step.operands[1] is None and is_alone:
                 step.operands[1] = passed_count(text)
@@ -319,7 +321,7 @@ class Intake:
         return call
 
     def _give_up(self) -> None:
-        """Write the oldest call without its result, and what waited for it."""
+        """Write the oldest call without its result, and the steps that waited for it."""
         while len(self._queue) > PENDING_CALLS_MAX or self._queue_bytes > PENDING_BYTES_MAX:
             first = self._queue[0]
             if isinstance(first, Call):
@@ -343,7 +345,9 @@ class Intake:
                         step.op,
                         *step.operands,
                         outcome=outcome,
-                        exit_code=entry.exit_code if step.ending is None else None,  # that of another program
+                        exit_code=entry.exit_code
+                        if step.ending is None
+                        else None,  # the exit code belongs to another program
                         error=error,
                         result=entry.result if at == last else None,
                         result_size=entry.result_size if at == last else 0,
@@ -360,21 +364,21 @@ class Intake:
     # The end
 
     def note_answered(self) -> None:
-        """The client answered the last prompt itself."""
+        """Note that the client answered the last prompt itself."""
         if self._left == _BEHIND_PROMPT:
             self._left = self._left_before
 
     def note_turn_ended(self) -> None:
-        """The record says that the agent ended its turn, whatever its last step was."""
+        """Note that the agent ended its turn according to the record, whatever its last step was."""
         self._left = ""
 
     def note_unfinished(self, why: str) -> None:
-        """The agent said something, and not as the end of its turn."""
+        """Note that the agent's last words did not end its turn."""
         self._left = why
 
     def ending(self, status: Status, *, is_waiting: bool = False) -> Status:
-        """How the run ended by the order of its steps: ``success`` only where the agent ended its turn by its own word.
-        ``is_waiting`` says that a call has no result.
+        """Return the end of the run by the order of its steps: ``success`` only if the agent ended its turn itself.
+        ``is_waiting`` means that a call has no result.
         """
         if status == "success" and (is_waiting or self._left):
             return self.partial(_BEHIND_CALL if is_waiting else self._left)
@@ -451,7 +455,7 @@ def _title(text: str) -> str:
 
 
 def _in_short(text: str) -> str:
-    """The beginning and the end of a long text, whole lines where it has some: programs say at the end what failed."""
+    """Shorten a text to its beginning and end, at line ends if possible: programs report failures at the end."""
     if len(text) <= ERROR_CHARS_MAX:
         return text
     head, tail = text[:_HEAD_CHARS], text[_HEAD_CHARS + len(_CUT) - ERROR_CHARS_MAX :]
@@ -462,11 +466,11 @@ def _in_short(text: str) -> str:
 
 
 def _is_last(steps: Sequence[Planned]) -> bool:
-    """Whether a call is the word by which an agent ends its turn."""
+    """Detect a call by which an agent ends its turn."""
     return len(steps) == 1 and steps[0].op == "TOOL_CALL" and steps[0].operands[1] in _LAST_CALLS
 
 
 def _trail_digest(trail: bytes) -> bytes:
-    """The digest that a trail states in its receipts, whose last 32 bytes it is."""
+    """Return the digest in a trail's receipts, their last 32 bytes."""
     _, end = unpack(trail, KIND_TRAIL)[TAG_RECEIPTS]
     return trail[end - 32 : end]

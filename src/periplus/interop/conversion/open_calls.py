@@ -1,4 +1,4 @@
-"""The calls of a session whose results have not come yet."""
+"""Calls of a session that wait for results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from periplus.interop.conversion.intake import PENDING_CALLS_MAX, Call, Intake
 
 
 class OpenCalls:
-    """By their ids, which may come more than once; and in order, where calls or results have none. Bounded: what an
-    intake has given up waiting for is forgotten.
+    """Open calls by id, which may repeat, and in order for calls and results without ids. Bounded: calls that the
+    intake has given up are dropped.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class OpenCalls:
             self._named = {key: deque(calls, PENDING_CALLS_MAX) for key, calls in waiting.items() if calls}
 
     def claim(self, call_id: str) -> Call | None:
-        """The call that a result with this id belongs to; without one, the oldest call without one."""
+        """Return the call of a result with this id; without an id, the oldest call without one."""
         if not call_id:
             return self._nameless.popleft() if self._nameless else None
         calls = self._named.get(call_id)
@@ -43,12 +43,12 @@ class OpenCalls:
         return call_id in self._named
 
     def release(self, intake: Intake) -> None:
-        """Give up all of them: they end as they are, without a result."""
+        """Give up all calls: they end without a result."""
         for call in self._waiting():
             intake.release(call)
 
     def cancel(self) -> None:
-        """The run was interrupted: what comes back no more was cancelled."""
+        """Mark the waiting calls as cancelled after an interruption."""
         for call in self._waiting():
             call.outcome = "cancelled"
 

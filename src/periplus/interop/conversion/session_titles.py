@@ -1,4 +1,4 @@
-"""The title of a session: the first prompt that says something, else what was done. Pure."""
+"""Title of a session: the first meaningful prompt, else its actions. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLIENTS_OWN: Final = frozenset(
     "/add /clear /compact /config /cost /drop /exit /help /login /logout /mcp /memory /model /new /permissions /quit /q /reset /resume /status "
     "/theme /tokens /undo /usage /vim".split()
 )
-# Words that agree, greet, thank, choose, or ask to go on: whoever reads only these does not know with what.
+# Words that agree, greet, thank, choose, or ask to go on: alone they do not tell the subject.
 _EMPTY: Final = frozenset(
     """
     a about after again ahead all alright also an and answer any anything are as at be best better both but by can carry choice choose come
@@ -38,23 +38,23 @@ _CHANGES: Final = {"FILE_WRITE": 0, "FILE_EDIT": 0, "FILE_DELETE": 0, "FILE_MOVE
 
 
 def says_something(prompt: str) -> bool:
-    """Whether somebody who did not see the session can tell from ``prompt`` what it was about."""
+    """Test whether ``prompt`` tells a stranger what the session was about."""
     text = _PICTURE.sub(" ", prompt[:_READ_CHARACTERS])
     return any(not _is_empty(word) for word in _WORD.findall(text.casefold()))
 
 
 def better_title(held: str, prompt: str) -> str:
-    """``prompt`` where it tells more than what was typed before it, ``held``."""
+    """Return ``prompt`` where it is more meaningful than the earlier prompt ``held``, else ``held``."""
     return prompt if prompt.strip() and (not held or _rank(prompt) < _rank(held)) else held
 
 
 def is_meaningful(title: str) -> bool:
-    """Whether a prompt is a title at all: what was done may say more."""
+    """Test whether a prompt can be a title; else the actions may say more."""
     return bool(title) and _rank(title) < 2
 
 
 def _rank(prompt: str) -> int:
-    """Words of a person, then a command that the client hands on, then what tells nothing."""
+    """Rank prompts: words of a person, then commands that the client passes on, then meaningless text."""
     text = prompt.strip()
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:
         return 2 if text.split(maxsplit=1)[0] in _CLIENTS_OWN else 1
@@ -66,7 +66,7 @@ def _is_empty(word: str) -> bool:
 
 
 class Done:
-    """What the steps of a session did, as a title."""
+    """Actions of a session, as a title."""
 
     def __init__(self) -> None:
         self._changed: dict[str, None] = {}
@@ -90,7 +90,7 @@ class Done:
             kept[value] = None
 
     def title(self, folder: str) -> str:
-        """The files that were changed and the tests that were run; else what was read, or run. Empty where nothing was done."""
+        """Name the changed files and the tests that ran; else files read or commands run. Empty without actions."""
         inside = f"{folder.rstrip('/')}/" if folder else ""
         changed = [path.removeprefix(inside) for path in self._changed]
         parts = [f"changed {_some(changed)}"] if changed else []

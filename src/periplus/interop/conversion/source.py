@@ -1,4 +1,4 @@
-"""What an importer is given: the head of a file to tell what it is, and the file with what a trail needs."""
+"""Input of an importer: the head of a file for detection, and the file with the means to make a trail."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
 _LINES_PROBED_MAX: Final = 64
 _START_BYTES: Final = 8192
-LISTS: Final = ("events", "history", "messages", "samples", "trajectory")  # of records, as formats call them
+LISTS: Final = (
+    "events",
+    "history",
+    "messages",
+    "samples",
+    "trajectory",
+)  # lists of records, by their names in the formats
 _COUNTED: Final = ("prompts", "says", "comments", "tools", "tools_paired", "model_calls", "duplicates", "labels")
 
 
 class HeadOfDocument(NamedTuple):
-    """The names of the root's members; those that are whole, decoded, of lists of records the first of them; where the
-    root is a list, its first elements.
+    """Names of the root's members; the complete members, decoded, with lists of records cut to the first ones; the
+    first elements of a root that is a list.
     """
 
     names: tuple[str, ...]
@@ -34,7 +40,7 @@ class HeadOfDocument(NamedTuple):
 
 
 class Head:
-    """The beginning of a file: ``HEAD_BYTES`` of it at most, all of it where it is shorter."""
+    """The beginning of a file, at most ``HEAD_BYTES``."""
 
     def __init__(self, data: bytes, path: str) -> None:
         self.data = data
@@ -42,18 +48,20 @@ class Head:
 
     @classmethod
     def of(cls, path: str) -> Head:
-        """Raises FormatError where the file is empty or no file, EnvironmentFailure where it cannot be read."""
+        """Read the head of ``path``. Raises FormatError where it is empty or no file, EnvironmentFailure where it
+        cannot be read.
+        """
         return cls(read_head(path), path)
 
     @cached_property
     def records(self) -> list[dict[str, object]]:
-        """The first lines that are JSON objects, decoded. None of a document that is written over several lines."""
+        """The first lines that are JSON objects, decoded. None for a document over several lines."""
         lines = self.data.split(b"\n", _LINES_PROBED_MAX)[:_LINES_PROBED_MAX]
         return [record for line in lines if (record := decode_table(line)) is not None]
 
     @cached_property
     def document(self) -> HeadOfDocument:
-        """What the head shows of it where the file is one JSON document."""
+        """The parts of a JSON document that the head shows."""
         import io
 
         import orjson
@@ -83,7 +91,7 @@ class Head:
 
     @property
     def start_of_large_record(self) -> bytes:
-        """Where the first record is longer than the head, so that it cannot be decoded, how it begins."""
+        """Beginning of a first record that is longer than the head and cannot be decoded."""
         return self.data[:_START_BYTES] if len(self.data) >= HEAD_BYTES and b"\n" not in self.data else b""
 
 
@@ -91,16 +99,16 @@ class LineImporter(Protocol):
     """Takes the records of a file of lines, one after the other."""
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Take the record on line ``number``; False where it is none."""
+        """Read the record on line ``number``; return False where it is invalid."""
 
     def finish(self) -> Status:
-        """Give up waiting, and say how the run ended as far as the file tells."""
+        """Give up waiting calls, and return the end of the run as far as the file tells."""
 
 
 class Source:
-    """A file to import, and what its trail needs: a key, a place for large texts. ``progress`` gets the bytes read and
-    the bytes in all. Of a file that holds the sessions of many folders, those outside of ``folders`` are left out before
-    anything of them is kept, where any are given.
+    """A file to import, with a key and a store for large texts. ``progress`` gets the bytes read and the bytes in
+    all. Of a file with sessions of many folders, those outside of ``folders`` (if any are given) are left out before
+    anything of them is stored.
     """
 
     def __init__(
@@ -118,17 +126,17 @@ class Source:
         self._trail_key = trail_key
 
     def beside(self, path: str) -> Source:
-        """Another file of the same import, whose reading is no progress of its own."""
+        """Return another file of the same import, which reports no progress."""
         return Source(path, self._trail_key, self.put_object)
 
     def is_elsewhere(self, folder: object) -> bool:
-        """Whether a session that was held in ``folder`` is one to leave out; so is one of which that is not known."""
+        """Test that a session held in ``folder`` is to be left out; so is one without a known folder."""
         if not self.folders:
             return False
         return not isinstance(folder, str) or not any(is_within(folder, outer) for outer in self.folders)
 
     def secret(self, digest: bytes) -> bytes:
-        """The secret of the trail of a source with this SHA-256."""
+        """Return the secret of the trail for a source with this SHA-256."""
         import hashlib
         import hmac
 
@@ -154,7 +162,7 @@ class Source:
         base: Digest | None = None,
         children: tuple[Imported, ...] = (),
     ) -> Imported:
-        """The end: a trail of the format ``name`` whose source has this SHA-256."""
+        """Finish a trail of the format ``name`` whose source has this SHA-256."""
         return intake.finish(
             name,
             secret=self.secret(digest),
@@ -168,7 +176,7 @@ class Source:
         )
 
     def read_lines(self, importer: LineImporter, intake: Intake) -> tuple[bytes, Status]:
-        """Every line to the importer; gives the file's SHA-256, and how the run ended."""
+        """Pass every line to the importer; return the file's SHA-256, and the end of the run."""
         reader = LineReader(self.path, self.progress)
         is_torn = False
         feed = importer.feed
@@ -185,10 +193,10 @@ class Source:
 
 
 def is_within(folder: str, outer: str) -> bool:
-    """Whether ``folder`` is ``outer`` or lies in it."""
+    """Test that ``folder`` is ``outer`` or lies in it."""
     try:
         return (os.path.realpath(folder) + os.sep).startswith(os.path.realpath(outer).rstrip(os.sep) + os.sep)
-    except ValueError:  # a NUL in what a file says
+    except ValueError:  # a NUL in the name
         return False
 
 

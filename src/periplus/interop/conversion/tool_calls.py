@@ -1,8 +1,7 @@
-"""The tools of agents as steps, by the names that most of them share.
+"""Tools of agents as steps, by the names that most agents share.
 
-Agents call the same few tools by a handful of names, and their arguments by as many. A call whose arguments are not
-what they should be is kept as a TOOL_CALL with the arguments as they are: nothing that an agent did is left out because
-its record is odd.
+Agents call the same few tools by several names, with several names for each argument. A call with unexpected
+arguments becomes a TOOL_CALL with the arguments as they are, so that no action of an agent is lost.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _Planner = Callable[[Intake, _Arguments, "str | None"], list[Planned]]
 
 
 def plan_call(intake: Intake, name: str, arguments: object, cwd: str | None, server: str = "") -> list[Planned]:
-    """The steps of one call of the tool ``name``: at least one. ``arguments`` is an object, or its JSON text."""
+    """Return the steps of one call of the tool ``name``: at least one. ``arguments`` is an object, or its JSON text."""
     table = _table(arguments)
     if isinstance(arguments, str) and not table and _PLANNERS.get(name.lower()) is _patch:
         table = {"input": arguments}
@@ -63,7 +62,7 @@ def plan_call(intake: Intake, name: str, arguments: object, cwd: str | None, ser
 
 def _table(arguments: object) -> _Arguments:
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
-        return decode_table(arguments.encode("utf-8", "replace")) or {}  # where it is no JSON after all it stays a text
+        return decode_table(arguments.encode("utf-8", "replace")) or {}  # invalid JSON stays a text
     return table_of(arguments)
 
 
@@ -72,7 +71,7 @@ def _first(arguments: _Arguments, names: tuple[str, ...]) -> str:
 
 
 def _given(arguments: _Arguments, names: tuple[str, ...]) -> str | None:
-    """The first of them that is a text, an empty one too."""
+    """Return the first of the named arguments that is a text, even an empty one."""
     return next((value for name in names if isinstance(value := arguments.get(name), str)), None)
 
 
@@ -95,7 +94,7 @@ def _read(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Plann
 
 
 def _lines(arguments: _Arguments) -> str | None:
-    """What was asked for of a file: from an offset and a limit, a range, or a first and a last line."""
+    """Return the requested lines of a file: from an offset and a limit, a range, or a first and a last line."""
     ends = [integer_of(value) for value in list_of(arguments.get("view_range"))]
     first, last = (ends[0], ends[1]) if len(ends) == 2 else (None, None)
     for name in ("start_line", "startLine", "line_start"):
@@ -148,7 +147,7 @@ def _replacement(intake: Intake, path: str, edit: _Arguments) -> Planned | None:
 
 
 def _editor(intake: Intake, arguments: _Arguments, cwd: str | None) -> list[Planned]:
-    """The editor that takes a command: one tool for reading, writing and replacing."""
+    """Plan a call of the editor with a ``command``: one tool for reading, writing and replacing."""
     command = text_of(arguments.get("command"))
     if command == "view":
         return _read(intake, arguments, cwd)
@@ -167,7 +166,7 @@ def _patch(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Plan
 
 
 def patch_steps(intake: Intake, patch: str) -> list[Planned]:
-    """A patch (see ``patches``) as what it does to files, a step for each change."""
+    """Return the steps of a patch (see ``patches``), one for each change."""
     return [_change(intake, change) for change in parse_patch(patch)]
 
 

@@ -1,1 +1,1 @@
-"""Trails in the formats of others. A format's module is imported where it is asked for."""
+"""Exports of trails to formats of other programs. A format's module is imported at first use."""

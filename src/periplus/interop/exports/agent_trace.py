@@ -1,8 +1,8 @@
-"""A trail as an Agent Trace record (version 0.1.0): which lines of which files the agent wrote.
+"""Export of a trail as an Agent Trace record (version 0.1.0): the lines of files that the agent wrote.
 
-The record speaks of files as they stand at one revision. Where a file's content is known from the trail (it was written
-whole, then edited) lines are followed from step to step; else what an edit put in is looked up in the file as it stands
-at that revision, and where it is not found just once, the edit is counted as not placed rather than guessed.
+The record describes files at one revision. Where the trail contains a file's contents (it was written whole, then
+edited), lines are followed from step to step. Otherwise the text of an edit is searched in the file at that revision;
+an edit that is not found exactly once is counted as unplaced, never guessed.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ ReadFile = Callable[[str], bytes | None]
 
 class _Line(NamedTuple):
     text: str
-    part: int  # of the trail that wrote it, -1 where no agent did
+    part: int  # of the trail that wrote it, -1 for lines of no agent
 
 
 class _File:
     def __init__(self) -> None:
-        self.lines: list[_Line] | None = None  # as far as the trail alone tells
-        self.put: list[tuple[str, int]] = []  # what edits put in, where the lines are not known
+        self.lines: list[_Line] | None = None  # as far as the trail contains them
+        self.put: list[tuple[str, int]] = []  # texts of edits where the lines are unknown
         self.parts: set[int] = set()
-        self.is_doubtful = False  # of a step of which nobody knows how it ended
+        self.is_doubtful = False  # from a step with unknown outcome
 
 
 def agent_trace(source: ExportSource, read_file: ReadFile, revision: str = "") -> bytes:
-    """The record as canonical JSON. ``read_file`` gives a file as it stands at ``revision``, None where there is none."""
+    """Return the record as canonical JSON. ``read_file`` returns a file at ``revision``, None where there is none."""
     files: dict[str, _File] = {}
     last_ms = source.readers[0].header.started_ms
     for moment in source.moments():
@@ -58,7 +58,7 @@ def agent_trace(source: ExportSource, read_file: ReadFile, revision: str = "") -
     for path in sorted(files)[:FILES_MAX]:
         data = read_file(path)
         if data is None and files[path].is_doubtful:
-            unplaced += 1  # some agents do not tell how a call ended: only the file itself shows that it took effect
+            unplaced += 1  # some agents do not store outcomes: only the file itself shows that the call took effect
             continue
         lines, missed = _settled(files[path], data)
         unplaced += missed
@@ -87,7 +87,7 @@ def agent_trace(source: ExportSource, read_file: ReadFile, revision: str = "") -
 
 
 def last_commit(source: ExportSource) -> str:
-    """The last commit that the trail knows: made by it, or begun from; "" where it knows none."""
+    """Return the last commit in the trail: made by the run, or its base; "" where there is none."""
     base = source.readers[0].header.base
     found = base.value.hex() if isinstance(base, Digest) and base.algorithm.startswith("git") else ""
     for moment in source.moments():
@@ -98,7 +98,7 @@ def last_commit(source: ExportSource) -> str:
 
 
 def _uuid(name: bytes) -> str:
-    """A UUID of version 8 (RFC 9562) that follows from ``name``: exporting twice gives one record."""
+    """Return a UUID of version 8 (RFC 9562) derived from ``name``: repeated exports give the same record."""
     data = bytearray(hashlib.sha256(name).digest()[:16])
     data[6] = data[6] & 0x0F | 0x80
     data[8] = data[8] & 0x3F | 0x80
@@ -151,7 +151,7 @@ def _edit(file: _File, old: str, new: str, part: int) -> None:
 
 
 def _inherited(before: list[_Line], texts: list[str], part: int) -> list[_Line]:
-    """The lines ``texts`` that came in the place of ``before``: those that are the same stay whose they were."""
+    """Return the lines ``texts`` that replace ``before``: equal lines keep their author."""
     lines = [_Line(text, part) for text in texts]
     if len(before) + len(texts) <= _COMPARED_LINES_MAX:
         for a, b, length in align_texts([line.text for line in before], texts):
@@ -160,7 +160,7 @@ def _inherited(before: list[_Line], texts: list[str], part: int) -> list[_Line]:
 
 
 def _settled(file: _File, data: bytes | None) -> tuple[list[_Line], int]:
-    """The lines as they stand at the revision, and how many edits could not be placed in them."""
+    """Return the lines at the revision, and the number of edits that could not be placed in them."""
     if data is None or len(data) > FILE_BYTES_MAX:
         return file.lines or [], len(file.put)
     texts = data.decode("utf-8", "replace").splitlines()
@@ -182,7 +182,7 @@ def _settled(file: _File, data: bytes | None) -> tuple[list[_Line], int]:
 
 
 def _places(texts: list[str], wanted: list[str]) -> list[int]:
-    """Where ``wanted`` stands in ``texts``, two places at most; its first and last line may be parts of lines."""
+    """Return up to two places of ``wanted`` in ``texts``; its first and last line may be parts of lines."""
     found: list[int] = []
     if not wanted:
         return found

@@ -1,8 +1,8 @@
-"""A trail as an attestation: an in-toto Statement v1 in a DSSE v1 envelope, for tools that check a supply chain.
+"""Export of a trail as an attestation: an in-toto Statement v1 in a DSSE v1 envelope, for supply-chain tools.
 
-Its subjects are the trail's own file and what the run made, by their digests: files written, commits, and the last
-checkpoint. The predicate says who ran, from what, and what came of it; of texts it holds none but names, so that it
-can be published where the trail cannot. DSSE signs the pre-authentication encoding of type and payload, not JSON.
+Its subjects are the trail's own file and the results of the run by their digests: files written, commits, and the
+last checkpoint. The predicate names the agent, the base and the outcome; it contains no texts except names, so that
+it can be published where the trail cannot. DSSE signs the pre-authentication encoding of type and payload, not JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GIT_OBJECTS: Final = {"git-sha1": "gitCommit", "git-sha256": "gitCommit", "sha2
 
 
 class Envelope(NamedTuple):
-    """What ``verify_envelope`` found; ``keys`` are the public keys, 32 bytes each, whose signatures hold."""
+    """Result of ``verify_envelope``; ``keys`` are the public keys, 32 bytes each, with valid signatures."""
 
     statement: dict[str, Any]
     keys: tuple[bytes, ...]
@@ -52,7 +52,7 @@ class _Outer(msgspec.Struct):
 
 
 def statement(source: ExportSource) -> bytes:
-    """The Statement as canonical JSON: the same trail gives the same bytes."""
+    """Return the Statement as canonical JSON: the same trail gives the same bytes."""
     files: dict[str, str | None] = {}
     commits: dict[str, str] = {}
     checkpoint = ""
@@ -117,7 +117,7 @@ def statement(source: ExportSource) -> bytes:
 def _note_files(
     source: ExportSource, op: str, operands: tuple[OperandValue, ...], files: dict[str, str | None]
 ) -> None:
-    """Which files the run left with which content, as far as the trail alone says it: None where an edit changed one."""
+    """Track the final contents of files as far as the trail contains them: None after an edit."""
     if op == "FILE_WRITE":
         content = operands[1]
         is_known = isinstance(content, Digest) and content.algorithm == "sha256"
@@ -140,13 +140,15 @@ def _base(source: ExportSource, base: OperandValue) -> dict[str, Any]:
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """The pre-authentication encoding of DSSE v1: what is signed."""
+    """Return the pre-authentication encoding of DSSE v1, which is signed."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
 def envelope(payload: bytes, key: bytes | None, sign: Callable[[bytes], bytes] | None) -> bytes:
-    """The DSSE envelope of ``payload``, signed by ``sign`` with the key whose public half (32 bytes) is ``key``."""
+    """Return the DSSE envelope of ``payload``, signed by ``sign`` with the key whose public half (32 bytes) is
+    ``key``.
+    """
     signatures: list[JSONValue] = []
     if key is not None and sign is not None:
         signature = sign(pae(PAYLOAD_TYPE, payload))
@@ -156,9 +158,8 @@ def envelope(payload: bytes, key: bytes | None, sign: Callable[[bytes], bytes] |
 
 
 def verify_envelope(data: bytes, keys: tuple[bytes, ...], check: Callable[[bytes, bytes, bytes], bool]) -> Envelope:
-    """The statement in the envelope ``data``, and which of ``keys`` have signed it by ``check(key, signature, message)``.
-
-    Raises FormatError for what is no such envelope.
+    """Return the statement in the envelope ``data``, and those of ``keys`` that signed it by ``check(key, signature,
+    message)``. Raises FormatError for other data.
     """
     if len(data) > ENVELOPE_BYTES_MAX:
         raise FormatError(f"an envelope of {len(data):,} bytes; the limit is {ENVELOPE_BYTES_MAX:,}")

@@ -1,10 +1,11 @@
-"""A trail as a report in Markdown, for whoever has to review what an agent did.
+"""Export of a trail as a Markdown report, for a reviewer of the agent's work.
 
-The order is a reviewer's: the facts in one table, why to believe them, what was asked and what came of it, turn by turn,
-the changes file by file, what went wrong, and every step at the end, folded away. Nothing in it is a judgement of ours.
+The order is that of a review: a table of facts, the evidence, prompts and results turn by turn, the changes file by
+file, failures, and all steps at the end in a folded section. The report contains no judgement.
 
-What people, agents and programs wrote is untrusted: it stands in code spans and fenced blocks only, each fence longer
-than any run of its character inside, so that it cannot become a heading, a link, an image, a mention or HTML.
+Texts of people, agents and programs are untrusted. They stand in code spans and fenced blocks only, with fences
+longer than any run of their character inside, so that they cannot become a heading, a link, an image, a mention or
+HTML.
 """
 
 from __future__ import annotations
@@ -38,9 +39,7 @@ _HEADING_CHARS_MAX: Final = 100
 _COMPARED_CHARS_MAX: Final = 200_000
 _READS: Final = frozenset({"FILE_READ", "FILE_LIST", "SEARCH_CODE"})
 _CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOVE"})
-_DONE: Final = frozenset(
-    {"ok", "unknown"}
-)  # some agents do not tell how a call ended: what it asked for is shown all the same
+_DONE: Final = frozenset({"ok", "unknown"})  # some agents do not store outcomes: the requested action is shown anyway
 _WRONG: Final = frozenset({"failed", "denied", "cancelled"})
 _NAMES: Final = (
     ("FILE_READ", "file read", "files read"),
@@ -61,7 +60,7 @@ _NAMES: Final = (
 
 
 class _Change:
-    """What was done to one file."""
+    """Changes of one file."""
 
     def __init__(self) -> None:
         self.edits: list[tuple[int, str, str, str]] = []  # step, what, old, new
@@ -70,7 +69,7 @@ class _Change:
 
 
 class _Turn:
-    """From one prompt to the next."""
+    """Steps from one prompt to the next."""
 
     def __init__(self, prompt: str, index: int, at_ms: int) -> None:
         self.prompt, self.index, self.begin_ms, self.end_ms = prompt, index, at_ms, at_ms
@@ -83,7 +82,7 @@ class _Turn:
 
 
 class _Run:
-    """All that the report tells, gathered in one pass."""
+    """Data of the report, gathered in one pass."""
 
     def __init__(self, source: ExportSource) -> None:
         self.turns: list[_Turn] = []
@@ -93,12 +92,12 @@ class _Run:
         self.trouble_count = 0
         self.tests: Counter[str] = Counter()
         self.last_test = ""
-        self.unseen = 0  # changes whose content is not at hand: they have no lines to count
+        self.unseen = 0  # changes whose contents are missing: their lines cannot be counted
         self.fresh = self.cached = self.out = self.cost = 0
         self.begin_ms = self.end_ms = 0
         self.plan = ""
-        self._label = ""  # of the branch that the next prompt is in, where a session was taken back
-        self._known: dict[str, str] = {}  # contents that the trail itself tells
+        self._label = ""  # of the branch of the next prompt, where a session was rewound
+        self._known: dict[str, str] = {}  # contents that the trail contains
         for moment in source.moments():
             self._take(source, moment)
 
@@ -181,7 +180,7 @@ class _Run:
 
 
 def markdown_lines(source: ExportSource, report: Report, steps: Iterable[str]) -> Iterator[str]:
-    """The lines of the report. ``report`` is what verifying the trail found, ``steps`` its compact listing."""
+    """Yield the lines of the report. ``report`` is the result of verifying the trail, ``steps`` its compact listing."""
     run = _Run(source)
     header = source.readers[0].header
     title = source.text(header.title) or (run.turns[0].prompt if run.turns else "") or source.text(header.trail_id)
@@ -376,11 +375,11 @@ def _steps(source: ExportSource, steps: Iterable[str]) -> Iterator[str]:
     yield "</details>"
 
 
-# -- text that is not ours -------------------------------------------------------------------------------------------
+# -- untrusted text --------------------------------------------------------------------------------------------------
 
 
 def _span(text: str, width: int = 200) -> str:
-    """``text`` on one line in a code span, cut to ``width`` characters, also within a table."""
+    """Return ``text`` on one line in a code span, cut to ``width`` characters, safe within a table."""
     line = visible(" ".join(text.split()))
     if len(line) > width:
         line = line[: width - 1] + "…"
@@ -392,7 +391,7 @@ def _span(text: str, width: int = 200) -> str:
 
 
 def _fenced(text: str, language: str) -> Iterator[str]:
-    """``text`` in a fence that nothing inside can close."""
+    """Yield ``text`` in a fence that its contents cannot close."""
     lines = [visible(line.expandtabs(4)) for line in text.split("\n")]
     lines = [line.rstrip(" ") for line in lines]
     fence = "`" * max(3, _longest_run(text, "`") + 1)
@@ -412,7 +411,7 @@ def _longest_run(text: str, character: str) -> int:
 
 
 def _shortened(text: str) -> str:
-    """The beginning of a text, its lines wrapped for reading."""
+    """Return the beginning of a text with wrapped lines."""
     lines: list[str] = []
     cut = text[:_QUOTE_CHARS_MAX].strip("\n")
     for line in cut.expandtabs(4).splitlines():
@@ -435,7 +434,7 @@ def _diff(old: str, new: str, limit: int) -> Iterator[str]:
 
 
 class _Aligned(difflib.SequenceMatcher[str]):
-    """Compares in bounded time: that of the library itself has no bound that a hostile edit keeps to."""
+    """SequenceMatcher in bounded time: that of the library is unbounded for hostile edits."""
 
     def __init__(self, before: list[str], after: list[str]) -> None:
         super().__init__(None, before, after, autojunk=False)
@@ -447,7 +446,7 @@ class _Aligned(difflib.SequenceMatcher[str]):
 
 
 def _unified(before: list[str], after: list[str]) -> Iterator[str]:
-    """A unified diff without the names of the files, two lines of context."""
+    """Yield a unified diff without file names, with two lines of context."""
     for group in _Aligned(before, after).get_grouped_opcodes(2):
         places = ((group[0][1], group[-1][2]), (group[0][3], group[-1][4]))
         old, new = (_range(begin, end) for begin, end in places)
@@ -462,12 +461,12 @@ def _unified(before: list[str], after: list[str]) -> Iterator[str]:
 
 def _range(begin: int, end: int) -> str:
     size = end - begin
-    first = begin + 1 if size else begin  # an empty range stands behind the line before it
+    first = begin + 1 if size else begin  # an empty range stands after the line before it
     return f"{first}" if size == 1 else f"{first},{size}"
 
 
 def _line_counts(old: str, new: str) -> tuple[int, int]:
-    """Lines added and removed between two texts."""
+    """Return the lines added and removed between two texts."""
     if len(old) + len(new) > _COMPARED_CHARS_MAX:
         return len(new.splitlines()), len(old.splitlines())
     before, after = old.splitlines(), new.splitlines()

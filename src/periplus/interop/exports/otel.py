@@ -1,8 +1,9 @@
-"""A trail as OpenTelemetry spans, in the JSON encoding of OTLP, by the semantic conventions for generative AI.
+"""Export of a trail as OpenTelemetry spans, in the JSON encoding of OTLP, by the semantic conventions for generative
+AI.
 
-One trace a trail: a span ``invoke_agent`` for each part, below it ``chat`` for a model call and ``execute_tool`` for
-every other step that did something. Ids follow from the trail's digest, so that exporting twice gives the same spans.
-What people and the agent said is left out unless ``with_content`` asks for it, as the conventions advise.
+One trace per trail: a span ``invoke_agent`` for each part, below it ``chat`` for each model call and ``execute_tool``
+for each other action. Ids are derived from the trail's digest, so that repeated exports give the same spans. Texts of
+people and the agent are left out unless ``with_content`` is set, as the conventions advise.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PROVIDERS: Final = (
 
 
 def otel_lines(source: ExportSource, *, with_content: bool = False) -> Iterator[str]:
-    """The lines of one OTLP JSON document (``resourceSpans``), one span a line, so that a long trail streams."""
+    """Yield the lines of one OTLP JSON document (``resourceSpans``), one span a line, so that a long trail streams."""
     resource = {"attributes": _attributes({"service.name": "periplus", "periplus.trail.digest": source.digest.hex()})}
     yield f'{{"resourceSpans":[{{"resource":{_json(resource)},"scopeSpans":[{{'
     yield f'"scope":{_json({"name": "periplus", "version": TOOL_VERSION})},"spans":['
@@ -80,7 +81,7 @@ class _Usage:
         self.out += _number(moment, 3)
 
     def attributes(self) -> dict[str, Any]:
-        """Input tokens count the cached ones too, as the conventions want it."""
+        """Token attributes; input tokens include cached ones, as the conventions require."""
         if not (self.fresh or self.cached or self.out):
             return {}
         return {

@@ -1,4 +1,4 @@
-"""What an exporter reads: the parts of a trail, and the long texts that stand outside it."""
+"""Input of an exporter: the parts of a trail, and the long texts stored outside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ ReadObject = Callable[[bytes], bytes]
 
 
 class Moment(NamedTuple):
-    """A step in its place: ``number`` counts through all parts, ``at_ms`` since 1970-01-01 UTC, 0 where no time is known."""
+    """A step with its place: ``number`` counts through all parts, ``at_ms`` since 1970-01-01 UTC, 0 where no time is
+    known.
+    """
 
     number: int
     part: int
@@ -24,14 +26,14 @@ class Moment(NamedTuple):
     at_ms: int
 
     def operand(self, number: int) -> OperandValue:
-        """Operand ``number`` of the opcode's row, None where it is absent."""
+        """Return operand ``number`` of the opcode's row, None where it is absent."""
         return self.step.operands[number] if number < len(self.step.operands) else None
 
 
 class ExportSource:
     """A trail to export: ``data`` is its file, ``readers`` its parts (one, unless it is a concatenation).
 
-    ``read_object`` gives the object with a SHA-256, and raises NotFoundError or DamageError where it cannot be had.
+    ``read_object`` returns the object with a SHA-256, and raises NotFoundError or DamageError.
     """
 
     def __init__(
@@ -42,19 +44,21 @@ class ExportSource:
         self.digest = digest
         self.file_sha256 = hashlib.sha256(data).digest()
         self._read_object = read_object
-        self.root = next(filter(None, map(self._folder, self.moments())), "")  # where the run worked, "" if not known
+        self.root = next(
+            filter(None, map(self._folder, self.moments())), ""
+        )  # the working folder of the run, "" if unknown
 
     def _folder(self, moment: Moment) -> str:
         folder = moment.operand(1) if moment.op in ("COMMAND_RUN", "TEST_RUN") else None
         return folder.rstrip("/") if isinstance(folder, str) and folder.startswith("/") else ""
 
     def path(self, value: OperandValue) -> str:
-        """A path operand, from the folder in which the run worked where it lies there."""
+        """Return a path operand, relative to the working folder of the run where it lies there."""
         path = self.text(value)
         return path[len(self.root) + 1 :] if self.root and path.startswith(f"{self.root}/") else path
 
     def moments(self) -> Iterator[Moment]:
-        """The steps of all parts in order."""
+        """Yield the steps of all parts in order."""
         index = 0
         for part, reader in enumerate(self.readers):
             at_ms = reader.header.started_ms
@@ -68,14 +72,14 @@ class ExportSource:
         return sum(reader.step_count for reader in self.readers)
 
     def object(self, sha256: bytes) -> bytes | None:
-        """The object, None where it was left out or is damaged: an export says less then."""
+        """Return the object, None where it was left out or is damaged: the export is shorter then."""
         try:
             return self._read_object(sha256)
         except (NotFoundError, DamageError):
             return None
 
     def text(self, value: OperandValue) -> str:
-        """A text operand as people read it, a long one whole where it is at hand; "" for an absent one."""
+        """Return a text operand for display, a long one whole where it is available; "" for an absent one."""
         if isinstance(value, TextObject):
             data = self.object(value.sha256)
             if data is not None:
@@ -83,14 +87,14 @@ class ExportSource:
         return text_of(value)
 
     def content(self, value: OperandValue) -> bytes | None:
-        """The bytes that a digest operand names, where they are at hand."""
+        """Return the bytes that a digest operand names, where they are available."""
         if isinstance(value, Digest) and value.algorithm == "sha256":
             return self.object(value.value)
         return None
 
 
 def text_of(value: OperandValue) -> str:
-    """A value as text, without any object: what is not in the file is named in brackets."""
+    """Return a value as text without reading objects: texts outside the file are named in brackets."""
     if isinstance(value, TextObject):
         return f"[a text of {value.length:,} bytes, sha256:{value.sha256.hex()}]"
     if isinstance(value, Digest):

@@ -1,8 +1,8 @@
-"""What a commit changed, as steps that give its files: carried out one after the other, from those of its parent.
+"""Changes of a commit as steps that can be carried out one after the other on its parent's files.
 
-Git names the changes of a commit by their paths, all of them at once; steps are taken in turn. So what goes comes first,
-then what moves, then what is written: a file may stand where a folder was, and the other way. A move that another change
-is in the way of is a deletion and a write, and so is one into the store or out of it, whose files are none of a replay's.
+Git lists all changes of a commit at once by path; steps run in order. So deletions come first, then moves, then
+writes: a file may replace a folder, and the other way round. A move that conflicts with another change becomes a
+deletion and a write; so does one into or out of the store, whose files are not replayed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _NOTES: Final = {LINK: NOTE_LINK, SUBMODULE: NOTE_SUBMODULE, EXECUTABLE: NOTE_EX
 
 
 class FileChange(NamedTuple):
-    """``path`` is gone, or holds ``blob`` from now on; ``source`` is where it was before, ``is_same`` whether with the same bytes."""
+    """``path`` is deleted, or holds ``blob`` from now on; ``source`` is its path before a move, ``is_same`` means
+    unchanged bytes.
+    """
 
     path: str
     blob: str
@@ -43,7 +45,7 @@ class FileChange(NamedTuple):
 
 
 def read_change(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> FileChange:
-    """One file of a commit: ``:MODE MODE ID ID STATUS``, and of a merge as many more modes and ids as parents."""
+    """Parse one file of a commit: ``:MODE MODE ID ID STATUS``, for a merge with more modes and ids, one per parent."""
     words = meta.decode("ascii", "replace").split()
     parents = len(words[0]) - len(words[0].lstrip(":"))
     if len(words) != 2 * parents + 3:
@@ -56,7 +58,7 @@ def read_change(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> FileCha
 
 
 def write_changes(intake: Intake, changes: Sequence[FileChange]) -> None:
-    """The steps of one commit."""
+    """Add the steps of one commit."""
     gone = {change.source or change.path for change in changes if change.is_gone or change.source}
     over_gone = {above for path in gone for above in _above(path)}
     moved = [change for change in changes if change.source and not _is_in_the_way(change, gone, over_gone)]
@@ -74,14 +76,16 @@ def write_changes(intake: Intake, changes: Sequence[FileChange]) -> None:
 
 
 def _is_in_the_way(change: FileChange, gone: set[str], over_gone: set[str]) -> bool:
-    """Whether the move needs that another is taken first, or is about the store: a file is where a folder was, or the other way."""
+    """Detect a move that another change must precede (a file replaces a folder, or the other way round), or that
+    concerns the store.
+    """
     if change.path in over_gone or not gone.isdisjoint(_above(change.path)):
         return True
     return STORE_FOLDER in (change.source.split("/")[0], change.path.split("/")[0])
 
 
 def _above(path: str) -> list[str]:
-    """The folders that a file is in."""
+    """Return the parent folders of a file."""
     return [path[:at] for at, char in enumerate(path) if char == "/"]
 
 

@@ -1,4 +1,4 @@
-"""Git's ids and paths as a trail has them."""
+"""Git's ids and paths in the form of trails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def git_digest(name: str) -> Digest:
-    """The digest that an id in hexadecimal is. Raises FormatError."""
+    """Return the digest for an id in hexadecimal. Raises FormatError."""
     from periplus.trail.model import Digest
 
     try:
@@ -25,5 +25,5 @@ def git_digest(name: str) -> Digest:
 
 
 def git_path(intake: Intake, path: bytes) -> str:
-    """A path as text: secrets masked, and bytes that are no UTF-8 written as such."""
+    """Return a path as text: secrets masked, invalid UTF-8 escaped."""
     return intake.mask(path.decode("utf-8", "backslashreplace"))

@@ -1,7 +1,7 @@
-"""Running git on a repository that may be anybody's.
+"""Git as a child process, safe on untrusted repositories.
 
-Git runs without a shell; nothing that the repository's configuration names is run (hooks, pagers, filters, diff drivers,
-monitors, signature programs), nothing is fetched, and the commands that are used here write nothing.
+Git runs without a shell; programs named by the repository's configuration (hooks, pagers, filters, diff drivers,
+monitors, signature programs) are not run, nothing is fetched, and the commands used here write nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_repository(repo: str) -> None:
 
 
 def ask(repo: str, *arguments: str, work_tree: str = "") -> bytes:
-    """What git answers; nothing where it says no."""
+    """Return git's output; empty where it fails."""
     finished = run_git(repo, *arguments, work_tree=work_tree)
     return finished.stdout if finished.returncode == 0 else b""
 
@@ -77,8 +77,9 @@ def run_git(
     timeout_s: float = GIT_TIMEOUT_S,
     more: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in the folder ``repo``; ``work_tree`` stands above what the repository says of its own, ``said`` is what git
-    reads, ``more`` is added to its environment. Raises EnvironmentFailure where it cannot be run, or takes longer than ``timeout_s``.
+    """Run git in the folder ``repo``. ``work_tree`` overrides the repository's setting, ``said`` is the standard
+    input, ``more`` is added to the environment. Raises EnvironmentFailure where git cannot be run, or takes longer
+    than ``timeout_s``.
     """
     import subprocess
 
@@ -97,14 +98,14 @@ def run_git(
 
 
 def status(repo: str, *, timeout_s: float = GIT_TIMEOUT_S) -> list[str]:
-    """The lines of ``git status --porcelain=v2 --branch``; none where git says no.
+    """Return the lines of ``git status --porcelain=v2 --branch``; none where git fails.
 
-    To tell whether a file was changed git passes it through the filters that the repository's configuration names, so each
-    of them is made to name nothing; submodules, which have a configuration of their own, are not looked into.
+    To compare files git runs the filters that the repository's configuration names, so each of them is overridden to
+    name nothing. Submodules have configurations of their own and are left out.
     """
     names = run_git(repo, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", timeout_s=timeout_s).stdout
     keys = sorted({name.rpartition(".")[0] for name in names.decode("utf-8", "surrogateescape").split("\0") if name})
-    # By the environment: an option's name ends at its first "=", and a filter's may have one.
+    # By the environment: an option's name ends at its first "=", and a filter's name may contain one.
     pairs = [(f"{key}.{part}", value) for key in keys for part, value in _NO_FILTER]
     off = {"GIT_CONFIG_COUNT": str(len(pairs))}
     for at, (key, value) in enumerate(pairs):
@@ -115,7 +116,7 @@ def status(repo: str, *, timeout_s: float = GIT_TIMEOUT_S) -> list[str]:
 
 
 def is_installed() -> bool:
-    """Whether there is a git to be run."""
+    """Test that git can be run."""
     import shutil
 
     return shutil.which("git", path=environment()["PATH"]) is not None
@@ -127,8 +128,8 @@ def command(repo: str, arguments: tuple[str, ...]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    # Git is found by PATH and its user's settings by HOME; what a hook of git puts into the environment is left out. A folder
-    # that PATH names from where one stands may be the repository itself: a program of that name in it is not git.
+    # Git is found by PATH and its user's settings by HOME; variables that a hook of git sets are left out, and so are
+    # relative folders in PATH: a program called git in the repository itself must not run.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     folders = [folder for folder in kept.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
     return kept | {

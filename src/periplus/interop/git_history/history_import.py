@@ -1,11 +1,11 @@
-"""A git history as a trail: of each commit its files, then the commit.
+"""Importer of git history as a trail: for each commit its files, then the commit.
 
-Steps are taken one after the other, and a history need not be a line. Where a commit goes on from another than the one
-before it, a CHECKPOINT says which files it began with; and what a merge brought of its other parents, another, behind
-the files that it settled itself.
+Steps are in one sequence, and a history need not be linear. Where a commit continues another than the one before it, a
+CHECKPOINT names its starting files; another CHECKPOINT, after the files that a merge changed itself, covers what it took
+from its other parents.
 
-The repository may be anybody's. Git runs without a shell, nothing that its configuration names is run (hooks, pagers,
-filters, diff drivers, monitors, signature programs), nothing is fetched, nothing is written, and what comes out is
+The repository may be untrusted. Git runs without a shell; programs named by its configuration (hooks, pagers,
+filters, diff drivers, monitors, signature programs) are not run; nothing is fetched or written, and the output is
 parsed as bytes between NULs.
 """
 
@@ -35,7 +35,7 @@ _ERROR_BYTES_MAX: Final = 4096
 _CLOCK_S_MAX: Final = 253_402_300_799
 _MARK: Final = b"\x01"
 _FIELDS: Final = 6
-_EMPTY_TREES: Final = {  # of a repository of SHA-1, of one of SHA-256
+_EMPTY_TREES: Final = {  # of a repository with SHA-1, with SHA-256
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
@@ -77,10 +77,10 @@ def import_git(
     commits_max: int = COMMITS_MAX,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """The newest ``commits_max`` commits that HEAD of the repository in ``repo`` descends from, oldest first; how many there are
-    beside them is counted as ``left_out``.
+    """Import the newest ``commits_max`` ancestors of HEAD of the repository in ``repo``, oldest first; the number of
+    others is counted as ``left_out``.
 
-    ``progress`` gets the commits read and their number. Raises NotFoundError where there is no such folder or no
+    ``progress`` gets the commits read and their total. Raises NotFoundError where there is no such folder or no
     commit, FormatError where it is no repository, EnvironmentFailure where git cannot be run.
     """
     import hashlib
@@ -139,7 +139,7 @@ def import_git(
 
 
 def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[tuple[_Commit, list[FileChange]]]:
-    """Each commit with what it changed."""
+    """Yield each commit with its changes."""
     from periplus.interop.git_history.commit_changes import read_change
 
     commit: _Commit | None = None
@@ -173,7 +173,7 @@ def _read_commit(fields: list[bytes]) -> _Commit:
 
 
 def _begin(intake: Intake, commit: _Commit, before: str) -> None:
-    """Say which files a commit began with, where these are not those of the commit before it."""
+    """Add the starting files of a commit where they differ from those of the commit before it."""
     from periplus.trail.checkpoints.file_notes import NOTE_CHECKED_OUT
 
     first = commit.parents[0] if commit.parents else ""
@@ -191,7 +191,9 @@ def _end(intake: Intake, commit: _Commit, name: str) -> None:
 
 
 def _name(repo: str) -> str:
-    """The repository's name, the same from every worktree: the folder of the main one, or the bare repository's own."""
+    """Return the name of the repository, the same from every worktree: that of the main worktree's folder, or of the
+    bare repository.
+    """
     common = os.fsdecode(ask(repo, "rev-parse", "--git-common-dir").rstrip(b"\n"))
     folder = os.path.realpath(os.path.join(repo, common)) if common else os.path.abspath(repo)
     if os.path.basename(folder) == ".git":
@@ -200,18 +202,18 @@ def _name(repo: str) -> str:
 
 
 def _readable(path: str) -> str:
-    """A path as text that can be stored: its bytes need not be UTF-8."""
+    """Return a path as text that can be stored: its bytes need not be UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _root(repo: str, tip: str) -> str:
-    """The first commit of a history that was cut before it: a repository keeps it while it grows."""
+    """Return the first commit of a shortened history; it stays the same while the repository grows."""
     roots = ask(repo, "rev-list", "--max-parents=0", "--end-of-options", tip, "--").split()
     return roots[-1].decode("ascii", "replace") if roots else ""
 
 
 def commit_id(repo: str, revision: str) -> str:
-    """The commit that ``revision`` names in the repository, in hexadecimal. Raises NotFoundError, FormatError."""
+    """Return the full id of the commit ``revision``. Raises NotFoundError, FormatError."""
     check_repository(repo)
     found = ask(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}").decode().strip()
     if not found:
@@ -220,7 +222,9 @@ def commit_id(repo: str, revision: str) -> str:
 
 
 def file_at(repo: str, commit: str, path: str, most: int) -> bytes | None:
-    """The file ``path`` as it stood at ``commit`` (as ``commit_id`` gives it); None where it was none, or over ``most`` bytes."""
+    """Return the contents of ``path`` at ``commit`` (an id from ``commit_id``); None where it is no file, or over
+    ``most`` bytes.
+    """
     name = f"{commit}:{path}"
     size = ask(repo, "cat-file", "-s", name).strip()
     if not size.isdigit() or int(size) > most or ask(repo, "cat-file", "-t", name).strip() != b"blob":
@@ -229,14 +233,14 @@ def file_at(repo: str, commit: str, path: str, most: int) -> bytes | None:
 
 
 class Reached(NamedTuple):
-    """Of some commits those that no ref reaches, and those that the repository does not have at all."""
+    """Commits that no ref reaches, and commits that the repository does not have."""
 
     unreached: frozenset[str]
     missing: frozenset[str]
 
 
 def reachable_from_refs(repo: str, commits: Collection[str]) -> Reached:
-    """Look which of ``commits`` (in hexadecimal) a ref or a HEAD of a worktree of the repository reaches. Raises FormatError."""
+    """Find which of ``commits`` (in hexadecimal) a ref or a HEAD of a worktree reaches. Raises FormatError."""
     if not commits:
         return Reached(frozenset(), frozenset())
     said = "".join(f"{commit}\n" for commit in sorted(commits)).encode()
@@ -257,7 +261,7 @@ def reachable_from_refs(repo: str, commits: Collection[str]) -> Reached:
 
 
 class _log:  # noqa: N801 - used as a function
-    """``with`` the tokens that git prints between NULs; raises FormatError where git gives up."""
+    """Context manager over the NUL-separated tokens that git prints; raises FormatError where git fails."""
 
     def __init__(self, repo: str, *arguments: str) -> None:
         self._repo = repo

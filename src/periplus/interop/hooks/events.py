@@ -1,9 +1,9 @@
-"""What the agents tell their hooks, as one closed set of events; and our answers in the form that each of them reads.
+"""Events that agents send to their hooks, as one closed set, and the answers in each agent's form.
 
-Pure: a decoded document in, an event out. An event is what a trail and the memory need of it, free of secrets, bounded, and
-the same for each agent. Names of events are the agents' own; what is not known is refused by name, never guessed.
+Pure: a decoded document in, an event out. An event has what trails and memory need, without secrets, bounded, and in
+the same form for each agent. Event names are those of the agents; an unknown one is refused by name, never guessed.
 
-This module is loaded at every call of every tool: it imports nothing that costs.
+This module is loaded at every tool call: it imports nothing expensive.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ KINDS: Final[tuple[HookKind, ...]] = (
     "session-start", "prompt", "before-tool", "after-tool", "subagent-end", "compact", "turn-end", "session-end",
 )  # fmt: skip
 FACTS_CHARACTERS_MAX: Final = 10_000
-DOUBLE_MS: Final = 2_000  # within which the same is told twice, and not said again
+DOUBLE_MS: Final = 2_000  # a repetition within this time is suppressed
 _ANSWER_CHARACTERS_MAX: Final = 1 << 20
 _SHORT_CHARACTERS_MAX: Final = 4096
 _DEPTH_MAX: Final = 32
 _VALUES_MAX: Final = 20_000
 _PATHS_MAX: Final = 50
 
-# Copies of whole files that some answers carry, and that no step needs.
+# Copies of whole files in some answers, which no step needs.
 _BULKY: Final = frozenset({
     "originalFile", "originalFileContents", "structuredPatch", "oldString", "newString", "oldTodos", "newTodos", "edits", "base64",
 })  # fmt: skip
 
 
 class HookAgent(NamedTuple):
-    """An agent whose hooks are understood. ``format`` is that of its sessions as ``trail import`` calls it; ``dialect`` the form
-    of its answers. ``tells`` are the kinds of events whose answer may carry facts for the model; ``asks`` says whether a
-    tool's call may be handed to the person to decide.
+    """An agent with supported hooks. ``format`` is the name of its session format in ``trail import``; ``dialect``
+    the form of its answers. ``tells`` are the kinds of events whose answer may carry facts for the model; ``asks``
+    means that a tool call may be put before the person.
     """
 
     name: str
@@ -78,16 +78,16 @@ _NAMES: Final[dict[HookKind, str]] = {
     "session-end": "sessionend",
 }
 _KIND_BY_NAME: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-# Events of Cursor that name no tool, and the tool that each is about.
+# Events of Cursor that name no tool, and their tools.
 _TOOLS_BY_NAME: Final = {
     "beforeshellexecution": "Shell", "aftershellexecution": "Shell", "beforereadfile": "Read", "afterfileedit": "Edit",
 }  # fmt: skip
-_BARE_FIELDS: Final = ("command", "cwd", "file_path", "edits")  # of those
+_BARE_FIELDS: Final = ("command", "cwd", "file_path", "edits")  # of those events
 
 
 class HookEvent(NamedTuple):
-    """Something that an agent told. ``arguments`` and ``response`` are JSON values, masked; ``sub`` is the subagent that it
-    happened in, ``at_ms`` when it was told.
+    """An event of an agent. ``arguments`` and ``response`` are masked JSON values; ``sub`` is the subagent it
+    happened in, ``at_ms`` the time of its report.
     """
 
     kind: HookKind
@@ -110,20 +110,20 @@ class HookEvent(NamedTuple):
     error: str = ""
     duration_ms: int = -1
     version: str = ""
-    writer: str = ""  # who writes, where that is said; else the agent
+    writer: str = ""  # who writes, where given; else the agent
     client: str = ""  # the process that the hook was started for: ``base.processes.text_of_mark``
 
 
 _TYPES: Final[dict[str, type]] = {
     name: {"at_ms": int, "duration_ms": int, "is_failed": bool}.get(name, str)
     for name in HookEvent._fields
-    if name not in ("arguments", "response")  # these are any JSON value
+    if name not in ("arguments", "response")  # these may be any JSON value
 }
 
 
 class Answer(NamedTuple):
-    """``facts`` are for the model; ``decision`` is said of a tool's call, with its ``reason``; empty: nothing is decided. ``told`` are the lines of
-    ``facts`` that need not be told again in the same session.
+    """``facts`` are for the model; ``decision`` on a tool call with its ``reason``, empty for none. ``told`` are the
+    lines of ``facts`` that need not be repeated in the same session.
     """
 
     facts: str = ""
@@ -133,7 +133,7 @@ class Answer(NamedTuple):
 
 
 def kind_of(name: str) -> HookKind:
-    """The kind of the event that an agent calls ``name``. Raises UsageError."""
+    """Return the kind of the event that an agent calls ``name``. Raises UsageError."""
     kind = _KIND_BY_NAME.get(_plain(name))
     if kind is None:
         raise UsageError(f"unknown event {name[:60]!r}", mend=f"Such as: {', '.join(_KIND_BY_NAME)}.")
@@ -141,7 +141,7 @@ def kind_of(name: str) -> HookKind:
 
 
 def folder_of(document: Mapping[str, object]) -> str:
-    """The folder that the session works in, empty where it is not told."""
+    """Return the working folder of the session, empty where it is not given."""
     roots = document.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else ""
     for value in (first, document.get("cwd")):
@@ -153,7 +153,9 @@ def folder_of(document: Mapping[str, object]) -> str:
 def read_event(
     agent: str, name: str, document: object, now_ms: int, mask: Callable[[str], tuple[str, int]]
 ) -> HookEvent:
-    """The event ``name`` of ``agent`` in what its hook was given. Raises UsageError, FormatError naming the field."""
+    """Parse the event ``name`` of ``agent`` from the input of its hook. Raises UsageError, FormatError naming the
+    field.
+    """
     kind = kind_of(name)
     if agent not in AGENTS:
         raise UsageError(f"unknown agent {agent[:60]!r}", mend=f"One of: {', '.join(AGENTS)}.")
@@ -186,7 +188,7 @@ def read_event(
         cleaner.text(strip_hook_blocks(_first(fields, "prompt"))[0]) if kind == "prompt" else "",
         cleaner.short(tool),
         cleaner.short(_first(fields, "tool_use_id", "toolUseId")),
-        cleaner.value(arguments, 0),  # never cut: a step must not say what was not done
+        cleaner.value(arguments, 0),  # never shortened: a step must not report another action
         cleaner.value(response, 0, is_response=True) if kind == "after-tool" else None,
         is_failed=kind == "after-tool" and (_plain(name) == "posttoolusefailure" or bool(failure)),
         error=cleaner.text(_first(fields, "error", "error_message") or failure)[:_SHORT_CHARACTERS_MAX],
@@ -196,36 +198,38 @@ def read_event(
 
 
 def mark_of(event: HookEvent) -> str:
-    """By what one knows in the spool that an event was told already, as where hooks are set for the person and for the project."""
+    """Return the mark by which the spool detects a repeated event, as with hooks set both for the person and for the
+    project.
+    """
     return identity_of(event)[:16]
 
 
 def identity_of(event: HookEvent) -> str:
-    """A digest of what is the same where an event is told twice; who told it belongs to it, when does not."""
+    """Return a digest that is equal for two reports of the same event: it covers the agent, not the time."""
     import hashlib
 
     said: list[object] = [event.agent, event.session, event.kind, event.sub, event.call, event.tool, event.arguments]
     if (
         not event.call
-    ):  # else it is known by that and what was called: servers of models number the calls of each answer alike
+    ):  # with an id, the id and the call identify it: model servers number the calls of each answer alike
         said += [event.name, event.source, event.prompt, event.error, event.response]
     data = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def encode_event(event: HookEvent) -> bytes:
-    """One JSON document; ``decode_event`` gives the event back."""
+    """Encode the event as one JSON document; ``decode_event`` restores it."""
     fields = {name: value for name, value in event._asdict().items() if not _is_default(name, value)}
     return json.dumps({"v": 1, **fields}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _is_default(name: str, value: object) -> bool:
-    default = HookEvent._field_defaults.get(name, HookEvent)  # what is required is never left out
+    default = HookEvent._field_defaults.get(name, HookEvent)  # a required field is never left out
     return type(value) is type(default) and value == default
 
 
 def decode_event(data: bytes) -> HookEvent:
-    """Raises FormatError for what ``encode_event`` cannot have made."""
+    """Parse the output of ``encode_event``. Raises FormatError for other data."""
     try:
         fields = json.loads(data)
         if fields.pop("v") != 1 or fields["kind"] not in KINDS or fields["agent"] not in AGENTS:
@@ -239,7 +243,7 @@ def decode_event(data: bytes) -> HookEvent:
 
 
 def touched_paths(event: HookEvent) -> tuple[list[str], bool]:
-    """The paths that a tool is about to touch, as it names them, and whether it changes them."""
+    """Return the paths that a tool is about to touch, as it names them, and whether it changes them."""
     arguments = _arguments(event)
     tool = _plain(event.tool)
     if tool in ("applypatch", "patch"):
@@ -255,7 +259,7 @@ def touched_paths(event: HookEvent) -> tuple[list[str], bool]:
 
 
 def command_of(event: HookEvent) -> tuple[str, str]:
-    """The command that a tool gives to a shell, and the folder in which it runs; empty where the tool is no shell."""
+    """Return the command that a tool gives to a shell, and its working folder; empty for other tools."""
     arguments = _arguments(event)
     if _plain(event.tool) not in _SHELLS or not isinstance(arguments, dict):
         return "", ""
@@ -272,7 +276,9 @@ def command_of(event: HookEvent) -> tuple[str, str]:
 
 
 def named_files(command: str, folder: str) -> list[str]:
-    """The words of a command that are names of files, from ``folder``: what it may read. Words are told apart as in the plainest commands."""
+    """Return the words of a command that name existing files in ``folder``: those that it may read. Words are split
+    in a simple way.
+    """
     found: dict[str, None] = {}
     word: list[str] = []
     quote = ""
@@ -294,7 +300,9 @@ def named_files(command: str, folder: str) -> list[str]:
 
 
 def is_reading(command: str) -> bool:
-    """Whether a command surely writes nothing: plain words, of which the first is a program that only reads. Most commands need no other look."""
+    """Test for a command that certainly writes nothing: plain words, the first of which is a reading program. Covers
+    most commands without parsing.
+    """
     return (
         len(command) < _SHORT_CHARACTERS_MAX
         and command.partition(" ")[0] in _READERS
@@ -303,12 +311,12 @@ def is_reading(command: str) -> bool:
 
 
 def patched_paths(command: str, folder: str) -> list[str]:
-    """The files that a patch within a command names, as some agents give it to their shell."""
+    """Return the files named by a patch within a command, as some agents pass it to their shell."""
     return [os.path.join(folder, path) for path in _patched(command)] if _PATCH_BEGIN in command else []
 
 
 def _arguments(event: HookEvent) -> object:
-    """The arguments of a call; some agents tell them as the text of a document."""
+    """Return the arguments of a call; some agents send them as a JSON text."""
     arguments = event.arguments
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
         try:
@@ -359,12 +367,12 @@ def _patched(arguments: object) -> list[str]:
 
 
 def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
-    """The answer in the form that the agent reads; None where it is best told nothing."""
+    """Return the answer in the form of the agent; None for no answer."""
     agent = AGENTS[event.agent]
     facts = answer.facts if event.kind in agent.tells else ""
     decision = answer.decision if event.kind == "before-tool" else ""
     if decision == "ask" and not agent.asks:
-        decision = ""  # it has nobody to ask; what is no refusal is none
+        decision = ""  # it cannot ask anybody; that is no refusal
     if not facts and not decision:
         return None
     if agent.dialect == "cursor":
@@ -382,7 +390,7 @@ def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
 
 
 def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
-    """The tool, its arguments and its answer."""
+    """Return the tool, its arguments and its answer."""
     tool = _first(fields, "tool_name", "toolName") or _TOOLS_BY_NAME.get(name, "")
     arguments = fields.get("tool_input", fields.get("toolInput"))
     if arguments is None and tool:
@@ -394,7 +402,7 @@ def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
 
 
 def _failure(response: object) -> str:
-    """What went wrong by the answer of a tool itself."""
+    """Return the error in the answer of a tool."""
     error = response.get("error") if isinstance(response, dict) else None
     if isinstance(error, dict):
         error = error.get("message")
@@ -410,7 +418,7 @@ def _plain(name: str) -> str:
 
 
 class _Cleaner:
-    """Takes secrets and half characters out of values, and what is too much of them."""
+    """Removes secrets, lone surrogates and excess from values."""
 
     def __init__(self, mask: Callable[[str], tuple[str, int]]) -> None:
         self._mask = mask
@@ -440,7 +448,7 @@ class _Cleaner:
 
 
 def _whole(text: str) -> str:
-    """``text`` with U+FFFD for half characters."""
+    """Replace lone surrogates by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

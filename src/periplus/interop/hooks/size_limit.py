@@ -1,8 +1,8 @@
-"""An event of a hook that is too large to be kept: without its long texts, and saying so, rather than not at all.
+"""Shortened encoding of hook events that are too large for the spool.
 
-What a call did (its tool, its path, its outcome) is kept. Of its answer only what is no text is: a digest of half of it would be that of another
-answer. In the place of a long argument stands how long it was, as JSON, so that no step takes it for the argument itself: the
-call is kept as ``TOOL_CALL`` then.
+The action of a call (its tool, its path, its outcome) is kept. Texts in its answer are removed, because the digest of
+a part would be that of another answer. A long argument is replaced by a JSON object with its length, so that no step
+takes it for the argument itself: the call becomes a ``TOOL_CALL`` then.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 from periplus.interop.hooks.events import HookEvent, encode_event
 
-# The longest texts that stay, in the order in which they are tried.
+# Limits for the texts that stay, in the order in which they are tried.
 _TEXT_CHARACTERS_MAX: Final = (1 << 20, 1 << 16, 1 << 12, 1 << 8)
 
 
 def encode_within(event: HookEvent, bytes_max: int) -> bytes:
-    """The event as ``encode_event`` has it, in at most ``bytes_max``, which are at least a mebibyte."""
+    """Encode the event like ``encode_event`` in at most ``bytes_max`` bytes (at least one mebibyte)."""
     event = event._replace(response=_scalars(event.response))
     data = encode_event(event)
     for characters_max in _TEXT_CHARACTERS_MAX:

@@ -1,7 +1,7 @@
-"""Events of hooks as steps: those that an import of the session makes of the same prompts and calls.
+"""Hook events as steps: the same steps that an import of the session makes of these prompts and calls.
 
-What a hook is not told is not made up. Prose of the model and its calls stand in the transcript only; the text that the
-model saw as a tool's result is known for some tools, and where it is not the step has no digest of it.
+Nothing is invented that a hook is not told. The model's prose and its calls are in the transcript only; the text that
+the model saw as a result is known for some tools, and for others the step has no digest of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _ANSWER_CHARACTERS_MAX: Final = 2000
 
 
 def steps_of(events: Sequence[HookEvent], put_object: Callable[[bytes], bytes]) -> list[tuple[int, LiveStep]]:
-    """The steps in order, each with the place of its event. ``put_object`` keeps long texts and contents of files."""
+    """Return the steps in order, each with the place of its event. ``put_object`` stores long texts and file
+    contents.
+    """
     intake = Intake(put_object)
     for place, event in enumerate(events, 1):
         intake.source = place
@@ -50,7 +52,7 @@ def _call(intake: Intake, event: HookEvent) -> None:
     steps = _plan(intake, event)
     response = event.response
     facts = table_of(response)
-    is_exact = not (event.is_failed and event.error)  # what the model saw of an error is wrapped in one way or another
+    is_exact = not (event.is_failed and event.error)  # the model saw an error in some wrapping
     text = _text(response) if is_exact else event.error
     outcome, exit_code = _outcome(event, facts, text)
     if steps[0].op == "ASK" and outcome == "ok":
@@ -60,14 +62,14 @@ def _call(intake: Intake, event: HookEvent) -> None:
     duration_ms = event.duration_ms if event.duration_ms >= 0 else None
     intake.note_time(event.at_ms - (duration_ms or 0))
     call = intake.call(steps)
-    intake.at_ms = None  # it is told when the call was over: that is no measure of how long it took
+    intake.at_ms = None  # the event is sent after the call: its time does not measure the duration
     intake.resolve(
         call, outcome, text, exit_code=exit_code, error=event.error or None, duration_ms=duration_ms, is_exact=is_exact
     )
 
 
 def _plan(intake: Intake, event: HookEvent) -> list[Planned]:
-    """As the importer of the agent's own sessions plans it."""
+    """Plan a call like the importer of the agent's own sessions."""
     arguments, cwd = event.arguments, event.cwd or None
     if AGENTS[event.agent].format == "claude-code":
         from periplus.interop.conversion.claude_tools import plan_tool, tool_call
@@ -79,7 +81,7 @@ def _plan(intake: Intake, event: HookEvent) -> list[Planned]:
         from periplus.interop.conversion.codex_tools import plan_tool as plan_codex
 
         if event.tool == "apply_patch" and isinstance(arguments, dict) and isinstance(arguments.get("command"), str):
-            arguments = arguments["command"]  # the patch itself, as its sessions have it
+            arguments = arguments["command"]  # the patch itself, as in the agent's sessions
         return plan_codex(intake, "shell_command" if event.tool == "Bash" else event.tool, arguments, "", cwd)
     from periplus.interop.conversion.tool_calls import plan_call
 
@@ -87,13 +89,13 @@ def _plan(intake: Intake, event: HookEvent) -> list[Planned]:
 
 
 def _text(response: object) -> str | None:
-    """What the model saw, where the answer tells it; else None."""
+    """Return the text that the model saw, where the answer contains it; else None."""
     if isinstance(response, str):
         return response
     if isinstance(response, dict):
         if "stdout" in response or "stderr" in response:
             if None in (response.get("stdout", ""), response.get("stderr", "")):
-                return None  # too long to be kept: the other alone is not what the model saw
+                return None  # one part was too long and left out: the other alone is not what the model saw
             return "\n".join(filter(None, (text_of(response.get("stdout")), text_of(response.get("stderr")))))
         for name in ("llmContent", "output"):
             if isinstance(response.get(name), str):

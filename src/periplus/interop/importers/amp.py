@@ -1,7 +1,7 @@
-"""Amp's threads: one document with ``messages`` of blocks, and the facts of the thread beside them.
+"""Importer of Amp's threads: one document with ``messages`` of blocks, and metadata of the thread.
 
-What the format does that an importer must know: results name their calls as ``toolUseID`` and hold how they ran; times
-stand with what a person sent and with the usage of a model call; the folder is told as a URI, behind the messages.
+Format: results name their calls as ``toolUseID`` and contain the outcome; times are given with the user's messages
+and with the usage of a model call; the folder is a URI that follows the messages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_mine(head: Head) -> bool:
 def read(source: Source) -> Iterator[Imported]:
     intake = source.intake()
     importer = AmpImporter(intake)
-    for element in JsonReader(source.path, [("messages",)]):  # the folder and the version stand behind the messages
+    for element in JsonReader(source.path, [("messages",)]):  # folder and version follow the messages
         if not element.path and element.name in _FACTS:
             importer.learn(element.name, (decode_table(b'{"v":' + element.data + b"}") or {}).get("v"))
     reader = JsonReader(source.path, [("messages",)], source.progress)

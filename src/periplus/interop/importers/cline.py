@@ -1,9 +1,10 @@
-"""Cline's sessions: a card (``NAME.json``) and beside it the messages (``NAME.messages.json``), one document each.
+"""Importer of Cline's sessions: a card (``NAME.json``) and the messages beside it (``NAME.messages.json``), one
+document each.
 
-What the format does that an importer must know: messages are those of Anthropic's interface, with usage and times of
-Cline's own; one call may read several files or run several commands, and its result is then a list, or a text that is
-JSON. The card is the only place that has the folder, the title and how the session ended; a session without one is
-imported all the same. The messages are looked for beside the card and nowhere else, whatever path the card gives.
+Format: messages follow Anthropic's interface, with Cline's own usage and times. One call may read several files or
+run several commands; its result is then a list, or a text that contains JSON. Only the card has the folder, the title
+and the end of the session; a session without a card is imported as well. The messages are read beside the card only,
+whatever path the card gives.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 def _read_card(path: str) -> tuple[dict[str, object], bytes]:
-    """What the card says; nothing where there is none, or none that can be read: the messages tell the run."""
+    """Return the card; empty where it is missing or unreadable, because the messages suffice."""
     import orjson
 
     try:
@@ -146,7 +147,7 @@ class ClineImporter:
             intake.note_prompt(intake.mask(title))
 
     def learn(self, name: str, data: bytes) -> None:
-        """A member of the document that is not one of its messages."""
+        """Handle a member of the document beside its messages."""
         if name in ("sessionId", "session_id"):
             try:
                 self._intake.session_id = msgspec.json.decode(data, type=str) or self._intake.session_id
@@ -156,7 +157,7 @@ class ClineImporter:
             self._intake.skip(f"document: {name}")
 
     def feed(self, data: bytes) -> bool:
-        """Take a message; False where it is none."""
+        """Read a message; return False where it is invalid."""
         try:
             message = _decode(data)
         except _REFUSED:
@@ -259,7 +260,7 @@ class ClineImporter:
             intake.step(step.op, *step.operands, note="attached to the prompt")
 
     def _typed(self, text: str) -> str:
-        """What a person typed of a text that Cline put together."""
+        """Return the text that a person typed, without Cline's additions."""
         start, end = text.find(_DETAILS[0]), text.find(_DETAILS[1])
         if 0 <= start < end:
             self._intake.skip("environment")
@@ -288,7 +289,7 @@ class ClineImporter:
 
 
 def _parts(content: object) -> list[dict[str, object]]:
-    """A result as its parts: a list of them, one, either as JSON in a text, or a text."""
+    """Return a result as its parts: one or a list, as objects or as JSON in a text, or a text."""
     import orjson
 
     if isinstance(content, str):
@@ -377,7 +378,7 @@ def _ask(intake: Intake, arguments: dict[str, object], _cwd: str | None) -> list
 
 
 def _several(arguments: dict[str, object], *names: str) -> list[object]:
-    """The first of the arguments that is there, as a list."""
+    """Return the first given argument as a list."""
     for name in names:
         value = arguments.get(name)
         if value:

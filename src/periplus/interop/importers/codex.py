@@ -1,9 +1,8 @@
-"""Codex's rollout files: one record a line, ``{"timestamp", "type", "payload"}``.
+"""Importer of Codex's rollout files: one record a line, ``{"timestamp", "type", "payload"}``.
 
-What the format does that an importer must know: most events repeat what the response items say (a prompt, a message, a
-reasoning comes twice, in either order); token counts are sums and are repeated; the turn's context comes again with
-every turn; a session that was forked begins with a copy of the other's records. Before the envelopes, the items stood
-bare on their lines.
+Format: most events repeat the response items (a prompt, a message or a reasoning occurs twice, in either order);
+token counts are sums and are repeated; the context is repeated with every turn; a forked session begins with a copy
+of the other's records. Early versions wrote items without envelopes.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class _Record(msgspec.Struct):
 
 
 class _Item(msgspec.Struct):
-    """Whatever the payloads of items and events have that a step needs."""
+    """Fields of item and event payloads that steps need."""
 
     type: Any = None
     role: Any = None
@@ -79,7 +78,7 @@ class _Item(msgspec.Struct):
 
 
 class _Meta(msgspec.Struct):
-    """The payload of ``session_meta`` and of ``turn_context``."""
+    """Payload of ``session_meta`` and of ``turn_context``."""
 
     id: Any = None
     cwd: Any = None
@@ -146,7 +145,7 @@ def _is_record(record: dict[str, object]) -> bool:
     kind = record.get("type")
     if isinstance(kind, str) and kind in _ENVELOPES:
         return isinstance(record.get("payload"), dict)
-    # Before the envelopes, the first line was the session's own record and had no type.
+    # Early versions: the first line was the session's own record, without a type.
     return kind is None and "instructions" in record and isinstance(record.get("id"), str) and "timestamp" in record
 
 
@@ -187,7 +186,7 @@ class _Twins:
 
 
 class _Hint(NamedTuple):
-    """What an event said of a call before its output came."""
+    """Facts of a call from an event before its output."""
 
     exit_code: int | None = None
     is_failed: bool = False
@@ -212,7 +211,7 @@ class CodexImporter:
         self._last: Status = "success"
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Take the record on line ``number``; False where it is none."""
+        """Read the record on line ``number``; return False where it is invalid."""
         try:
             record = _decode_record(line)
         except _REFUSED:
@@ -251,7 +250,7 @@ class CodexImporter:
     # Records
 
     def _is_repeated(self, line: bytes) -> bool:
-        """A record is the copy of another where all of it is the same, its time included."""
+        """Detect a copy of a record: all of it is equal, its time included."""
         key = hash(line)
         if key in self._seen or key in self._seen_before:
             return True
@@ -280,7 +279,7 @@ class CodexImporter:
         if kind == "turn_context":
             intake.model = optional_text(meta.model) or intake.model
             intake.cwd = intake.cwd or optional_text(meta.cwd)
-        elif not self._has_meta:  # a further one is of the session that this one was forked from
+        elif not self._has_meta:  # a further one belongs to the session that this one was forked from
             self._has_meta = True
             intake.session_id = optional_text(meta.id)
             intake.cwd = optional_text(meta.cwd)
@@ -292,7 +291,7 @@ class CodexImporter:
         if _HEX.fullmatch(commit) and commit.strip("0"):
             self.base = _git_digest(commit)
 
-    # What the agent did
+    # Actions of the agent
 
     def _item(self, payload: msgspec.Raw) -> None:
         intake = self._intake
@@ -405,7 +404,7 @@ class CodexImporter:
         elif call_id:
             calls = self._open.setdefault(call_id, [])
             calls.append(call)
-            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: all with one id, and more than can still wait
+            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: one id for more calls than can wait
                 del calls[0]
             if len(self._open) > 2 * PENDING_CALLS_MAX:
                 waiting = {key: [one for one in calls if not one.is_ready] for key, calls in self._open.items()}
@@ -415,7 +414,7 @@ class CodexImporter:
             if len(self._anonymous) > PENDING_CALLS_MAX:
                 self._anonymous.popleft()
 
-    # What came back
+    # Results and events
 
     def _output(self, item: _Item) -> None:
         intake = self._intake
@@ -472,7 +471,7 @@ class CodexImporter:
             intake.note_unknown(f"event: {kind or 'unnamed'}")
 
     def _undone(self, event: _Item) -> None:
-        """A person took back a turn: files are other than the steps before gave them, and the record does not say how."""
+        """Record an undone turn: the files differ from the steps before, in a way that the record does not tell."""
         call = self._intake.hold([tool_call(self._intake, "", "undo", {})])
         call.outcome = "unknown" if event.success is None else "ok" if event.success is True else "failed"
         if call.outcome == "failed":
@@ -480,7 +479,7 @@ class CodexImporter:
         self._intake.release(call)
 
     def _hint(self, kind: str, event: _Item) -> None:
-        """Events tell of the end of a call before its output does, and sometimes more."""
+        """Keep what an event tells of a call before its output."""
         intake = self._intake
         intake.skip(f"event: {kind}")
         calls = self._open.get(text_of(event.call_id))
@@ -497,7 +496,7 @@ class CodexImporter:
             step.operands[:2] = [intake.mask(server), intake.mask(tool)]
 
     def _token_count(self, info: dict[str, object]) -> None:
-        """A model call is a change of the sum; the input counts what came from the cache, a step does not."""
+        """Add a model call for each change of the sum. The input includes cached tokens; a step does not."""
         intake = self._intake
         total = info.get("total_token_usage")
         last = table_of(info.get("last_token_usage"))
@@ -522,7 +521,7 @@ class _Answer(NamedTuple):
 
 
 def _answer(item: _Item, hint: _Hint) -> _Answer:
-    """The outcome of a call: outputs are text, JSON in text, a list of parts or an object."""
+    """Return the outcome of a call. Outputs are text, JSON in text, a list of parts or an object."""
     output: object = item.output if item.output is not None else item.result
     if output is None and item.tools is not None:
         names = [text_of(table_of(tool).get("name")) for tool in list_of(item.tools)]
@@ -561,7 +560,7 @@ def _outcome_of(text: str, exit_code: int | None, *, is_failed: bool) -> Outcome
 
 
 def _joined(content: object) -> str:
-    """The text of a content: a text, a part or a list of parts; what is no text is named in brackets."""
+    """Join the texts of a content: a text, a part or a list of parts; other parts are named in brackets."""
     if isinstance(content, str):
         return content
     parts = []

@@ -1,7 +1,6 @@
-"""Continue's sessions: one document with a ``history`` of messages, each with the states of the calls that it made.
+"""Importer of Continue's sessions: one document with a ``history`` of messages, each with the states of its calls.
 
-What the format does that an importer must know: a call stands with its result; it has no times; tokens are told for
-the session as a whole.
+Format: a call is stored with its result; there are no times; tokens are given for the whole session.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The sessions of GitHub's Copilot CLI: an event a line, each with a ``type`` and its ``data``.
+"""Importer of GitHub Copilot CLI sessions: an event a line, each with a ``type`` and ``data``.
 
-What the format does that an importer must know: a call is asked for in the model's message and told again when it
-begins; what subagents do stands in the same file, under the call that began them; of tokens only those that the model
-wrote are told.
+Format: a call occurs in the model's message and again when it begins; subagents are in the same file, under the call
+that began them; only output tokens are given.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class CopilotImporter:
             self.base = Digest("git-sha1", bytes.fromhex(commit))
 
     def _enter(self, parent: object) -> None:
-        """A subagent's events name the call that began it."""
+        """Enter the branch of a subagent, which is named by the call that began it."""
         lane = text_of(parent)
         if lane != self._lane:
             self._lane = lane
@@ -143,7 +142,7 @@ class CopilotImporter:
             self._begin(request, request.get("name"))
 
     def _begin(self, data: dict[str, object], name: object) -> None:
-        """A call that is asked for, or begins without that."""
+        """Add a call at its request, or at its beginning without one."""
         call_id = text_of(data.get("toolCallId"))
         if call_id and call_id in self._known_calls:
             self._intake.skip("call told again")

@@ -1,7 +1,7 @@
-"""Cursor's transcripts: a message a line, in ``agent-transcripts``; those of subagents in a folder beside it.
+"""Importer of Cursor's transcripts: a message a line, in ``agent-transcripts``; those of subagents in a folder beside
+it.
 
-What the format does that an importer must know: it has no times, no ids of calls, and mostly no results; what a person
-typed stands in a tag of its own.
+Format: no times, no call ids, and mostly no results; the text that a person typed is in its own tag.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(source: Source) -> Iterator[Imported]:
     for path in _child_files(source.path):
         try:
             child, prompt = _read_one(source.beside(path), Children(), (), is_child=True)
-        except PeriplusError:  # the session is whole without it; the count says that it is missing
+        except PeriplusError:  # the session is complete without it; the count reports it
             lost += 1
             continue
         children.add(child, prompt)
@@ -68,7 +68,7 @@ def _read_one(
 
 
 def _child_files(path: str) -> list[str]:
-    """The transcripts in ``subagents`` beside the session's own. No link is followed."""
+    """Return the transcripts in ``subagents`` beside the session. No link is followed."""
     folder = os.path.join(os.path.dirname(os.path.abspath(path)), "subagents")
     try:
         entries = [] if os.path.islink(folder) else list(os.scandir(folder))
@@ -151,7 +151,7 @@ class CursorImporter:
 
 
 def _typed(text: str) -> str:
-    """What a person typed of a text that the editor put together."""
+    """Return the text that a person typed, without additions of the editor."""
     _, found, rest = text.partition(_QUERY[0])
     inside, ended, _ = rest.partition(_QUERY[1])
     return inside.strip() if found and ended else text

@@ -1,5 +1,5 @@
-"""Droid's sessions: a record a line, either what it keeps (``session_start``, then messages of blocks) or what it prints
-(``--output-format stream-json``: messages, calls and results as records of their own).
+"""Importer of Droid's sessions: a record a line, either its stored form (``session_start``, then messages of blocks)
+or its output (``--output-format stream-json``: messages, calls and results as separate records).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Gemini CLI's sessions: one document with ``messages``, or since 0.40 a record a line.
+"""Importer of Gemini CLI's sessions: one document with ``messages``, or since 0.40 a record a line.
 
-What the format does that an importer must know: a message holds its thoughts, its text and its calls with their
-results; in the files of lines a message is written again, under the same id, when more of it is known; ``$set`` changes
-the session's card and ``$rewindTo`` takes messages back. The tokens read count those that came from the cache.
+Format: a message holds its thoughts, its text and its calls with results. In files of lines a message is written
+again under the same id when it grows; ``$set`` changes the session's card and ``$rewindTo`` removes messages. Input
+tokens include cached ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OUTCOMES: Final[dict[str, Outcome]] = {"success": "ok", "error": "failed", "can
 _REFUSAL: Final = "Tool execution blocked: "  # by a hook
 _MESSAGES_REMEMBERED: Final = 4096
 _CALLS_REMEMBERED: Final = 4096
-# In the answer of the shell tool; the line ends of some versions are two characters, a backslash and an n.
+# In the answer of the shell tool. In some versions a line ends in two characters, a backslash and an n.
 _EXIT_CODE: Final = re.compile(r"(?:^|\n|\\n)Exit Code: (-?\d{1,9})\b")
 
 
@@ -87,12 +87,12 @@ def _read_document(source: Source, importer: GeminiImporter, intake: Intake) -> 
 
 
 def decode_value(data: bytes) -> object:
-    """A member of the session's card."""
+    """Decode a member of the session's card."""
     return (decode_table(b'{"v":' + data + b"}") or {}).get("v")
 
 
 class _Message:
-    """What is known of a message that may be written again."""
+    """State of a message that may be written again."""
 
     __slots__ = ("is_said", "model_call", "thoughts", "usage")
 
@@ -308,7 +308,9 @@ class GeminiImporter:
 
 
 def _parts(record: dict[str, object]) -> list[object]:
-    """The content of a message: a text, a part or a list of them; earlier versions call it ``parts``."""
+    """Return the content of a message as a list: a text, a part or a list of them; earlier versions call it
+    ``parts``.
+    """
     content = record.get("content")
     if not content:
         content = record.get("parts")

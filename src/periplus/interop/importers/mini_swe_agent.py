@@ -1,7 +1,7 @@
-"""mini-swe-agent's trajectories: one document, the messages as the model saw them, alone or under ``messages``.
+"""Importer of mini-swe-agent's trajectories: one document with the messages, alone or under ``messages``.
 
-What the format does that an importer must know: the agent's only tool is a shell. Its command is a fenced block in what
-it says, or since version 2 a tool call; the next message is what came back, with the exit code in a tag of its own.
+Format: the agent's only tool is a shell. Its command is a fenced block in the answer, or since version 2 a tool call;
+the next message is the result, with the exit code in its own tag.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_mine(head: Head) -> bool:
 
 
 def _is_conversation(messages: list[object]) -> bool:
-    """Bare messages are this agent's where one of the first commands it to answer with a block of its kind."""
+    """Detect bare messages of this agent by its instruction to answer with a block."""
     tables = [table_of(message) for message in messages[:4]]
     if not tables or not all(text_of(table.get("role")) in _ROLES for table in tables):
         return False
@@ -99,7 +99,7 @@ class MiniImporter:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this run from another of the same task: what was said first."""
+        """Digest of the first messages, to distinguish runs of the same task."""
         import hashlib
 
         return hashlib.sha256(b"\0".join(self._first)).hexdigest()[:12]
@@ -132,7 +132,7 @@ class MiniImporter:
         return True
 
     def learn(self, name: str, data: bytes) -> None:
-        """A member of ``info``."""
+        """Handle a member of ``info``."""
         intake = self._intake
         value = (decode_table(b'{"v":' + data + b"}") or {}).get("v")
         if name == "exit_status":
@@ -218,7 +218,7 @@ class MiniImporter:
 
 
 def _parted(text: str) -> tuple[list[str], str]:
-    """The commands in a text, and where there is just one the text without it."""
+    """Return the commands in a text, and the text without the command where there is exactly one."""
     parts = text.split(_FENCE)
     commands, places = [], []
     for place in range(1, len(parts) - 1, 2):

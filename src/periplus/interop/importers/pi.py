@@ -1,7 +1,8 @@
-"""Sessions of Pi, and of OpenClaw which is built on it: a record a line, the first one the session's card.
+"""Importer of sessions of Pi, and of OpenClaw which is based on it: a record a line, the first one is the session's
+card.
 
-What the format does that an importer must know: records form a tree by ``parentId``; a result is a message of its own
-with the id of its call; what was compacted is told by a summary.
+Format: records form a tree by ``parentId``; a result is a message of its own with the id of its call; compaction
+leaves a summary.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class PiImporter:
         return self._chat.finish()
 
     def _stand(self, record: dict[str, object]) -> None:
-        """Remember where a record that is no message stands, for others continue it."""
+        """Remember the place of a record that is no message, because others continue it."""
         uuid = text_of(record.get("id"))
         if uuid:
             self._lanes.inherit(uuid, record.get("parentId"))

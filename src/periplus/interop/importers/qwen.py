@@ -1,8 +1,8 @@
-"""Qwen Code's sessions: a record a line, with the parts of Gemini's interface in the envelopes of Claude Code.
+"""Importer of Qwen Code's sessions: a record a line, with the parts of Gemini's interface in the envelopes of Claude
+Code.
 
-What the format does that an importer must know: a message comes in several records that share its id; a result is a
-record of its own; what a person typed is told apart from what hooks added to it; records can stand on one line without
-an end between them.
+Format: a message comes in several records with its id; a result is a record of its own; typed text is kept apart from
+additions of hooks; several records may stand on one line without a separator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 def _glued(line: bytes) -> list[dict[str, object]]:
-    """The records on a line that has several; none where something else stands between them."""
+    """Return the records on a line that has several; none where other text stands between them."""
     import json
 
     decoder = json.JSONDecoder()

@@ -1,8 +1,9 @@
-"""SWE-agent's trajectories: one document, with the steps under ``trajectory`` and the model's messages under ``history``.
+"""Importer of SWE-agent's trajectories: one document, with the steps under ``trajectory`` and the model's messages
+under ``history``.
 
-What the format does that an importer must know: both tell of the same run; the steps have every command with the folder
-and the open file, the messages have the task, so the file is read twice. Demonstrations have messages only. No version
-says how a command ended, so its outcome is unknown where the editor's own words are all there is.
+Format: both describe the same run. The steps have every command with the folder and the open file, the messages have
+the task, so the file is read twice. Demonstrations have messages only. No version stores how a command ended: the
+outcome is unknown where the editor's output is all there is.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NO_FILE: Final = ("n/a", "")
 _PROMPTS_MAX: Final = 16
 _TAIL_CHARS: Final = 8300
 _WORDS_MAX: Final = 64 << 10
-# The commands of its own editor; all others are the shell's.
+# Commands of its own editor; all others are the shell's.
 _OWN: Final = frozenset({
     "open", "goto", "create", "edit", "insert", "scroll_up", "scroll_down", "find_file", "search_file", "search_dir",
     "submit", "str_replace_editor", "exit_cost", "exit_context", "exit_format", "exit_error", "exit_forfeit", "filemap",
@@ -88,12 +89,12 @@ class SweImporter:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this run from another of the same task: what was said first."""
+        """Digest of the first messages, to distinguish runs of the same task."""
         import hashlib
 
         return hashlib.sha256(b"\0".join(self._first)).hexdigest()[:12]
 
-    # The first reading: what the file says of the run as a whole
+    # First reading: facts of the whole run
 
     def look(self, path: tuple[str | int, ...], name: str, data: bytes) -> None:
         intake = self._intake
@@ -142,13 +143,13 @@ class SweImporter:
             self._intake.skip(f"info: {name}")
 
     def begin(self) -> None:
-        """What stands before the first step of a run that is told by its steps."""
+        """Add the prompts before the first step of a run that is imported from its steps."""
         if self.told_by == "trajectory":
             for place, text in self._prompts:
                 self._intake.source = place
                 self._prompt(text)
 
-    # The second reading: step by step
+    # Second reading: the steps
 
     def feed(self, number: int, data: bytes) -> bool:
         record = decode_table(data)
@@ -165,7 +166,7 @@ class SweImporter:
         intake = self._intake
         sent, received = natural_of(self._stats.get("tokens_sent")), natural_of(self._stats.get("tokens_received"))
         if sent or received:
-            intake.source = intake.source or 1  # the run's sum, also where it made no step
+            intake.source = intake.source or 1  # the sum of the run, also where it has no step
             intake.release_model(intake.hold_model(intake.model or "unknown"), sent, 0, received)
         status = self._exit_status
         if status is None:
@@ -279,7 +280,7 @@ class SweImporter:
         return plan_call(intake, name, table, intake.cwd)
 
     def _plan(self, action: str, folder: str | None) -> list[Planned]:
-        """The steps of a command as it was typed: the editor's own words, or a command of the shell."""
+        """Return the steps of a typed command: one of the editor, or of the shell."""
         intake = self._intake
         line, _, rest = action.strip().partition("\n")
         name = line.split(None, 1)[0]
@@ -326,7 +327,7 @@ def _words(text: str) -> list[str]:
 
 
 def _editor_arguments(words: list[str]) -> dict[str, object]:
-    """``create /a.py --file_text '…'`` as the editor's arguments."""
+    """Parse ``create /a.py --file_text '…'`` as the editor's arguments."""
     arguments: dict[str, object] = {"command": words[0], "path": words[1]}
     name = ""
     for word in words[2:]:
@@ -343,7 +344,7 @@ def _editor_arguments(words: list[str]) -> dict[str, object]:
 
 
 def _state(value: object) -> dict[str, object]:
-    """The folder and the open file after a step: an object, in older versions as text."""
+    """Return the folder and the open file after a step: an object, in older versions a text."""
     if isinstance(value, str):
         return decode_table(value.encode("utf-8", "replace")) or {}
     return table_of(value)

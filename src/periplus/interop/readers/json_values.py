@@ -1,4 +1,4 @@
-"""Total readers of foreign JSON: a value of the wrong type is an absent value, never an exception."""
+"""Readers of values in foreign JSON: a value of the wrong type counts as absent and never raises."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from collections.abc import Callable
 from typing import Final
 
 JSON_DEPTH_MAX: Final = 64
-_SECRET_CHARS_MAX: Final = 4096  # of a value that only its key tells to be a secret
+_SECRET_CHARS_MAX: Final = 4096  # for values that only their key reveals as secrets
 _NUMBER_MAX: Final = 2**53 - 1
-_CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can carry: 1 …
+_CLOCK_MS_MIN: Final = -62_135_596_800_000  # the years that a trail can hold: 1 …
 _CLOCK_MS_MAX: Final = 253_402_300_799_999  # … to 9999
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _STAMP_CHARS: Final = 24
@@ -35,7 +35,7 @@ _EMPTY: Final[list[object]] = []
 
 
 def table_of(value: object) -> dict[str, object]:
-    """``value`` where it is a JSON object, else an empty one; not to be changed."""
+    """Return ``value`` if it is a JSON object, else an empty one, which must not be changed."""
     return value if isinstance(value, dict) else _NOTHING
 
 
@@ -52,7 +52,7 @@ def optional_text(value: object) -> str | None:
 
 
 def path_of_url(value: object) -> str | None:
-    """The path that a ``file:`` URL names; a text that is none is a path already."""
+    """Return the path of a ``file:`` URL; other text is a path already."""
     text = text_of(value)
     if text.startswith(_FILE_URL):
         from urllib.parse import unquote
@@ -62,7 +62,7 @@ def path_of_url(value: object) -> str | None:
 
 
 def integer_of(value: object) -> int | None:
-    """A whole number within ±(2^53 − 1), also where it was written ``12.0``."""
+    """Return a whole number within ±(2^53 − 1), also where it is written ``12.0``."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -71,26 +71,26 @@ def integer_of(value: object) -> int | None:
 
 
 def natural_of(value: object) -> int:
-    """A count: 0 where there is none, or a negative one."""
+    """Return a count: 0 for other values and negative numbers."""
     number = integer_of(value)
     return number if number is not None and number > 0 else 0
 
 
 class Moment:
-    """Reads time stamps. datetime is imported with the first one, for it costs milliseconds at a start."""
+    """Parser of time stamps. It imports datetime at first use, because that takes milliseconds."""
 
     def __init__(self) -> None:
         from datetime import UTC, datetime
 
         self._parse = datetime.fromisoformat
         self._utc = UTC
-        self._minute = ""  # the last one read, as it is written, and when it began
+        self._minute = ""  # the last minute read, as text, and its start
         self._minute_ms = 0
 
     def read(self, value: object) -> int | None:
-        """Milliseconds since 1970-01-01 UTC of an RFC 3339 text, None for anything else."""
+        """Return milliseconds since 1970-01-01 UTC for an RFC 3339 text, None for other values."""
         if type(value) is str and len(value) == _STAMP_CHARS and value.startswith(self._minute) and value[-1] == "Z":
-            # As agents write it, 2026-01-31T12:34:56.789Z, and in the minute of the one before, as most are.
+            # The form that agents write, 2026-01-31T12:34:56.789Z, mostly in the same minute as the one before.
             seconds, thousandths = value[17:19], value[20:23]
             is_plain = value.isascii() and seconds.isdecimal() and thousandths.isdecimal() and value[19] == "."
             if is_plain and seconds < "60" and self._minute:
@@ -113,12 +113,12 @@ class Moment:
 
 
 def json_text(value: object, masked: Callable[[str], str]) -> str:
-    """``value`` as compact JSON text with every string in it ``masked``."""
+    """Return ``value`` as compact JSON text with every string ``masked``."""
     import orjson
 
     try:
         return orjson.dumps(_copied(value, masked, 0), option=orjson.OPT_NON_STR_KEYS).decode()
-    except (TypeError, ValueError):  # a number or a string that JSON cannot carry
+    except (TypeError, ValueError):  # a number or a string that JSON cannot hold
         return orjson.dumps(masked(repr(value))[:1000].encode("utf-8", "replace").decode()).decode()
 
 
@@ -135,12 +135,14 @@ def _copied(value: object, masked: Callable[[str], str], depth: int) -> object:
             for key, item in value.items()
         }
     if isinstance(value, int) and not isinstance(value, bool) and not -_NUMBER_MAX <= value <= _NUMBER_MAX:
-        return str(value)  # as text, for most readers of JSON would round it
+        return str(value)  # as text, because most readers of JSON would round it
     return value
 
 
 def _member(key: str, value: str, masked: Callable[[str], str]) -> str:
-    """The text of a member, ``masked`` also for what only its key tells: a password has no shape of its own."""
+    """Return the text of a member, ``masked`` also where only its key reveals a secret: a password has no shape of
+    its own.
+    """
     text = masked(value)
     if text != value or len(value) > _SECRET_CHARS_MAX or len(key) > _SECRET_CHARS_MAX:
         return text
@@ -150,7 +152,7 @@ def _member(key: str, value: str, masked: Callable[[str], str]) -> str:
 
 
 def decode_table(data: bytes) -> dict[str, object] | None:
-    """The JSON object that ``data`` is, mended where it must be; None where it is none."""
+    """Parse ``data`` as a JSON object, leniently if necessary; None for other data."""
     import orjson
 
     try:
@@ -162,11 +164,11 @@ def decode_table(data: bytes) -> dict[str, object] | None:
 
 
 def decode_loosely(line: bytes, kinds: dict[str, type]) -> bytes | None:
-    """The line again as JSON that every decoder takes, or None where it is no JSON object. A field whose value is not
-    of the type that ``kinds`` gives is left out.
+    """Rewrite the line as JSON that every decoder accepts; None where it is no JSON object. Fields whose type differs
+    from ``kinds`` are left out.
 
-    Programs in JavaScript cut texts within a character and write half of it as an escape; numbers can be out of
-    any range. The strict decoder refuses both, and this is the second attempt at such a line.
+    Programs in JavaScript cut texts within a character and write half of it as an escape; numbers can be out of any
+    range. The strict decoder refuses both, and this is the second attempt at such a line.
     """
     import json
 

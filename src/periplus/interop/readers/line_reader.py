@@ -1,7 +1,7 @@
-"""The lines of a file of any length in bounded memory, and their digest on the way.
+"""Lines of a file of any length in bounded memory, with the digest of the file.
 
-A file is read once, in blocks. What is not a file of lines is refused with one error that names the file: a folder,
-an empty file, bytes that are no text, a line that would take more memory than any record of an agent does.
+A file is read once, in blocks. Other input is refused with one error that names the file: a folder, an empty file,
+binary data, a line over the limit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 class LineReader:
     """Iterates over ``(number, line)``, from 1, without line ends and without blank lines.
 
-    After the last line ``digest`` is the SHA-256 of all bytes. ``unterminated`` is the number of a last line that has
-    no line end: a writer may have been stopped within it. ``progress`` gets bytes done and bytes in all.
+    After the last line ``digest`` is the SHA-256 of all bytes. ``unterminated`` is the number of a last line without
+    a line end: its writer may have been stopped. ``progress`` gets bytes done and bytes in all.
     """
 
     def __init__(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
@@ -40,7 +40,7 @@ class LineReader:
         sha256 = hashlib.sha256()
         number = 0
         done = 0
-        parts: list[bytes] = []  # a line that is longer than a block
+        parts: list[bytes] = []  # pieces of a line longer than a block
         parts_bytes = 0
         with open_regular(self.path) as fd:
             size = os.fstat(fd).st_size
@@ -79,7 +79,7 @@ class LineReader:
 
 
 def read_head(path: str) -> bytes:
-    """The first bytes of the file. Raises FormatError where they are not the beginning of a text file."""
+    """Return the first bytes of the file. Raises FormatError where it is empty or blank."""
     with open_regular(path) as fd:
         head = _read(fd, HEAD_BYTES, path)
         if not head:
@@ -91,7 +91,7 @@ def read_head(path: str) -> bytes:
 
 
 class open_regular:  # noqa: N801 - used as a function
-    """``with`` the descriptor of a regular file; what would block for ever or has no end is refused."""
+    """Context manager for the descriptor of a regular file; other kinds of files are refused."""
 
     def __init__(self, path: str) -> None:
         self._path = path

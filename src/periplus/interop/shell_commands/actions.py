@@ -1,7 +1,7 @@
-"""What a shell command does, told from its text: tests, commits, pushes and searches have steps of their own.
+"""Actions of a shell command by its text: tests, commits, pushes and searches have steps of their own.
 
-The text is read as a shell would split it, nothing more: no expansion, no aliases. A command that is not understood
-stays a command, and the raw text of one that is stays in the note of its step.
+The text is split like a shell would, without expansion and aliases. An unknown command stays a command; a known one
+keeps its raw text in the note of its step.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ActionKind = Literal["test", "commit", "push", "search"]
 
 
 class Action(NamedTuple):
-    """``what`` is the tests' command, the commit's message, the remote pushed to or the pattern searched for;
-    ``where`` the path searched or the folder given with ``git -C``. One that is hidden may have failed, and one that is optional
-    may not have been run, where the command ended well; ``rivals`` are what else of the command may be why it failed.
+    """``what`` is the command of the tests, the message of the commit, the remote pushed to or the pattern searched
+    for; ``where`` the path searched or the folder of ``git -C``. In a successful command a hidden action may have
+    failed, and an optional one may not have run; ``rivals`` counts other parts that may be the cause of a failure.
     """
 
     kind: ActionKind
@@ -83,13 +83,13 @@ _GIT_HELP: Final = frozenset({"--dry-run", "--help", "-h"})
 
 
 def recognise(command: str) -> list[Action]:
-    """What ``command`` does that has a step of its own, in order; nothing where it is just a command."""
+    """Return the actions of ``command`` that have steps of their own, in order; empty for other commands."""
     if len(command) > COMMAND_CHARS_MAX or _WORTH_READING.search(command) is None:
         return []
     text, bodies = without_heredocs(command) if "<<" in command else (command, [])
     segments = flattened(split_segments(text))
     found: list[Action] = []
-    deciding: list[tuple[str, str]] = []  # what may be why the whole failed: actions, and nothing for what is none
+    deciding: list[tuple[str, str]] = []  # possible causes of a failure: actions, and placeholders for other parts
     for segment in segments:
         words = program_of(segment.words)
         if not words:
@@ -112,7 +112,7 @@ def recognise(command: str) -> list[Action]:
 
 
 def _identity(action: Action) -> tuple[str, str]:
-    """What makes it another step: each run of other tests is one, and of a kind of git's commands the first."""
+    """Return the key of an action: each run of other tests is a step, of the other kinds only the first."""
     return action.kind, action.what if action.kind == "test" else ""
 
 
@@ -133,7 +133,7 @@ def _git(words: list[str], bodies: list[str]) -> Action | None:
 
 
 def _git_verb(words: list[str]) -> tuple[str | None, str, list[str]]:
-    """The folder, the verb and its arguments; no verb where the program is not git."""
+    """Return the folder, the verb and its arguments; no verb for other programs than git."""
     if words[0].rsplit("/", 1)[-1] != "git":
         return None, "", []
     folder = None
@@ -167,7 +167,7 @@ def _message(arguments: list[str], bodies: list[str]) -> str:
 
 
 def _with_bodies(text: str, bodies: list[str]) -> str:
-    """A message written as ``$(cat <<EOF …)`` is the here-document in it."""
+    """Replace a message written as ``$(cat <<EOF …)`` by its here-document."""
     start = text.find(HELD)
     if start < 0:
         return text
@@ -179,7 +179,7 @@ def _with_bodies(text: str, bodies: list[str]) -> str:
 
 
 def _searches(segments: list[Segment]) -> list[Action]:
-    """A command is a search where all that it does is to go to a folder, to search, and to filter what was found."""
+    """Detect a command that only changes the folder, searches, and filters the result."""
     found: list[Action] = []
     for segment in segments:
         words = program_of(segment.words)
@@ -194,7 +194,7 @@ def _searches(segments: list[Segment]) -> list[Action]:
                 found.append(action)
         elif program not in _FILTERS or not found:
             return []
-        if segment.is_piped or action is found[-1]:  # a search is all of its pipe, which ends as its last part does
+        if segment.is_piped or action is found[-1]:  # a search is its whole pipe, which ends like its last part
             found[-1] = found[-1]._replace(is_hidden=segment.is_hidden, is_optional=segment.is_optional)
     rivals = sum(not action.is_hidden for action in found) - 1
     return [action._replace(rivals=max(0, rivals)) for action in found]
@@ -224,7 +224,7 @@ def _search_in_files(words: list[str]) -> Action | None:
 
 
 def _narrowed(words: list[str], found: Action) -> Action | None:
-    """``find … | xargs grep PATTERN``: what is searched for is the pattern, in the folder that ``find`` was given."""
+    """Recognise ``find … | xargs grep PATTERN``: a search for the pattern in the folder of ``find``."""
     if words[0].rsplit("/", 1)[-1] != "xargs":
         return None
     at = 1
@@ -235,7 +235,7 @@ def _narrowed(words: list[str], found: Action) -> Action | None:
 
 
 def _find(arguments: list[str]) -> Action | None:
-    """``find`` by name; one that changes what it finds, or runs anything but a search on it, is a command."""
+    """Recognise ``find`` by name. It is a plain command if it changes files, or runs anything but a search on them."""
     where = arguments[0] if arguments and not arguments[0].startswith(("-", "(", "!", ",")) else None
     pattern: str | None = None
     at = 0
@@ -298,24 +298,24 @@ _NOT_REACHED: Final = re.compile(
 
 
 def unreached_error(output: str) -> str | None:
-    """The line that says that a command did not get to its folder, and so not further."""
+    """Return the line that reports that a command did not enter its folder, and so did not continue."""
     found = _NOT_REACHED.search(output[-OUTPUT_CHARS_MAX:])
     return found.group().strip() if found is not None else None
 
 
 def git_ending(kind: str, output: str) -> tuple[Outcome, str | None]:
-    """How a commit or a push ended whose exit code a pipe, or what ran behind it, has hidden: by what git said."""
+    """Return the outcome of a commit or push from git's output, where a pipe or a later part hides the exit code."""
     text = output[-OUTPUT_CHARS_MAX:]
     failure = _GIT_FAILED.search(text)
     if kind == "commit" and _COMMITTED.search(text):
-        return "ok", None  # a status behind it may well say that there is nothing to commit
+        return "ok", None  # a later status may report that there is nothing to commit
     if failure is not None:
         return "failed", failure.group().strip()
     return "ok" if kind == "push" and _PUSHED.search(text) else "unknown", None
 
 
 def commit_digest(output: str, command: str) -> Digest | None:
-    """The commit that was made, where the output shows one whole id; a short id is no digest."""
+    """Return the commit that was made, if the output shows exactly one full id; a short id is no digest."""
     is_asked_for = any(command.rfind(word) > command.rfind("commit") for word in _SHOWS_AN_ID)
     ids = {name for bracket, name in _FULL_ID.findall(output[-OUTPUT_CHARS_MAX:]) if bracket or is_asked_for}
     if len(ids) != 1:

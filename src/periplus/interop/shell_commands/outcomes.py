@@ -1,9 +1,9 @@
-"""How the parts of one command ended, of which only the end of the whole is known. Pure.
+"""Outcomes of the parts of one command when only the outcome of the whole is known. Pure.
 
-Where the whole ended well, each part did whose failure would have been that of the whole; of another (``is_hidden``), what
-its program said in its last words is told, and nothing else is known. Where the whole failed, one part did, and what stood
-behind it in the list was not run. Which one is told by the same words, and by the order: what stood before one that was
-run went well. Where that tells nothing the outcome is unknown, and its error says what is known of the whole.
+If the whole succeeded, each part succeeded whose failure would have failed the whole; for another part (``is_hidden``)
+only the last output of its program counts. If the whole failed, one part failed, and the parts after it
+were not run. The failed part is found by the same output and by the order: the parts before one that ran
+succeeded. Where that decides nothing the outcome is unknown, and its error describes the whole.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _UNKNOWN: Final[Ending] = ("unknown", None)
 
 
 class Planned(NamedTuple):
-    """A step but for its outcome, which is that of its call. What is hidden in a command may have failed where it
-    ended well, and where it failed there may be ``rivals``, other parts that did: such a step has an ``ending`` of its own.
+    """A step without its outcome, which is that of its call. A hidden part of a command may have failed in a
+    successful command, and in a failed one other parts (``rivals``) may be the cause: such a step has its own
+    ``ending``.
     """
 
     op: str
@@ -36,14 +37,14 @@ class Planned(NamedTuple):
 
 
 def endings_of_parts(steps: Sequence[Planned], outcome: Outcome, why: str, output: str) -> list[Ending | None]:
-    """The ending of each step of a call that ended with ``outcome``; None for one that ended as the call did. ``why`` says what
-    is known of the failure of the whole.
+    """Return the ending of each step of a call that ended with ``outcome``; None for one that ended like the call.
+    ``why`` describes the failure of the whole.
     """
     is_alone = sum(step.op == "TEST_RUN" for step in steps) <= 1
 
     def told(step: Planned) -> Ending:
         end = _told(step, output)
-        is_any = step.op == "TEST_RUN" and end[0] == "failed" and not is_alone  # which of the tests, is not said
+        is_any = step.op == "TEST_RUN" and end[0] == "failed" and not is_alone  # which tests failed is unknown
         return _UNKNOWN if is_any else end
 
     if outcome == "ok":
@@ -63,7 +64,7 @@ def endings_of_parts(steps: Sequence[Planned], outcome: Outcome, why: str, outpu
 
 
 def _infer(shared: list[int], ends: dict[int, Ending | None], *, is_whole: bool) -> None:
-    """What follows of the order of parts each of which the next was run behind. ``is_whole`` says that there are no others."""
+    """Infer outcomes from the order of parts that run one after the other. ``is_whole``: there are no other parts."""
     outcomes = {at: end[0] for at in shared if (end := ends[at]) is not None}
     last_ok = max((at for at in shared if outcomes[at] == "ok"), default=-1)
     failed = next((at for at in shared if at > last_ok and outcomes[at] == "failed"), None)
@@ -74,7 +75,7 @@ def _infer(shared: list[int], ends: dict[int, Ending | None], *, is_whole: bool)
         elif failed is not None and at > failed:
             ends[at] = _NOT_RUN
     if failed is not None:
-        ends[failed] = None  # it ended as the whole did, and with its exit code
+        ends[failed] = None  # it ended like the whole, with its exit code
     elif is_whole and shared and last_ok == shared[-2:][0] and len(shared) > 1:
         ends[shared[-1]] = None
 

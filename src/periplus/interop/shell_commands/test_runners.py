@@ -1,4 +1,4 @@
-"""Test runners: which command runs tests, and how many passed by what it printed."""
+"""Test runners: detection of commands that run tests, and parsing of their output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTPUT_CHARS_MAX: Final = 64 << 10
 _COUNT_MAX: Final = 10**9
 _COUNT_DIGITS: Final = 12
 
-# Programs that do nothing but run tests.
+# Programs that only run tests.
 _PROGRAMS: Final = frozenset({
     "pytest", "py.test", "unittest", "tox", "nox", "jest", "vitest", "mocha", "ava", "rspec", "ctest", "phpunit", "pest",
     "paratest", "bats", "busted", "nosetests", "nose2", "karma", "jasmine", "gotestsum", "cargo-nextest", "runtests.py",
@@ -28,7 +28,7 @@ _MODULES: Final = frozenset({
     "pytest", "unittest", "nose", "nose2", "tox", "nox", "doctest", "test", "twisted.trial", "behave", "stestr", "robot",
     "green", "testtools.run", "zope.testrunner", "xdoctest", "slash",
 })  # fmt: skip
-# Programs that do much, and their words for running tests.
+# Programs with many uses, and their words for running tests.
 _VERBS: Final = {
     "go": ("test",), "cargo": ("test", "nextest", "t", "llvm-cov", "tarpaulin"), "npm": ("test", "t", "tst"),
     "yarn": ("test", "jest", "vitest", "mocha"), "pnpm": ("test", "t", "jest", "vitest", "mocha"),
@@ -46,7 +46,7 @@ _VERBS: Final = {
     "crystal": ("spec",), "shards": ("test",), "nimble": ("test",), "tap": ("run",), "mage": ("test",), "earthly": ("+test",),
     "nix": ("check",),
 }  # fmt: skip
-_COVERERS: Final = frozenset({"c8", "nyc"})  # they measure what another program covers
+_COVERERS: Final = frozenset({"c8", "nyc"})  # measure the coverage of another program
 _MANY_GOALS: Final = frozenset({
     "gradle", "gradlew", "mvn", "mvnw", "mvnd", "make", "gmake", "just", "ninja", "task", "rake", "inv", "invoke", "mage",
 })  # fmt: skip
@@ -58,13 +58,13 @@ _SCRIPT_HOSTS: Final = frozenset({
 })  # fmt: skip
 _SCRIPT_VERBS: Final = frozenset({"run", "run-script", "task", "workspaces", "foreach"})
 _SCRIPT_PREFIXES: Final = ("test:", "test-", "tests:", "test_")
-# Options that take a value and may stand before the verb.
+# Options that take a value and may precede the verb.
 _VALUED: Final = frozenset({
     "-C", "-f", "-pl", "-p", "-w", "--prefix", "--workspace", "--filter", "--manifest-path", "--project", "--dir", "--cwd",
     "-F", "-s", "--settings", "-b", "--config", "-c", "--build-file", "--directory", "-D", "--file", "--scope", "-scheme",
     "-workspace", "-project", "-destination", "--package-path", "--env",
 })  # fmt: skip
-# With one of these the tests are not run: they are listed, or only built, or the program says what it is.
+# With one of these no tests run: they are listed or only built, or the program describes itself.
 _DRY: Final = frozenset({
     "--help", "--version", "--collect-only", "--co", "--fixtures", "--no-run", "--list-tests", "--listTests", "--dry-run",
     "--just-print", "--showconfig", "--notest", "--list-sessions", "--setup-plan",
@@ -76,7 +76,7 @@ _DRY_OF: Final = {
 
 
 def is_test(words: Sequence[str], depth: int = 0) -> bool:
-    """Whether the command of these words, the first of which is the program, runs tests."""
+    """Test whether a command, given as words from the program on, runs tests."""
     if depth > _DEPTH_MAX or not words:
         return False
     program = words[0].replace("\\", "/").rsplit("/", 1)[-1]
@@ -135,7 +135,7 @@ def _has_verb(program: str, arguments: list[str], depth: int) -> bool:
 
 
 def _plain(program: str, arguments: list[str]) -> list[str]:
-    """The words that are no options, no values of them, and no settings."""
+    """Return the words that are neither options nor their values nor settings."""
     plain = []
     at = 0
     while at < len(arguments) and arguments[at] != "--":
@@ -150,7 +150,7 @@ def _plain(program: str, arguments: list[str]) -> list[str]:
 
 
 def _has_script(plain: list[str]) -> bool:
-    """``npm run test:unit``, ``yarn workspace web test``, ``mise run test``."""
+    """Detect ``npm run test:unit``, ``yarn workspace web test``, ``mise run test``."""
     at = 0
     if plain[0] in ("workspace", "workspaces") and len(plain) > 2:
         at = 2
@@ -160,7 +160,7 @@ def _has_script(plain: list[str]) -> bool:
 
 
 def _runs_another(arguments: list[str], depth: int) -> bool:
-    """``pdm run python -m pytest``."""
+    """Detect ``pdm run python -m pytest``."""
     if "run" not in arguments:
         return False
     at = arguments.index("run") + 1
@@ -170,7 +170,7 @@ def _runs_another(arguments: list[str], depth: int) -> bool:
 
 
 def _is_goal(word: str, verbs: tuple[str, ...]) -> bool:
-    """One of the goals that a build is told to reach: ``test``, ``test-unit``, ``:app:testDebugUnitTest``."""
+    """Test whether a build goal runs tests: ``test``, ``test-unit``, ``:app:testDebugUnitTest``."""
     task = word.rsplit(":", 1)[-1]
     return (
         word in verbs
@@ -185,8 +185,8 @@ def _is_goal(word: str, verbs: tuple[str, ...]) -> bool:
 
 
 class _Rule(NamedTuple):
-    """``mark`` is in every output that ``pattern`` matches: a plain search first. ``is_summed`` where one is printed
-    for each part of the run; else the last counts.
+    """``mark`` occurs in every output that ``pattern`` matches, and is searched first. ``is_summed`` where the runner
+    prints one line for each part of the run; else the last line counts.
     """
 
     mark: str
@@ -215,7 +215,7 @@ _PASSED: Final = (
 
 
 class _Difference(NamedTuple):
-    """All that ran, less what did not pass; ``lost`` is looked for in the line of ``total`` and a little behind it."""
+    """Total less lost tests; ``lost`` is searched in the line of ``total`` and shortly behind it."""
 
     mark: str
     total: re.Pattern[str]
@@ -254,7 +254,7 @@ _RAN: Final = (
 )  # fmt: skip
 _CTEST: Final = re.compile(r"\b(\d+) tests failed out of (\d+)")
 _GO_PASS: Final = re.compile(r"^[ \t]*--- PASS:", re.MULTILINE)
-# Lines by which runners say that something failed; what a test itself prints should hardly look like one of them.
+# Lines that report failures; the output of a test itself should hardly look like one.
 _FAILED: Final = re.compile(
     r"^[ \t=]*+(?:"
     r"(?:\d+ \w+,? ){0,4}[1-9]\d* (?:failed|errors?)(?:,| in |$| out of |[ \t=]*$)[^\n]{0,200}"  # pytest, playwright, gradle
@@ -275,7 +275,7 @@ _FAILED: Final = re.compile(
     r")",
     re.MULTILINE,
 )
-# These a test may print as well: they count where no summary says how many passed.
+# A test may print these as well: they count where no summary gives the passed tests.
 _FAILED_PERHAPS: Final = re.compile(r"^[ \t]*+(?:FAIL(?: [^\n]{1,200}|$)|not ok \d[^\n]{0,200})", re.MULTILINE)
 _SUCCEEDED: Final = re.compile(r"^(?:ok[ \t]+\S{1,200}[ \t]|\[INFO\] BUILD SUCCESS$|BUILD SUCCESSFUL\b)", re.MULTILINE)
 _MARKS: Final = ("pass", "Pass", "PASS", "OK (", *dict.fromkeys(rule.mark for rule in _RAN))
@@ -283,7 +283,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def passed_count(output: str) -> int | None:
-    """How many tests passed, where the output of a known runner says so."""
+    """Return the number of passed tests from the output of a known runner, None where it is not given."""
     text = output[-OUTPUT_CHARS_MAX:]
     if not any(mark in text for mark in _MARKS):
         return None
@@ -307,8 +307,9 @@ def passed_count(output: str) -> int | None:
 
 
 def runner_ending(output: str, passed: int | None) -> tuple[Outcome, str | None]:
-    """How the tests ended by what a known runner says in its last words, with the line that says that some failed.
-    For those of which there is no exit code: a pipe, or what ran behind them, has hidden it. ``passed`` is their ``passed_count``.
+    """Return the outcome of tests from the last output of a known runner, with the line that reports failures.
+
+    For runs without an exit code: a pipe or a later part hides it. ``passed`` is their ``passed_count``.
     """
     text = output[-OUTPUT_CHARS_MAX:]
     if "\x1b" in text:
@@ -316,7 +317,9 @@ def runner_ending(output: str, passed: int | None) -> tuple[Outcome, str | None]
     patterns = (_FAILED,) if passed is not None else (_FAILED, _FAILED_PERHAPS)
     failures = [failure.group().strip(" \t=") for pattern in patterns for failure in pattern.finditer(text)]
     if failures:
-        telling = [line for line in failures if len(line.split()) > 1]  # more than the bare FAIL that go ends with
+        telling = [
+            line for line in failures if len(line.split()) > 1
+        ]  # more than the bare FAIL at the end of go's output
         return "failed", (telling or failures)[-1]
     return "ok" if passed is not None or _SUCCEEDED.search(text) is not None else "unknown", None
 

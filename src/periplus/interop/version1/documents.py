@@ -1,13 +1,12 @@
-"""Entity files of the notification log (v1): a file's text as a payload, and a payload as a file's text. Pure.
+"""Entity files of version 1 (the notification log): conversion between file texts and payloads. Pure.
 
-A v1 file is one JSON object of whatever keys. Its entity keeps the text verbatim (``v1.text``); the fields that ours
-stand for are laid over it (``v1_fields``), all others go to ``fields``. So the way back needs no guess: what differs between the
-payload and the payload that ``v1.text`` gives was changed here, and only that is written into the text's own object.
-An entity that nobody changed gives its text, byte for byte. The steps of a plan are entities of their own (``v1_steps``), which stand
-in the plan's file.
+A v1 file is one JSON object with any keys. Its entity keeps the text verbatim (``v1.text``); known fields are converted
+(``v1_fields``), all others go to ``fields``. So writing back needs no guess: the difference between the payload and the
+payload that ``v1.text`` gives was made here, and only that is written into the object of the text. An unchanged entity
+gives its text, byte for byte. The steps of a plan are separate entities (``v1_steps``) within the plan's file.
 
-What canonical JSON cannot hold is carried: a number with a fraction, an exponent or more than 53 bits as
-``{"$dec": "1.50"}`` (its literal), anything else (half characters, deep nesting) as ``{"$json": "<its text>"}``.
+Values that canonical JSON cannot hold are wrapped: a number with a fraction, an exponent or more than 53 bits as
+``{"$dec": "1.50"}`` (its literal), other values (lone surrogates, deep nesting) as ``{"$json": "<its text>"}``.
 """
 
 from __future__ import annotations
@@ -70,14 +69,14 @@ _NO_NAMES: Final[Mapping[str, str]] = {}
 
 
 class Part(NamedTuple):
-    """An entity that stands in the file of another one: a step of a plan."""
+    """An entity within the file of another one: a step of a plan."""
 
     item_id: str
     payload: dict[str, JSONValue]
 
 
 class V1Entity(NamedTuple):
-    """What a file stands for. ``misfit`` says why its type is not one of ours, where its name is that of one.
+    """The entity of a file. ``misfit`` says why its type is not one of ours although its name is.
 
     ``before`` are the entities that earlier versions made of such a file.
     """
@@ -85,7 +84,7 @@ class V1Entity(NamedTuple):
     item_type: str
     item_id: str
     payload: dict[str, JSONValue]
-    name: str  # the type as v1 calls it, made plain: by (name, old id) files are told apart
+    name: str  # the type name of v1, normalised: files are identified by (name, old id)
     old_id: str
     stamp: str
     misfit: str
@@ -94,7 +93,7 @@ class V1Entity(NamedTuple):
 
 
 def parse_file(data: bytes) -> tuple[str, dict[str, Any]]:
-    """Text and object of a file. Raises FormatError saying why it cannot be read."""
+    """Return text and object of a file. Raises FormatError with the reason."""
     if len(data) > FILE_BYTES_MAX:
         raise FormatError(f"{len(data):,} bytes; the limit is {FILE_BYTES_MAX:,}")
     try:
@@ -111,11 +110,11 @@ def read_entity(
     text: str, document: dict[str, Any], path: str, types: Mapping[str, EntityType], *, allow_secrets: bool = False,
     names: Mapping[str, str] = _NO_NAMES, present: Collection[str] | None = None, now_ms: int = 0, as_type: str = "",
 ) -> V1Entity:  # fmt: skip
-    """The entity that the file at ``path`` (relative, with slashes) stands for.
+    """Return the entity of the file at ``path`` (relative, with slashes).
 
-    ``names`` are labels with the ids of ours that they name; nothing waits for what is not ``present``, where that is known; a claim that ends before ``now_ms`` has expired. ``as_type`` says of which
-    type of ours the entity is, whatever the file says. Raises SecretFoundError for one that holds a secret, UsageError for what names neither an id nor
-    a type.
+    ``names`` maps labels to our ids; dependencies on entities that are not ``present`` (if given) are left out; a
+    claim that ends before ``now_ms`` has expired. ``as_type`` overrides the type given in the file. Raises
+    SecretFoundError for a secret, UsageError for a file that names neither an id nor a type.
     """
     folder, _, file = path.rpartition("/")
     stated = named(document, TYPE_KEYS)
@@ -154,15 +153,16 @@ def render_file(
     item_type: str, item_id: str, payload: Mapping[str, JSONValue],
     parts: Mapping[str, Mapping[str, JSONValue] | None] | None = None,
 ) -> bytes:  # fmt: skip
-    """The entity as a v1 file: its own text with what was changed since, or a new one.
+    """Write the entity as a v1 file: its own text with the later changes, or a new one.
 
-    ``parts`` are the entities that stand in its file, by id, with None for one that was deleted; one that is not named there is as the text has it.
+    ``parts`` are the entities within its file by id, with None for a deleted one; parts that are not named stay as in
+    the text.
     """
     origin = payload.get("v1")
     text = origin.get("text") if isinstance(origin, dict) else None
     try:
         document: dict[str, Any] = parse_file(text.encode())[1] if isinstance(text, str) else {}
-    except FormatError:  # somebody took a secret out of the text, and the braces with it
+    except FormatError:  # a secret was removed from the text, and braces with it
         text, document = None, {}
     frame = _frame(item_type, item_id, origin if isinstance(origin, dict) else {})
     if not isinstance(text, str):
@@ -176,18 +176,18 @@ def render_file(
 
 
 def has_parts(item_type: str, payload: Mapping[str, JSONValue]) -> bool:
-    """Whether the steps of a plan stand in its file."""
+    """Test that the steps of a plan stand in its file."""
     origin = payload.get("v1")
     text = origin.get("text") if item_type == "plan" and isinstance(origin, dict) and _reading_of(origin) > 1 else None
     if not isinstance(origin, dict) or not isinstance(text, str):
         return False
     return f'"{STEPS}"' in text or not is_id(
         str(origin.get("id"))
-    )  # those of a plan that was made here have files of their own
+    )  # steps of a plan that was made here have files of their own
 
 
 def part_ids(item_id: str, payload: Mapping[str, JSONValue]) -> list[str]:
-    """The ids of the entities that stood in the file when it was last taken in."""
+    """Return the ids of the entities that stood in the file when it was last read."""
     origin = payload.get("v1")
     if not has_parts("plan", payload) or not isinstance(origin, dict):
         return []
@@ -199,13 +199,13 @@ def part_ids(item_id: str, payload: Mapping[str, JSONValue]) -> list[str]:
 
 
 def label_of(document: Mapping[str, Any]) -> str:
-    """The short name that people call an entity by (``pln#12``); empty where it has none."""
+    """Return the short name of an entity (``pln#12``); empty where it has none."""
     found = next((document[key] for key in ("short_label", "label") if isinstance(document.get(key), str)), "")
     return found if LABEL.fullmatch(found) else ""
 
 
 def id_in(path: str, document: dict[str, Any]) -> str:
-    """Our id of the entity that a file stands for; empty where it has no counterpart."""
+    """Return our id for the entity of a file; empty where it has no counterpart."""
     stated, stated_id = named(document, TYPE_KEYS), named(document, ID_KEYS)
     folder, _, file = path.rpartition("/")
     old_id = stated_id or file.removesuffix(".json")
@@ -214,12 +214,12 @@ def id_in(path: str, document: dict[str, Any]) -> str:
 
 
 def foreign_type(name: str) -> str:
-    """The type under which an entity is kept whose type we have no schema for."""
+    """Return the type name for entities without a schema of ours."""
     return f"{FOREIGN_PREFIX}{name}"
 
 
 def foreign_check(payload: dict[str, JSONValue]) -> None:
-    """What an entity of a type without a schema must still be: without secrets."""
+    """Check an entity of a type without a schema: it must not contain secrets."""
     for place, text in _texts(payload, ""):
         found = find_secrets(text)
         if found:
@@ -237,7 +237,7 @@ def _known(
     text: str, document: dict[str, Any], path: str, types: Mapping[str, EntityType], kind: Kind, old_id: str,
     names: Mapping[str, str], present: Collection[str] | None, now_ms: int, *, allow_secrets: bool,
 ) -> V1Entity | str:  # fmt: skip
-    """The entity of a type of ours, or why it does not fit. Raises SecretFoundError."""
+    """Return the entity of a type of ours, or why it does not fit. Raises SecretFoundError."""
     frame = Frame(kind.name, kind.item_type, path, old_id, names=names)
     if kind.item_type in ("plan", "step") and present is not None:
         waited = {one for one in plan_waits_for(document) if frame.id_of(one, kind.name) not in present}
@@ -278,7 +278,7 @@ def _foreign_fields(document: dict[str, Any]) -> dict[str, JSONValue]:
 
 
 def _frame(item_type: str, item_id: str, origin: Mapping[str, JSONValue]) -> Frame:
-    """How an entity was read, as its origin says it."""
+    """Return the frame in which an entity was read, from its origin."""
     path, old_id, said = origin.get("path"), origin.get("id"), origin.get("names")
     reading = _reading_of(origin)
     name = str(origin.get("type")) if reading > 1 else item_type
@@ -293,7 +293,7 @@ def _frame(item_type: str, item_id: str, origin: Mapping[str, JSONValue]) -> Fra
 
 
 def _plain_frame(frame: Frame) -> Frame:
-    """Of an entity that has no text: written in our own words."""
+    """Return the frame of an entity without a text, which is written in our own words."""
     return Frame(frame.name, frame.item_type, frame.path, frame.old_id, 1)
 
 
@@ -316,7 +316,7 @@ def _misfit(
     *,
     allow_secrets: bool,
 ) -> str:
-    """Why the document does not fit our type of its name; empty where it does. Raises SecretFoundError."""
+    """Return why the document does not fit our type of its name; empty where it does. Raises SecretFoundError."""
     if MEMORY_TYPES[frame.item_type].default_state and "state" not in read.keys:
         stated = state_stated(document, frame)
         if stated:
@@ -341,7 +341,7 @@ def _check_proposed(payload: dict[str, JSONValue], types: Mapping[str, EntityTyp
 
 
 def _before(plain: str, old_id: str, key: Key) -> tuple[Key, ...]:
-    """The entities that the first reading made of a file: one of a type of ours that fitted, or one kept whole."""
+    """Return the entities that the first reading made of a file: one of a fitting type of ours, or one kept whole."""
     found = [(foreign_type(plain), _own_id("v1", plain, old_id))]
     if plain in MEMORY_TYPES and plain not in NOT_REMEMBERED:
         found.append((plain, _own_id(MEMORY_TYPES[plain].prefix, plain, old_id)))
@@ -352,7 +352,7 @@ def _before(plain: str, old_id: str, key: Key) -> tuple[Key, ...]:
 
 
 def _own_id(prefix: str, name: str, old_id: str) -> str:
-    """The old id where it is one of ours, else the one that the type's name and the old id always give."""
+    """Return the old id where it is one of ours, else the id derived from the type name and the old id."""
     if is_id(old_id) and old_id.rpartition("_")[0] == prefix:
         return old_id
     return derived_id(prefix, "v1", name, old_id)

@@ -1,11 +1,11 @@
-"""The fields of ours that a document of the older programs (v1) stands for, and how one that changed is written back. Pure.
+"""Fields of a version 1 document in our types, and writing changed fields back. Pure.
 
-How a document is read is numbered (``READING``), and the number stands with each entity: what was read by an earlier version is
-compared with its text, and written, as that version read it. A ``Frame`` holds all else that a reading depends on, so that reading a
-text again gives the same.
+Each way of reading has a number (``READING``), which is stored with the entity: an entity read by an earlier version
+is compared with its text, and written, in the way of that version. A ``Frame`` holds all other inputs of a reading,
+so that reading a text again gives the same result.
 
-A value that their word does not say wholly (``review`` where they know only ``in_progress``) stands beside it as
-``periplus_<field>``, which counts for as long as the word is the one that was written for it.
+A value that their word does not fully express (``review``, where they only know ``in_progress``) is stored beside it
+as ``periplus_<field>``, which counts as long as the word is the one written for it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _OF_KIND: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("claim", "author"): ("author", "created_by", "createdBy"),
     ("claim", "about"): ("about", "related_paths"),
     ("claim", "holder"): ("holder", "agent", "owner"),
-    ("claim", "session"): ("session",),  # theirs is none of ours: whoever has the name may go on
+    ("claim", "session"): ("session",),  # their session is none of ours: whoever has the name may continue
     ("claim", "scopes"): ("scopes", "scope", "files", "paths"),
     ("handoff", "text"): ("text", "narrative", "content", "body", "description", "summary", "message", "title"),
     ("handoff", "author"): ("author", "from", "agent", "created_by", "createdBy"),
@@ -115,8 +115,8 @@ _PART_OF_PLAN: Final = frozenset({"decision", "constraint", "trap", "lesson", "n
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a reading depends on beside the document: ``names`` are labels with the ids of ours that they name, ``used`` those that it
-    made use of; ``is_over`` says that a claim's time was over when it was read, ``absent`` what a plan waits for and is nowhere.
+    """Inputs of a reading beside the document: ``names`` maps labels to our ids, ``used`` are those that were used;
+    ``is_over`` means that a claim had expired when it was read; ``absent`` are missing dependencies of a plan.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A payload's fields read from a document, with the key that each came from."""
+    """Fields of a payload read from a document, with the key of each."""
 
     values: dict[str, JSONValue]
     keys: dict[str, str]
@@ -149,7 +149,7 @@ class Read:
 
 
 def read_fields(document: dict[str, Any], frame: Frame, *, hidden: frozenset[str] = frozenset()) -> Read:
-    """The fields of a type of ours; those of the document that stand for none are ``fields``, but for ``hidden`` ones."""
+    """Read the fields of a type of ours; other members of the document become ``fields``, except ``hidden`` ones."""
     values: dict[str, JSONValue] = {}
     keys: dict[str, str] = {}
     exact: set[str] = set()
@@ -181,7 +181,7 @@ def state_stated(document: dict[str, Any], frame: Frame) -> str:
 
 
 def accept(name: str, raw: JSONValue, frame: Frame) -> JSONValue:
-    """What ``raw`` is as the field ``name``; None where it is nothing."""
+    """Return ``raw`` in the form of the field ``name``; None where it is not valid."""
     import msgspec
 
     value = _shaped(name, raw, frame)
@@ -197,7 +197,7 @@ def accept(name: str, raw: JSONValue, frame: Frame) -> JSONValue:
 
 
 def named(document: dict[str, Any], keys: tuple[str, ...]) -> str:
-    """The first text under one of ``keys``; under those of ids a whole number is one, too."""
+    """Return the first text under one of ``keys``; for id keys also a whole number."""
     for key in keys:
         value = document.get(key)
         if isinstance(value, str) and value.strip():
@@ -208,7 +208,7 @@ def named(document: dict[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def stamp(document: dict[str, Any]) -> str:
-    """When a document was last changed, or made, as it says; empty where it does not."""
+    """Return the time of the last change or of the making of a document; empty where it has none."""
     for name in ("updated", "created"):
         for key in _FIRST[name]:
             found = _time_shape(carry(document[key])) if key in document else None
@@ -218,12 +218,12 @@ def stamp(document: dict[str, Any]) -> str:
 
 
 def has_text(document: Mapping[str, Any]) -> bool:
-    """Whether a document says anything that could be an entity's text."""
+    """Test that a document has anything that could be an entity's text."""
     return any(_text_shape(document.get(key)) for key in (*_FIRST["text"], "narrative"))
 
 
 def waits_for(document: Mapping[str, Any]) -> list[str]:
-    """What a document says that it depends on, as it says it."""
+    """Return the dependencies of a document, as it names them."""
     found = [document[key] for key in _SOURCES["depends_on"] if isinstance(document.get(key), list)]
     return [one for one in (found[0] if found else ()) if isinstance(one, str)]
 
@@ -255,7 +255,7 @@ def _keys_of(frame: Frame, name: str) -> tuple[str, ...]:
 
 
 def _named_by(document: dict[str, Any], frame: Frame) -> set[str]:
-    """The keys that say which entity it is: they stand in its origin."""
+    """Return the keys that identify the entity: they are stored in its origin."""
     apart = {key for key in ID_KEYS[:1] if key in document}
     apart |= {key for key in ID_KEYS if named(document, (key,)) == frame.old_id}
     for key in TYPE_KEYS:
@@ -267,7 +267,7 @@ def _named_by(document: dict[str, Any], frame: Frame) -> set[str]:
 
 @cache
 def _hints(item_type: str) -> dict[str, Any]:
-    """The fields of a type with what they hold."""
+    """Return the fields of a type with their annotations."""
     from typing import get_type_hints
 
     schema = MEMORY_TYPES[item_type].schema
@@ -291,7 +291,7 @@ def _lower_shape(raw: JSONValue) -> JSONValue:
 
 
 def _confidence_shape(raw: JSONValue) -> JSONValue:
-    """Hundredths: of a share from 0 to 1, or of what is a percentage already."""
+    """Return hundredths of a share from 0 to 1, or a percentage unchanged."""
     if type(raw) is int:
         return raw * 100 if raw in (0, 1) else raw if 0 <= raw <= 100 else None
     share = _decimal(raw)
@@ -327,11 +327,11 @@ def _expires_shape(raw: JSONValue, frame: Frame) -> JSONValue:
     if frame.name != "claim":
         return found
     ms = parse_ms(found) if isinstance(found, str) else None
-    return None if ms is None else format_ms(ms)  # one form, for the ends of claims are compared as texts
+    return None if ms is None else format_ms(ms)  # one form, because the ends of claims are compared as texts
 
 
 def _about_shape(raw: JSONValue, _frame: Frame) -> JSONValue:
-    """Paths in a list, or a scope that looks like one: ``scope`` may as well be the name of a machine or an agent."""
+    """Return paths from a list, or from a scope that looks like one: ``scope`` may also name a machine or an agent."""
     if isinstance(raw, str):
         texts = _separated(raw)[: LIST_LENGTHS["about"] + 1]  # one more than fits is refused
         is_path = all(_is_path(text) and _PATH_LIKE.fullmatch(text) for text in texts)
@@ -392,7 +392,7 @@ def _tags_shape(raw: JSONValue, _frame: Frame) -> JSONValue:
 
 
 def _separated(raw: str) -> list[str]:
-    """Scopes that stand in one text; a comma between braces belongs to a pattern."""
+    """Split scopes in one text; a comma between braces belongs to a pattern."""
     return [raw] if "{" in raw else [text.strip() for text in raw.split(",") if text.strip()]
 
 
@@ -425,7 +425,7 @@ _SHAPERS: Final[dict[str, Callable[[JSONValue, Frame], JSONValue]]] = {
 
 
 def _set_defaults(document: dict[str, Any], values: dict[str, JSONValue], frame: Frame) -> None:
-    """What follows from the rest: it is read again with it, and written only where it changes."""
+    """Add values that follow from the others: they are derived at each reading, and written only where they change."""
     if frame.name == "claim":
         _set_claim(values, frame)
     elif frame.name == "candidate":
@@ -443,7 +443,7 @@ def _set_defaults(document: dict[str, Any], values: dict[str, JSONValue], frame:
 
 
 def _set_candidate(document: dict[str, Any], values: dict[str, JSONValue], frame: Frame) -> None:
-    """What is proposed: the entity that the document would be as one of the type that it states."""
+    """Add the proposal: the entity of the document when read as its stated type."""
     stated = [BY_NAME.get(type_name(word)) for key in _PROPOSED_KEYS if (word := named(document, (key,)))]
     proposed = next((one for one in stated if one is not None and one.name != "candidate"), BY_NAME["note"])
     inner = Frame(proposed.name, proposed.item_type, frame.path, frame.old_id, names=frame.names, used=frame.used)
@@ -480,13 +480,13 @@ def _set_claim(values: dict[str, JSONValue], frame: Frame) -> None:
 
 
 def changed(document: dict[str, Any], read: Read, payload: Mapping[str, JSONValue], frame: Frame) -> dict[str, Any]:
-    """``document`` with what differs between ``payload`` and what was ``read`` from it."""
+    """Return ``document`` with the differences between ``payload`` and the ``read`` fields."""
     result = dict(document)
     mine = payload.get("fields")
     fields = mine if isinstance(mine, dict) else {}
     for key in sorted({*fields, *read.fields}):
         if key == "$json":
-            continue  # carried as a whole: nothing of ours changes it
+            continue  # converted as a whole: our changes do not affect it
         if key not in fields:
             result.pop(key, None)
         elif fields[key] != read.fields.get(key, _NOTHING):
@@ -508,7 +508,7 @@ _NOTHING: Final = "\0nothing"
 
 
 def _new_key(document: dict[str, Any], name: str, frame: Frame) -> str:
-    """Where a field is written that was under no key: as the file spells others of its kind."""
+    """Return the key for a new field, in the spelling of the document."""
     key = name
     if frame.reading > 1 and "created_at" in document:
         key = "related_paths" if name == "about" else _AT.get(name, name)
@@ -530,7 +530,7 @@ def _write(
 
 
 def _written(name: str, value: JSONValue, before: Any, key: str, frame: Frame) -> Any:
-    """A value of ours as the document has such ones under ``key``, where ``before`` stands."""
+    """Return our value in the form that the document uses under ``key``, where ``before`` stands."""
     if name == "state" and frame.name in STATES and isinstance(value, str):
         if frame.name == "instruction" and isinstance(before, bool):
             return value == "active"
@@ -556,7 +556,7 @@ def _first_written(name: str, value: JSONValue, before: Any) -> Any:
 
 
 def carry(value: Any, depth: int = 0) -> JSONValue:
-    """A value of foreign JSON in canonical JSON."""
+    """Convert a value of foreign JSON to canonical JSON."""
     if isinstance(value, Number):
         return {"$dec": value.text}
     if isinstance(value, str):
@@ -572,7 +572,7 @@ def carry(value: Any, depth: int = 0) -> JSONValue:
 
 
 def uncarry(value: JSONValue) -> Any:
-    """The foreign value that ``carry`` carried."""
+    """Restore the foreign value that ``carry`` converted."""
     if isinstance(value, dict):
         if len(value) == 1:
             ((key, item),) = value.items()
@@ -593,7 +593,7 @@ _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|Infinity)|NaN"
 
 
 def is_odd(value: dict[str, Any]) -> bool:
-    """Whether an object has keys that canonical JSON has not, or that would be taken for something carried."""
+    """Detect an object with keys that canonical JSON does not allow, or that looks like a converted value."""
     return any(not key.isascii() and max(key) >= "\ud800" for key in value) or set(value) in ({"$dec"}, {"$json"})
 
 

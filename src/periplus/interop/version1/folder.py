@@ -1,8 +1,8 @@
-"""A folder of the notification log (v1) read whole: every entry of it is accounted for, none is followed or changed.
+"""Reader of a version 1 folder: every entry is accounted for; links are not followed and nothing is changed.
 
-An entry is one of: a file that stands for an entity, a duplicate of one, a file that cannot be read, one that is
-refused, the log, or something else. The log is best effort: its lines name entities and prove nothing. A journal of segments, as the
-next version writes it (``events/seg-*.jsonl``), is a log too; what it says of entities is their history.
+An entry is a file of an entity, a duplicate, an unreadable file, a refused file, the log, or another entry. The log
+is unreliable: its lines name entities and prove nothing. A journal of segments, as the next version writes it
+(``events/seg-*.jsonl``), is a log too; its statements about entities are their history.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ENTRIES_MAX: Final = 200_000
 _TORN_LISTED_MAX: Final = 20
 _SEGMENT: Final = re.compile(r"events/seg-\d{1,20}\.jsonl")
 _ENDS: Final = ("delete", "deleted", "tombstone")
-_WAS_MAX: Final = 20  # earlier versions of one entity, the last ones
+_WAS_MAX: Final = 20  # number of earlier versions per entity, the last ones
 _WAS_BYTES_MAX: Final = 1 << 18
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -66,7 +66,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 class Finding(NamedTuple):
-    """Something to look at: ``path`` within the folder (or a line of the log), why, and the other file of a pair."""
+    """A problem: ``path`` within the folder (or a line of the log), the reason, and the other file of a pair."""
 
     kind: FindingKind
     path: str
@@ -75,7 +75,7 @@ class Finding(NamedTuple):
 
 
 class V1File(NamedTuple):
-    """A file that stands for an entity; ``stat`` is (mtime_ns, size, inode) from before it was read."""
+    """The file of an entity; ``stat`` is (mtime_ns, size, inode) from before it was read."""
 
     path: str
     stat: Stat
@@ -85,7 +85,7 @@ class V1File(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What lies in a folder: candidates for entities, logs, and entries that are neither or cannot be read."""
+    """Entries of a folder: candidates for entities, logs, and findings about other or unreadable entries."""
 
     candidates: dict[str, Stat]
     logs: dict[str, Stat]
@@ -101,7 +101,7 @@ class LogCounts(NamedTuple):
 
 
 class Was(NamedTuple):
-    """What a journal of segments says that an entity was: its text, none where it was deleted."""
+    """An earlier version of an entity in a journal of segments: its text, empty where it was deleted."""
 
     seq: int
     ts: str
@@ -111,7 +111,7 @@ class Was(NamedTuple):
 
 
 class V1Folder(NamedTuple):
-    """``files`` by (item type, id): the one that counts for each entity. ``candidates`` were found in all."""
+    """``files`` by (item type, id), one for each entity. ``candidates`` is the number of all that were found."""
 
     files: dict[tuple[str, str], V1File]
     candidates: int
@@ -119,7 +119,7 @@ class V1Folder(NamedTuple):
 
 
 def list_folder(root: str) -> Listing:
-    """Every entry below ``root``. Raises EnvironmentFailure where the folder itself cannot be listed."""
+    """List all entries below ``root``. Raises EnvironmentFailure where the folder itself cannot be listed."""
     listing = Listing({}, {}, [])
     pending = [("", 0)]
     while pending:
@@ -144,7 +144,9 @@ def list_folder(root: str) -> Listing:
 
 
 def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str, *, is_log: bool) -> bool:
-    """Put one entry where it belongs; True for a folder to go into. Beside segments lie only their own files."""
+    """Classify one entry; return True for a folder to descend into. Beside segments only their own files are
+    expected.
+    """
     is_json = entry.name.endswith(".json") and not entry.name.startswith(".") and not is_log
     try:
         status = entry.stat(follow_symlinks=False)
@@ -186,10 +188,10 @@ def read_folder(
     allow_secrets: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> V1Folder:
-    """Read every candidate below ``root``; ``known`` gives paths that stood for an entity before, with the digest, ``names`` labels of
-    entities that are here with their ids, ``present`` the ids of all that are.
+    """Read all candidates below ``root``. ``known`` has the paths that were entities before, with their digests;
+    ``names`` the labels of existing entities with their ids; ``present`` the ids of all existing ones.
 
-    Among several files of one entity a known one wins; a secret in a file that is known as it is was let pass once.
+    Among several files of one entity a known one wins; a secret in an unchanged known file was allowed before.
     """
     listing = listing or list_folder(root)
     findings = list(listing.findings)
@@ -214,7 +216,7 @@ def read_folder(
         if isinstance(file, Finding):
             findings.append(file)
             continue
-        # By the name that v1 gives it: two files of one entity may differ in whether they fit our schema.
+        # By the name in version 1: two files of one entity may differ in whether they fit our schema.
         key = names_of.setdefault((file.entity.name, file.entity.old_id), (file.entity.item_type, file.entity.item_id))
         found.setdefault(key, []).append(file)
     files: dict[tuple[str, str], V1File] = {}
@@ -241,7 +243,7 @@ class _Parsed(NamedTuple):
 
 
 def _parse(root: str, path: str, stat_: Stat) -> _Parsed | Finding:
-    """One candidate's object, or why there is none."""
+    """Parse one candidate, or return why it cannot be parsed."""
     if stat_[1] > FILE_BYTES_MAX:
         return Finding("refused", path, f"{stat_[1]:,} bytes; the limit is {FILE_BYTES_MAX:,}")
     try:
@@ -256,7 +258,7 @@ def _parse(root: str, path: str, stat_: Stat) -> _Parsed | Finding:
 def _read(
     one: _Parsed, types: Mapping[str, EntityType], known: str, names: Mapping[str, str], present: Collection[str], now_ms: int, *, allow_secrets: bool
 ) -> V1File | Finding:  # fmt: skip
-    """The entity that a candidate stands for, or why it stands for none."""
+    """Return the entity of a candidate, or why it has none."""
     try:
         entity = read_entity(
             one.text, one.document, one.path, types, names=names, present=present, now_ms=now_ms,
@@ -268,14 +270,16 @@ def _read(
 
 
 def read_as(file: V1File, types: Mapping[str, EntityType], item_type: str) -> V1File:
-    """A file that was taken in as of type ``item_type``, read as one. Raises as ``read_entity``."""
+    """Read a file again as an entity of ``item_type``. Raises like ``read_entity``."""
     document = parse_file(file.text.encode())[1]
     entity = read_entity(file.text, document, file.path, types, allow_secrets=True, as_type=item_type)
     return file._replace(entity=entity)
 
 
 def _preference(one: V1File, known: Mapping[str, str]) -> tuple[bool, bool, bool, str, tuple[int, ...]]:
-    """Which of several files counts: the one known before, named by the id, in its type's folder, last changed, first."""
+    """Return the sort key among several files of an entity: known before, named by the id, in its type's folder,
+    latest change, first path.
+    """
     folder, _, name = one.path.rpartition("/")
     return (
         one.path in known,
@@ -290,7 +294,7 @@ def _preference(one: V1File, known: Mapping[str, str]) -> tuple[bool, bool, bool
 
 
 def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCounts, list[Finding]]:
-    """What the log says beside the files: torn and repeated lines, events without a file, files without an event."""
+    """Compare the log with the files: damaged and repeated lines, events without a file, files without an event."""
     files = {(one.entity.name, one.entity.old_id): one for one in folder.files.values()}
     named: set[tuple[str, str]] = set()
     deleted: set[tuple[str, str]] = set()
@@ -326,7 +330,7 @@ def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCount
         for key, one in sorted(files.items())
         if lines
         and key not in named
-        and key[1] not in ids_named  # without a log, which a step to primary parks, nothing is to be told
+        and key[1] not in ids_named  # without a log, which a step to primary parks, nothing is reported
     ]
     return LogCounts(lines, torn, repeated, backwards, len(orphans)), findings
 
@@ -339,8 +343,8 @@ class _Event(NamedTuple):
 
 
 def read_history(root: str, logs: Iterable[str]) -> dict[tuple[str, str], list[Was]]:
-    """What the segments among ``logs`` say that entities were, by the name of their kind and old id, in the order of the segments' lines:
-    the last versions of each, those that say the same as the one before left out.
+    """Return the versions of entities in the segments among ``logs``, by the name of their kind and old id, in the
+    order of the lines: the last versions of each, without repetitions.
     """
     found: dict[tuple[str, str], list[Was]] = {}
     for log in sorted(log for log in logs if _SEGMENT.fullmatch(log)):
@@ -371,7 +375,7 @@ def _was(line: bytes) -> Was | None:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text that may hold half characters."""
+    """Return the beginning of a text that may contain lone surrogates."""
     return text[:60].encode("utf-8", "replace").decode()
 
 
@@ -391,7 +395,7 @@ def _event(line: bytes) -> _Event | None:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line that is not blank; what of a line is over the limit is cut off, which tears it."""
+    """Yield number and bytes of each line that is not blank; a line over the limit is cut, which makes it invalid."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

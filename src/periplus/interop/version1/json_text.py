@@ -1,4 +1,4 @@
-"""JSON text as strangers write it: parsed without loss, and written again in its own style. Pure."""
+"""Foreign JSON text: parsed without loss, and written again in its own style. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FIRST_KEY: Final = re.compile(r'\{(\s*)"(?:[^"\\]|\\.)*"(\s*:\s*)')
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that is no integer of 53 bits, by its literal."""
+    """A number that is no integer of 53 bits, as its literal."""
 
     text: str
 
 
 class Style(NamedTuple):
-    """How a text is laid out; an empty ``indent`` is one line."""
+    """Layout of a text; an empty ``indent`` means one line."""
 
     indent: str = "  "
     colon: str = ": "
@@ -39,7 +39,9 @@ ONE_LINE: Final = Style(indent="", tail="")
 
 
 def parse_text(text: str) -> Any:
-    """The value of a JSON text, numbers by their literals. Raises FormatError, also for a key that stands twice."""
+    """Parse a JSON text, keeping literals of large or fractional numbers. Raises FormatError, also for a duplicate
+    key.
+    """
     try:
         value = json.loads(
             text.removeprefix("\ufeff"),
@@ -67,7 +69,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def style_of(text: str) -> Style:
-    """The style that a text of one object is written in."""
+    """Return the style in which a text of one object is written."""
     found = _FIRST_KEY.search(text)
     gap, colon = (found[1], found[2]) if found is not None else ("\n  ", ": ")
     tail = text[len(text.rstrip()) :]
@@ -79,7 +81,7 @@ def style_of(text: str) -> Style:
 
 
 def dump(value: Any, style: Style) -> str:
-    """The text of a value that ``parse_text`` gave."""
+    """Write a value from ``parse_text`` as text."""
     gap = ", " if style.colon.endswith(" ") else ","
     body = _deep(value, style, 0).replace("\n", style.newline) if style.indent else _flat(value, style, gap)
     return style.head + body + style.tail
@@ -115,7 +117,7 @@ def _string(text: str, style: Style) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(text)  # half a character has no other form
+        return json.dumps(text)  # a lone surrogate has no other form
     return json.dumps(text, ensure_ascii=style.is_ascii)
 
 

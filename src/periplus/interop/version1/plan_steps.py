@@ -1,7 +1,7 @@
-"""The steps of a plan in its v1 file: entities of their own here, elements of a list there. Pure.
+"""Steps of a plan in its version 1 file: separate entities here, elements of a list there. Pure.
 
-An element is an object with a text, or a text; it is told by its id, or where it has none by its place. One that fits no step of ours
-stays as it is, and belongs to the plan's other fields.
+An element is an object with a text, or a text; it is identified by its id, or by its place. An element that fits no
+step of ours stays as it is among the plan's other fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMPLIED: Final = frozenset({"v", "plan", "place", "provenance"})
 
 
 class StepRead(NamedTuple):
-    """The element at ``at`` and the step that it stands for."""
+    """The element at ``at`` and its step."""
 
     at: int
     item_id: str
@@ -37,7 +37,7 @@ class StepRead(NamedTuple):
 
 
 def read_steps(document: dict[str, Any], plan: Frame, plan_id: str) -> list[StepRead]:
-    """The elements that stand for steps of the plan ``plan_id``, in their places."""
+    """Return the elements that are steps of the plan ``plan_id``, by place."""
     raw = document.get(STEPS)
     if not isinstance(raw, list) or len(raw) > STEPS_MAX:
         return []
@@ -59,7 +59,7 @@ def read_steps(document: dict[str, Any], plan: Frame, plan_id: str) -> list[Step
 
 
 def plan_waits_for(document: dict[str, Any]) -> list[str]:
-    """What a plan or its steps depend on, as the file says it."""
+    """Return the dependencies of a plan and its steps, as the file names them."""
     raw = document.get(STEPS)
     elements = [one for one in raw if isinstance(one, dict)] if isinstance(raw, list) else []
     return [name for one in (document, *elements[:STEPS_MAX]) for name in waits_for(one)]
@@ -69,7 +69,9 @@ def write_steps(
     document: dict[str, Any], result: dict[str, Any], plan: Frame, plan_id: str,
     held: Mapping[str, Mapping[str, JSONValue] | None],
 ) -> dict[str, Any]:  # fmt: skip
-    """``result`` with what differs between the steps that ``document`` has and those that are ``held``, None for a deleted one."""
+    """Return ``result`` with the differences between the steps of ``document`` and the ``held`` ones, None for a
+    deleted one.
+    """
     raw = document.get(STEPS, [])
     if not isinstance(raw, list):
         return result
@@ -97,7 +99,7 @@ def write_steps(
 
 
 def _named(element: Any, index: int) -> tuple[str, dict[str, Any] | None]:
-    """Old id and object of an element; None for what is neither an object nor a text."""
+    """Return old id and object of an element; None for other values than objects and texts."""
     if isinstance(element, str):
         return f"#{index + 1}", {"text": element}
     if not isinstance(element, dict):
@@ -133,7 +135,7 @@ def _read(
 
 @cache
 def _types() -> dict[str, EntityType]:
-    return memory_types(allow_secrets=True)  # the plan's own text holds all of it, and is looked through
+    return memory_types(allow_secrets=True)  # the plan's own text contains them and is checked for secrets
 
 
 def _place(payload: Mapping[str, JSONValue]) -> int:
@@ -144,7 +146,7 @@ def _place(payload: Mapping[str, JSONValue]) -> int:
 def _new_element(
     document: dict[str, Any], item_id: str, payload: Mapping[str, JSONValue], plan: Frame
 ) -> dict[str, Any]:
-    """A step that was added here, spelled as the plan's file spells its own."""
+    """Return a step that was added here, in the spelling of the plan's file."""
     frame = Frame("step", "step", plan.path, item_id, plan.reading, plan.names)
     values = {name: value for name, value in payload.items() if name not in _IMPLIED}
     base: dict[str, Any] = {"id": item_id, "text": values.get("text", "")}

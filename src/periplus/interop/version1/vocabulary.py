@@ -1,7 +1,7 @@
-"""The words of the older programs (v1) and what they are here: kinds by folder and id, states, priorities. Tables only.
+"""Vocabulary of version 1 and its meaning here: kinds by folder and id, states, priorities. Tables only.
 
-A kind is told by the nearest folder that has one, then by the prefix of the id, and only then by what the file states: a plan may
-state the type ``feat``, and a candidate that of what it proposes.
+The nearest folder with a kind decides, then the prefix of the id, and only then the type stated in the file: a plan
+may state the type ``feat``, and a candidate that of its proposal.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from periplus.memory.entities.types import MEMORY_TYPES
 
 
 class Kind(NamedTuple):
-    """A kind of entity as v1 has it. By ``name`` and old id its files are told apart; here it is of type ``item_type``.
+    """A kind of entity in version 1. ``name`` and old id identify its files; here it has type ``item_type``.
 
-    ``folders`` and ``ids`` (prefixes of ids) are as ``type_name`` spells them.
+    ``folders`` and ``ids`` (prefixes of ids) are in the spelling of ``type_name``.
     """
 
     name: str
@@ -65,14 +65,14 @@ _KINDS: Final = (
 BY_NAME: Final[dict[str, Kind]] = {name: one for one in _KINDS for name in (one.name, *sorted(one.ids | one.folders))}
 _BY_FOLDER: Final[dict[str, Kind]] = {name: one for one in _KINDS for name in one.folders}
 _BY_ID: Final[dict[str, Kind]] = {name: one for one in _KINDS for name in one.ids}
-_DECIDED: Final = frozenset({"accepted", "rejected"})  # folders of an inbox, for candidates
+_DECIDED: Final = frozenset({"accepted", "rejected"})  # inbox folders of candidates
 _ID: Final = re.compile(
     r"([a-z][a-z_]{1,20}?)(?:[_#-]?\d[0-9a-f]*|[_#-](?:\d[0-9a-z_-]*|[0-9a-f][0-9a-f-]{3,}|[0-9a-hjkmnp-tv-z]{16}))",
     re.IGNORECASE,
 )
 LABEL: Final = re.compile(r"[a-z]{2,12}#\d{1,9}")
 
-# For each state of ours the words of theirs, the one that is written first.
+# Their words for each state of ours; the first is the one that is written.
 STATES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "decision": {
         "proposed": ("pending", "proposed", "draft"),
@@ -134,7 +134,7 @@ PRIORITIES: Final = {"low": 25, "medium": 50, "normal": 50, "high": 75, "critica
 
 
 def type_name(kind: str) -> str:
-    """A type's name as files and events spell it, made plain: lower case, singular, underscores."""
+    """Normalise a type name from files or events: lower case, singular, underscores."""
     name = re.sub(r"[^a-z0-9]+", "_", kind.strip().lower()).strip("_")[:40]
     if name.endswith("ies") and len(name) > 4:
         return f"{name[:-3]}y"
@@ -144,7 +144,9 @@ def type_name(kind: str) -> str:
 
 
 def kind_of(folder: str, old_id: str, stated: str, keys: Mapping[str, object]) -> Kind | None:
-    """The kind of a file in ``folder`` (with slashes) that has the keys ``keys``; None for what has no counterpart here."""
+    """Return the kind of a file in ``folder`` (with slashes) that has the keys ``keys``; None where there is no
+    counterpart here.
+    """
     names = [type_name(name) for name in folder.split("/")] if folder else []
     found = next((_BY_FOLDER[name] for name in reversed(names) if name in _BY_FOLDER), None)
     if found is not None and found.name == "message":
@@ -153,7 +155,7 @@ def kind_of(folder: str, old_id: str, stated: str, keys: Mapping[str, object]) -
 
 
 def _of_inbox(folder: str, old_id: str, stated: str, keys: Mapping[str, object]) -> Kind:
-    """An inbox holds messages, and candidates that wait for somebody to decide."""
+    """Return the kind of a file in an inbox, which holds messages, and candidates that wait for a decision."""
     by_id = _of_id(old_id)
     if by_id is not None and by_id.name in ("candidate", "message"):
         return by_id
@@ -169,12 +171,12 @@ def _of_id(old_id: str) -> Kind | None:
 
 
 def state_of_word(name: str, word: str) -> str:
-    """Our state for a word of theirs; empty for one that has none."""
+    """Return our state for a word of theirs; empty where there is none."""
     return _STATE_OF[name].get(re.sub(r"[\s-]+", "_", word.strip().lower()), "")
 
 
 def state_word(name: str, key: str, before: JSONValue, state: str) -> str:
-    """How a state of ours is written under ``key``, where ``before`` stands: in our words, where the file speaks them."""
+    """Return the word for our state under ``key``, where ``before`` stands: our own word, if the file uses our words."""
     words = STATES[name].get(state)
     if words is None or key == "state":
         return state
@@ -183,8 +185,8 @@ def state_word(name: str, key: str, before: JSONValue, state: str) -> str:
 
 
 def reference(raw: JSONValue, names: Mapping[str, str], default: str = "") -> str:
-    """Our id of what ``raw`` names: an id of ours, a label in ``names``, or an old id; one without a prefix is of kind ``default``.
-    Empty where it names nothing.
+    """Return our id for ``raw``: an id of ours, a label in ``names``, or an old id; one without a prefix is of kind
+    ``default``. Empty where it names nothing.
     """
     if not isinstance(raw, str) or not raw.strip():
         return ""

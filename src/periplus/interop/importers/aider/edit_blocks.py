@@ -1,4 +1,4 @@
-"""The edits in an answer that was written for aider: blocks of old and new text, and whole files."""
+"""Edits in an answer written for aider: blocks of old and new text, and whole files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FENCES: Final = ("```", "~~~", "<source>", "</source>", "<code>", "</code>", "<
 _NAME_CHARS_MAX: Final = 400
 _NAME: Final = re.compile(r"[\w./~@+ \\:()\[\]-]+")
 _SUFFIX: Final = re.compile(r"[^/\s]\.\w{1,12}$")
-_BEFORE_BLOCK: Final = 3  # lines between a file's name and its block: a fence, and blank ones
+_BEFORE_BLOCK: Final = 3  # lines between a file name and its block: a fence, and blank lines
 
 
 class Edit(NamedTuple):
-    """``old`` is None where the file gets ``new`` as its whole content."""
+    """An edit; ``old`` is None where ``new`` replaces the whole file."""
 
     path: str
     old: str | None
@@ -28,7 +28,7 @@ class Edit(NamedTuple):
 
 
 def edits_of(answer: str) -> list[Edit]:
-    """The edits in the order in which they stand, ``EDITS_MAX`` at most; a block that is not closed is none."""
+    """Return the edits in order, at most ``EDITS_MAX``; an unclosed block is ignored."""
     lines = answer.split("\n")
     if "SEARCH" in answer and "REPLACE" in answer:
         found = list(_blocks(lines))
@@ -59,7 +59,7 @@ def _blocks(lines: list[str]) -> Iterator[Edit]:
                 into.append(line)
             end += 1
         if end >= len(lines):
-            return  # not closed: nor will be any that follows, for all that follows was read as part of it
+            return  # unclosed: all following lines were read as part of it
         if path:
             count += 1
             text = "".join(line + "\n" for line in new)
@@ -77,7 +77,7 @@ def _name_before(lines: list[str], at: int) -> str:
 
 
 def _name(line: str) -> str:
-    """The file that a line names, where it names one and says nothing else."""
+    """Return the file name that makes up the line; empty for other lines."""
     if len(line) > _NAME_CHARS_MAX:
         return ""
     name = line.strip().strip("`*#:").strip()
@@ -85,7 +85,7 @@ def _name(line: str) -> str:
 
 
 def _whole_files(lines: list[str]) -> Iterator[Edit]:
-    """A line with a file's name, a fence, the file, a fence. A fence with no name before it is an example."""
+    """Find a line with a file name, a fence, the contents, a fence. A fence without a name is an example."""
     count = at = 0
     while at < len(lines) and count < EDITS_MAX:
         if not lines[at].startswith("```"):

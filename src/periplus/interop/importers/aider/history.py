@@ -1,13 +1,13 @@
-"""aider's chat history: Markdown that grows in the project's folder, with one session after the other in it.
+"""Importer of aider's chat history: a Markdown file in the project folder that holds all sessions.
 
-What the format does that an importer must know: a line that aider wrote itself begins with ``> ``, one that a person
-typed with ``#### ``, and both end in two spaces, which is how they are told from the headings and quotations of an
-answer; what a command printed has the mark on its first line and the two spaces on its last only. Everything else is
-the model's answer. An answer holds the edits that it wants, as blocks or as whole files; whether one was made is said
-in a line behind it. Only the beginning of a session has a time, and that without a zone: it is read as UTC.
+Format: a line that aider wrote begins with ``> ``, a line that a person typed with ``#### ``. Both end in two spaces,
+which distinguishes them from headings and quotations in an answer. The output of a command has the mark on its first
+line and the two spaces on its last line only. All other lines are the model's answer. An answer contains the edits as
+blocks or as whole files; a line after it tells whether an edit was made. Only the start of a session has a
+time, without a zone; it is read as UTC.
 
-Each session is a trail of its own, whose source is its part of the file: a history that grows leaves the trails of
-the sessions before as they are.
+Each session becomes a trail, whose source is its part of the file: when the history grows, the trails of earlier
+sessions stay the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from periplus.interop.model import Imported
     from periplus.trail.model import Status
 
-TEXT_CHARS_MAX: Final = 4 << 20  # of one answer or output; what is longer comes in several pieces
+TEXT_CHARS_MAX: Final = 4 << 20  # of one answer or output; longer text is split
 _EDITS_WAITING_MAX: Final = 512
 _START: Final = re.compile(rb"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[ \t]*$", re.MULTILINE)
 _START_MARK: Final = b"# aider chat started at "
@@ -52,7 +52,7 @@ _ASKED: Final = re.compile(
 _UNMATCHED: Final = re.compile(r"# \d{1,6} SEARCH/REPLACE blocks? failed to match")
 _NO_CONFORM: Final = "The LLM did not conform to the"
 _PROGRAM_PROMPTS: Final = ("# Fix any errors below", "# Fix any linting errors below", "The LLM did not conform to the")
-_ASKING: Final = ("/architect ", "/ask ", "/code ", "/context ", "/help ")  # the other commands aider answers itself
+_ASKING: Final = ("/architect ", "/ask ", "/code ", "/context ", "/help ")  # aider answers the other commands itself
 _COMMANDS: Final = ("/run ", "/test ", "/git ", "!")
 _FAILURES: Final = ("Unexpected error:", "Traceback (most recent call last)", "The API provider", "litellm.")
 
@@ -87,7 +87,7 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 class _Part:
-    """One session's part of the file."""
+    """The part of the file with one session."""
 
     def __init__(self, source: Source, name: bytes, repetition: int) -> None:
         self.name = name
@@ -126,12 +126,12 @@ class _Part:
 
 
 class AiderImporter:
-    """Takes the lines of one session."""
+    """Turns the lines of one session into steps."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._model = "unknown"
-        self._kind = ""  # of the block that is being read: prompt, output, answer
+        self._kind = ""  # of the block being read: prompt, output, answer
         self._lines: list[str] = []
         self._chars = 0
         self._first_line = 0
@@ -139,12 +139,12 @@ class AiderImporter:
         self._command: Call | None = None
         self._printed: list[str] = []
         self._is_answering = False
-        self._is_asked: bool | None = None  # whether the model has been asked and has not answered; None before that
+        self._is_asked: bool | None = None  # the model was asked and has not answered; None before the first question
         self._last: Status = "success"
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something was read of which no step is made yet."""
+        """True while lines were read that no step covers yet."""
         return self._kind in ("prompt", "answer")
 
     def feed(self, number: int, line: bytes, *, is_behind_blank: bool) -> None:
@@ -173,7 +173,7 @@ class AiderImporter:
             self._add(("\n" if is_behind_blank else "") + text)
 
     def finish(self, *, is_last: bool) -> Status:
-        """``is_last``: of a file that may still grow, so that an answer can be half written."""
+        """End the session. ``is_last``: the file may still grow, so its last answer may be incomplete."""
         is_partial = is_last and self._kind == "answer"
         self._end()
         self._end_command()
@@ -215,7 +215,7 @@ class AiderImporter:
         else:
             self._output(text)
 
-    # What was said
+    # Messages
 
     def _prompt(self, text: str) -> None:
         intake = self._intake
@@ -268,13 +268,13 @@ class AiderImporter:
         self._command = intake.call(steps)
 
     def _end_command(self) -> None:
-        """What stood behind a command until somebody said something is what it printed. How it ended stands nowhere."""
+        """End the open command: its output is all text up to the next speaker. Its exit code is unknown."""
         if self._command is not None:
             call, self._command = self._command, None
             printed, self._printed = "\n".join(self._printed), []
             self._intake.resolve(call, "unknown", printed, error="")
 
-    # What aider itself wrote
+    # Lines of aider
 
     def _output(self, text: str) -> None:
         intake = self._intake
@@ -331,11 +331,11 @@ class AiderImporter:
         self._is_answering = False
         self._last = "success"
 
-    # What became of the edits
+    # Outcomes of edits
 
     def _applied(self, path: str) -> None:
         if not self._settle(path, "ok", f"Applied edit to {path}"):
-            # The answer has it in a form that is not read here, a diff perhaps: that it was made is known all the same.
+            # The answer contains the edit in a form that is not parsed, perhaps a diff; it was made all the same.
             intake = self._intake
             call = intake.call([tool_call(intake, "", "edit", {"path": path})])
             intake.resolve(call, "ok", f"Applied edit to {path}")
@@ -348,7 +348,7 @@ class AiderImporter:
         return bool(mine)
 
     def _fail_edits(self, report: str) -> None:
-        """Those that the report quotes were not made; where it quotes none, none was."""
+        """Mark the edits quoted in the report as failed; without quotes, all of them."""
         quoted = [one for one in self._edits if one[0].old and one[0].old.strip("\n") in report]
         for one in quoted or list(self._edits):
             self._intake.resolve(one[1], "failed", report)
@@ -369,7 +369,7 @@ def _is_number(text: str) -> bool:
 
 
 def _number(text: str | None) -> int:
-    """``5,244``, ``12k``, ``1.5k``."""
+    """Parse ``5,244``, ``12k``, ``1.5k``."""
     if not text or not _is_number(text.rstrip("kM")):
         return 0
     scale = {"k": 1000, "M": 1_000_000}.get(text[-1], 1)

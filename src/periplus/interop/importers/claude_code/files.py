@@ -1,4 +1,4 @@
-"""The files of a session of Claude Code: its own, and one for each subagent in a folder beside it."""
+"""Files of a Claude Code session: its own, and one for each subagent in a folder beside it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[Imported]:
             if not is_mine(Head.of(path)):
                 raise FormatError("not of the agent of the session", path=path)
             child, prompt = _read_one(source.beside(path), children, (), kind)
-        except PeriplusError:  # the session is whole without it; the count says that it is missing
+        except PeriplusError:  # the session is complete without it; the count reports it
             lost += 1
             continue
         children.add(child, prompt)
@@ -77,7 +77,7 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 def _kind_of(path: str) -> str | None:
-    """The kind of agent where the file of a subagent is named alone: the same trail as with its session."""
+    """Return the agent kind for a subagent's file that is imported alone: its trail is the same as with the session."""
     if not os.path.basename(path).startswith("agent-"):
         return None
     return text_of(_read_meta(path.removesuffix(".jsonl") + ".meta.json").get("agentType")) or None
@@ -108,10 +108,10 @@ def _read_one(
 
 
 def _child_files(path: str) -> list[tuple[str, str | None]]:
-    """The files of a session's subagents with the kinds of the agents, those that others spawned first."""
+    """Return the files of a session's subagents with the kinds of the agents, parents before children."""
     folder = os.path.join(os.path.splitext(path)[0], "subagents")
     try:
-        # No link is followed: a session that somebody sent must not take other sessions of this machine with it.
+        # No link is followed: a session from an untrusted source must not import other sessions of this machine.
         names = [] if os.path.islink(folder) else sorted(os.listdir(folder))
     except (OSError, ValueError):
         return []

@@ -1,7 +1,6 @@
-"""The records of Claude Code's session files as they are decoded: of each only what a step needs.
+"""Records of Claude Code's session files, with the fields that steps need.
 
-Everything else is left as bytes, or not looked at. They stand apart from the importer because a Struct is made when
-Python runs, which a compiler of Python cannot follow.
+All else is left as bytes or ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Attachment(msgspec.Struct, rename="camel"):
 
 
 class Facts(msgspec.Struct, rename="camel"):
-    """What ``toolUseResult`` says beyond the text that the model saw."""
+    """Members of ``toolUseResult`` beyond the text that the model saw."""
 
     interrupted: Any = None
     is_error: Any = msgspec.field(default=None, name="is_error")

@@ -1,11 +1,11 @@
-"""Claude Code's session files: one JSON record a line, one content block of a message a record.
+"""Importer of Claude Code's session files: one JSON record a line, one content block of a message a record.
 
-What the format does that an importer must know: several records share a ``message.id`` and each repeats the usage so
-far; results come as ``user`` records; a session that is resumed repeats its history; a transcript is a tree by
-``parentUuid`` (see ``lanes``); subagents are sidechains in the same file or files of their own beside it.
+Format: several records share a ``message.id``, and each repeats the usage so far; results come as ``user`` records; a
+resumed session repeats its history; a transcript is a tree by ``parentUuid`` (see ``lanes``); subagents are
+sidechains in the same file, or have files of their own beside it.
 
-Records are decoded in two strides: the envelope first, with everything else left as bytes, for more than half of a
-session is copies of files and progress that no step needs.
+Records are decoded in two steps. The envelope is decoded first and all else stays bytes, because more than half of a
+session consists of file copies and progress that no step needs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _GOES_ON: Final = ("tool_use", "pause_turn", "max_tokens", "model_context_window
 _SYNTHETIC: Final = "<synthetic>"
 
 
-# Records that are known and are no steps of the run.
+# Known records that are no steps of the run.
 _REMARKS: Final = frozenset({
     "agent-color", "agent-name", "agent-setting", "ai-title", "api-request", "api-request-blob", "api-request-shape", "atis-latch",
     "attachment", "attribution-snapshot", "bridge-session", "content-replacement", "cost-state", "custom-title",
@@ -97,7 +97,7 @@ _FILE_STEPS: Final = frozenset({"FILE_READ", "FILE_EDIT", "FILE_WRITE", "FILE_LI
 
 
 class _ModelCall:
-    """A message that is being written: its step, and the usage that its last record gave."""
+    """A message in progress: its step, and the usage of its last record."""
 
     __slots__ = ("call", "usage")
 
@@ -116,7 +116,7 @@ class _Child:
 
 
 class Children:
-    """The subagents of a session that have files of their own, for the steps that spawned them."""
+    """Subagents of a session with files of their own, to match with the steps that spawned them."""
 
     def __init__(self) -> None:
         self._children: list[_Child] = []
@@ -125,8 +125,8 @@ class Children:
         self._children.append(_Child(imported, prompt))
 
     def match(self, agent_id: str | None, prompt: str, at_ms: int | None) -> Digest | None:
-        """The trail of the subagent with that id; without an id the one that got this very prompt, or where prompts
-        are not known the next one that began after the call.
+        """Return the trail of the subagent with that id; without an id, the one that got this prompt, or where
+        prompts are unknown the next one that began after the call.
         """
         for child in self._children:
             if agent_id is not None and child.imported.agent_id == agent_id:
@@ -157,11 +157,11 @@ class ClaudeImporter:
         self._lanes = BranchTracker()
         self._moment = Moment()
         self._cwd: str | None = None
-        self._open: dict[str, list[Call]] = {}  # calls that wait, by their id
+        self._open: dict[str, list[Call]] = {}  # waiting calls by id
         self._anonymous: deque[tuple[str, Call]] = deque()  # calls without an id, with the uuid of their record
-        self._spawned: list[tuple[Call, str]] = []  # subagents' calls that wait, with their prompts
-        self._models: dict[int, tuple[str, _ModelCall | None]] = {}  # by lane, the message that is being written
-        self._messages: dict[str, None] = {}  # ids of messages whose model call is counted
+        self._spawned: list[tuple[Call, str]] = []  # waiting calls of subagents, with their prompts
+        self._models: dict[int, tuple[str, _ModelCall | None]] = {}  # message in progress by branch
+        self._messages: dict[str, None] = {}  # ids of messages whose model call was counted
         self._side_title: str | None = None
         self._agent_id: str | None = None
         self._has_main = False
@@ -170,7 +170,7 @@ class ClaudeImporter:
         self._last: Status = "success"
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Take the record on line ``number``; False where it is none."""
+        """Read the record on line ``number``; return False where it is invalid."""
         try:
             record = decode_record(line)
         except REFUSED:
@@ -191,7 +191,7 @@ class ClaudeImporter:
         return True
 
     def finish(self) -> Status:
-        """Give up waiting, and say how the run ended as far as the file tells."""
+        """Give up waiting calls, and return the end of the run as far as the file tells."""
         intake = self._intake
         for call, prompt in self._spawned:
             if not call.is_ready:
@@ -213,7 +213,7 @@ class ClaudeImporter:
     # Records
 
     def _exchange(self, record: Record, kind: str, attachment: Attachment | None = None) -> None:
-        """A record of what was said: a message, a prompt, results."""
+        """Handle a record of the conversation: a message, a prompt, results."""
         intake = self._intake
         intake.note_time(self._moment.read(record.timestamp))
         uuid = record.uuid if type(record.uuid) is str else ""
@@ -277,7 +277,7 @@ class ClaudeImporter:
         self._remark(record, "attachment", text_of(attachment.type))
 
     def _remark(self, record: Record, kind: object, subtype: object = "") -> None:
-        """A record that is no step. It is remembered where others may continue it."""
+        """Handle a record that is no step. It is remembered where others may continue it."""
         intake = self._intake
         self._stamp = record.timestamp
         if not isinstance(kind, str):
@@ -297,7 +297,7 @@ class ClaudeImporter:
             lane = self._place(record, uuid, NO_PARENT, None)
             self._lanes.note(uuid, 0, lane, NO_PARENT, intake.planned_count, is_step=True)
 
-    # What the agent did
+    # Actions of the agent
 
     def _assistant(self, record: Record, uuid: str, parent: Parent, message: Message) -> int:
         intake = self._intake
@@ -346,7 +346,7 @@ class ClaudeImporter:
         intake.step(op, intake.mask(text), note=note)
 
     def _model_call(self, lane: int, message_id: str, model: str, usage: dict[str, object]) -> None:
-        """One step a message, where its first record stands, with the last usage that any of its records gives."""
+        """Make one step per message, at its first record, with the usage of its last record."""
         current = self._models.get(lane)
         if current is None or current[0] != message_id:
             if current is not None:
@@ -381,7 +381,7 @@ class ClaudeImporter:
         if call_id:
             calls = self._open.setdefault(call_id, [])
             calls.append(call)
-            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: all with one id, and more than can still wait
+            if len(calls) > PENDING_CALLS_MAX:  # a hostile file: one id for more calls than can wait
                 del calls[0]
             if len(self._open) > 2 * PENDING_CALLS_MAX:
                 self._forget_written()
@@ -398,7 +398,7 @@ class ClaudeImporter:
         waiting = {key: [call for call in calls if not call.is_ready] for key, calls in self._open.items()}
         self._open = {key: calls for key, calls in waiting.items() if calls}
 
-    # What came back
+    # Results and prompts
 
     def _user(self, record: Record, uuid: str, parent: Parent, content: object) -> int:
         if isinstance(content, str):
@@ -454,7 +454,7 @@ class ClaudeImporter:
         return lane
 
     def _clean(self, text: str) -> str | None:
-        """What a person typed of a text that a client put together; None where nothing of it was."""
+        """Return the text that a person typed, without additions of the client; None where nothing was typed."""
         intake = self._intake
         text = intake.typed(text)
         for tag, kind in _INSERTED:
@@ -517,8 +517,8 @@ class ClaudeImporter:
         intake.resolve(call, outcome, text, exit_code=exit_code)
 
     def _claim(self, call_id: str, record: Record) -> Call | None:
-        """The call that a result belongs to: by its id, else the oldest one without id of the record that it names,
-        else the oldest one without id.
+        """Return the call of a result: by id, else the oldest call without id of the record that it names, else the
+        oldest one without id.
         """
         if call_id:
             calls = self._open.get(call_id)
@@ -537,18 +537,18 @@ class ClaudeImporter:
         return self._anonymous.popleft()[1] if self._anonymous and not maker else None
 
 
-# Found by plain searches: a lazy pattern looks for the end anew from each of a million beginnings that have none.
+# Plain searches: a lazy pattern would look for the end again from each of a million unclosed beginnings.
 
 
 def _within(text: str, tag: str) -> str | None:
-    """What stands between the first ``<tag>`` and its end."""
+    """Return the text between the first ``<tag>`` and its end."""
     _, found, rest = text.partition(f"<{tag}>")
     inside, ended, _ = rest.partition(f"</{tag}>")
     return inside if found and ended else None
 
 
 def _without(text: str, tag: str) -> tuple[str, int]:
-    """The text without each ``<tag>…</tag>`` and the white space behind it, and how many there were."""
+    """Remove each ``<tag>…</tag>`` and the white space behind it; return the text and their number."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     kept: list[str] = []
     at = 0
@@ -565,13 +565,13 @@ def _without(text: str, tag: str) -> tuple[str, int]:
 
 
 def _fingerprint(record: Record, message_id: object, content: object) -> int:
-    """A number that tells records apart which share a uuid, and is the same for a copy of one."""
+    """Return a number that differs for records that share a uuid, and is equal for copies of one record."""
     size = len(content) if isinstance(content, (str, list)) else len(record.attachment)
     first = content[0] if isinstance(content, list) and content else None
     named = (first.get("type"), first.get("id"), first.get("tool_use_id")) if isinstance(first, dict) else first
     try:
         return hash((record.timestamp, message_id, size, named)) & 0xFFFF_FFFF
-    except TypeError:  # a list or an object where a name was expected
+    except TypeError:  # a list or an object in place of a name
         return size & 0xFFFF_FFFF
 
 
@@ -583,7 +583,7 @@ def _texts(prompt: object) -> list[str]:
 
 
 def _facts_of(raw: Raw) -> tuple[Facts, str]:
-    """The facts, or the sentence that stands in their place where a tool failed."""
+    """Return the facts, or the error text that a failed tool has in their place."""
     try:
         return decode_facts(raw), ""
     except REFUSED:

@@ -1,8 +1,8 @@
-"""Logs of Inspect: one JSON document (``.json``) or a zip archive (``.eval``); a trail for every sample.
+"""Importer of Inspect logs: one JSON document (``.json``) or a zip archive (``.eval``); a trail for every sample.
 
-An archive is read as one that a stranger made: by its own directory and from its own descriptor, never unpacked to the
-disk; the names of its members are compared, never used as paths; and how much is taken out of it is limited, for each
-member and for all, before anything is decoded.
+An archive is untrusted: it is read by its own directory and from its own descriptor, never unpacked to the disk;
+member names are compared and never used as paths; the unpacked size is limited, for each member and in total, before
+anything is decoded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNPACKED_BYTES_MAX: Final = 8 << 30
 DIRECTORY_BYTES_MAX: Final = 8 << 20
 _ZIP: Final = b"PK\x03\x04"
 _SAMPLE_NAME: Final = re.compile(r"samples/[^/\\\x00]{1,400}\.json")
-_HEADERS: Final = ("header.json", "_journal/start.json")  # the second is all that an interrupted run has
+_HEADERS: Final = ("header.json", "_journal/start.json")  # an interrupted run has only the second
 _JOURNAL: Final = ("_journal/", "summaries.json", "reductions.json", *_HEADERS)
 _END_RECORD: Final = struct.Struct("<4s4H2LH")
 _END_LOCATOR: Final = struct.Struct("<4sLQL")
@@ -64,7 +64,7 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 class _Eval(NamedTuple):
-    """What the log says of the whole run."""
+    """Facts of the whole run."""
 
     run_id: str = ""
     task: str = ""
@@ -74,7 +74,7 @@ class _Eval(NamedTuple):
 
 
 class _Log:
-    """The samples of one log. Each waits until the next one is there: what is wrong behind it is told with the last."""
+    """Samples of one log. Each is held until the next one is read, so that the last one reports errors behind it."""
 
     def __init__(self, source: Source) -> None:
         self.sample_count = 0
@@ -101,7 +101,7 @@ class _Log:
         return ": " + ", ".join(self._troubles) if self._troubles else ""
 
     def add(self, data: bytes) -> Iterator[Imported]:
-        """A sample; gives the one before it."""
+        """Add a sample; yield the one before it."""
         sample = _decoded(data)
         if "id" not in sample or not ({"messages", "events", "input"} & sample.keys()):
             self.note_trouble("sample that is none")
@@ -214,9 +214,10 @@ def _read_members(source: Source, log: _Log, archive: zipfile.ZipFile) -> Iterat
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> bytes | None:
-    """The bytes of the member, None where they are damaged. Whatever size it claims, no more is unpacked than may be.
+    """Return the bytes of the member, None where they are damaged. Unpacks no more than the limit, whatever size the
+    member claims.
 
-    Of what is packed by other methods ``zipfile`` unpacks a whole piece of the file at once, however much that is.
+    Only stored and deflated members: with other methods ``zipfile`` unpacks a whole chunk at once, whatever its size.
     """
     if member.compress_type not in (0, 8):  # stored, deflated
         return None
@@ -238,7 +239,9 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> b
 
 
 def _zip_errors() -> tuple[type[Exception], ...]:
-    """Whatever zipfile raises for an archive that is damaged, encrypted or packed in a way that it does not know."""
+    """Return all exceptions that zipfile raises for archives that are damaged, encrypted or packed by an unknown
+    method.
+    """
     import zipfile
     import zlib
     from lzma import LZMAError
@@ -250,7 +253,7 @@ def _zip_errors() -> tuple[type[Exception], ...]:
 
 
 def _check_directory(file: IO[bytes], path: str) -> None:
-    """Refuse a directory that would take more memory than it may, before zipfile reads it."""
+    """Refuse a directory that would take too much memory, before zipfile reads it."""
     size = file.seek(0, os.SEEK_END)
     start = max(0, size - _COMMENT_BYTES_MAX - _END_RECORD.size)
     file.seek(start)
@@ -265,7 +268,7 @@ def _check_directory(file: IO[bytes], path: str) -> None:
             known = len(record) == _END_RECORD_64.size
             directory_bytes = _END_RECORD_64.unpack(record)[8] if known else DIRECTORY_BYTES_MAX + 1
             before = start + at - _END_LOCATOR.size - _END_RECORD_64.size
-            if before >= 0:  # where zipfile looks for it, whatever the locator says
+            if before >= 0:  # the place where zipfile looks for it, whatever the locator says
                 file.seek(before)
                 record = file.read(_END_RECORD_64.size)
                 if record.startswith(b"PK\x06\x06"):

@@ -1,9 +1,8 @@
-"""A sample of an Inspect log as a trail: what the model was asked, did and said, and how it was scored.
+"""A sample of an Inspect log as a trail: the task, the model's actions and answers, and the score.
 
-What the format does that an importer must know: a sample holds its events, and as ``messages`` the conversation again
-that came of them; old logs and those without transcripts have the messages only. A text that occurs often is kept once
-per sample and stands elsewhere as ``attachment://DIGEST``, in old logs as ``tc://DIGEST``. A model event repeats all
-that was said before it.
+Format: a sample holds its events, and the resulting conversation as ``messages``; old logs and those without
+transcripts have the messages only. A frequent text is stored once per sample and referenced as
+``attachment://DIGEST``, in old logs as ``tc://DIGEST``. A model event repeats the whole conversation before it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SILENT_PARTS: Final = frozenset({"image", "audio", "video", "document", "data"}
 
 
 class SampleImporter:
-    """Takes one sample. ``feed`` is called once; ``finish`` says how the run ended."""
+    """Reads one sample. Call ``feed`` once; ``finish`` returns the end of the run."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
@@ -82,7 +81,7 @@ class SampleImporter:
     # Texts
 
     def _text(self, value: object) -> str:
-        """A text, or the one that stands elsewhere in the sample."""
+        """Return a text, resolving a reference to another place of the sample."""
         if not isinstance(value, str):
             return ""
         for mark in _ATTACHED:
@@ -110,7 +109,7 @@ class SampleImporter:
         self._intake.count(counted)
         self._intake.step(op, self._intake.mask(text), note=note)
 
-    # What was said
+    # Messages
 
     def _input(self, given: object) -> None:
         self._intake.source = 1
@@ -122,7 +121,7 @@ class SampleImporter:
                 self._prompt(self._joined(message.get("content")), message.get("id"))
 
     def _prompt(self, text: str, message_id: object) -> None:
-        """A prompt, unless it is one that was seen: by its id or, where it has none, by its text."""
+        """Add a prompt, unless it was seen: by its id or, without one, by its text."""
         keys = {key for key in (message_id, hash(text)) if isinstance(key, (str, int))}
         is_known = not self._seen.isdisjoint(keys)
         if len(self._seen) < _SEEN_MAX:

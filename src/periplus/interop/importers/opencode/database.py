@@ -1,7 +1,7 @@
-"""opencode's database of sessions, read as from a stranger: the schema is not trusted, nothing beside it is written.
+"""Reader of opencode's database, which is untrusted: the schema is checked, and no file is written beside it.
 
-A database that nobody has open is read as it lies; one that has a log beside it is read through SQLite's locks. What is
-kept in memory is the order of one session's messages and parts, as numbers.
+A database without a log beside it is read directly; with a log, through SQLite's locks. Memory holds only the order
+of one session's messages and parts, as numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MESSAGES_BY_ID: Final = f"{_MESSAGES} ORDER BY m.id, p.id"
 
 
 def is_opencode(path: str) -> bool:
-    """Whether the SQLite database at ``path`` has the tables of this agent."""
+    """Test that the SQLite database at ``path`` has the tables of this agent."""
     try:
         with Database(path):
             return True
@@ -39,13 +39,13 @@ def is_opencode(path: str) -> bool:
 
 
 class Database:
-    """``with Database(path) as database``. Raises FormatError for what is no database of opencode."""
+    """Context manager: ``with Database(path) as database``. Raises FormatError for other databases."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         with open_regular(path) as fd:  # a pipe or a folder is refused before SQLite waits for it
             self._check_size(os.read(fd, _HEADER_BYTES), os.fstat(fd).st_size)
-        # A log beside the file means that somebody may be writing; without one the file is taken as it lies, for
+        # A log beside the file means a possible writer. Without one the file is opened as immutable, because
         # otherwise SQLite would make files beside it.
         mode = "mode=ro" if os.path.lexists(path + "-wal") else "mode=ro&immutable=1"
         try:
@@ -59,7 +59,7 @@ class Database:
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._check_tables()
-        except BaseException as error:  # nobody has it yet who would close it
+        except BaseException as error:  # no caller can close it yet
             self._connection.close()
             if isinstance(error, sqlite3.Error | ValueError):
                 raise self._refused(error) from error
@@ -80,7 +80,7 @@ class Database:
         )
 
     def _check_size(self, header: bytes, size: int) -> None:
-        """SQLite takes what is missing at the end of a file for zeros."""
+        """Detect a truncated file: SQLite takes the missing end for zeros."""
         page_bytes = int.from_bytes(header[16:18], "big")
         pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
         whole = pages * (65536 if page_bytes == 1 else page_bytes)
@@ -104,7 +104,7 @@ class Database:
         self._has_times = "time_created" in self._columns("message")
 
     def _columns(self, table: str) -> set[str]:
-        rows = self._connection.execute(f"PRAGMA table_info({table})")  # one of the names in this module
+        rows = self._connection.execute(f"PRAGMA table_info({table})")  # a name of this module
         return {bytes(row[1]).decode("utf-8", "replace") for row in rows}
 
     @property
@@ -116,7 +116,7 @@ class Database:
         return int(number)
 
     def roots(self) -> Iterator[Card]:
-        """The sessions whose parent is not among them."""
+        """Yield the sessions without a parent in the database."""
         if not self._has_sessions:
             rows = self._rows("SELECT DISTINCT session_id FROM message ORDER BY session_id")
             for (session_id,) in rows:
@@ -155,7 +155,7 @@ class Database:
             raise self._refused(error) from error
 
     def _data(self, table: str, row: object) -> bytes:
-        """The JSON text of a row; none where it is too large, or no text."""
+        """Return the JSON text of a row; empty where it is too large, or no text."""
         try:
             query = f"SELECT data FROM {table} WHERE rowid = ?"  # noqa: S608 - a name of this module
             found = self._connection.execute(query, (row,)).fetchone()

@@ -1,7 +1,7 @@
-"""Where opencode keeps its sessions: a database for all of them, or in older versions under ``storage`` a file a session,
-a message and a part.
+"""Storage of opencode's sessions: one database, or in older versions files under ``storage`` for sessions, messages
+and parts.
 
-A session's subagents are sessions that name it as their parent: they become children of its trail.
+Subagents of a session are sessions that name it as their parent: they become children of its trail.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _sessions_of(source: Source, sessions: _Sessions) -> Iterator[Imported]:
 
 
 def _session_of(source: Source, sessions: _Sessions, card: Card, above: tuple[str, ...]) -> Imported:
-    """The session with this card, after those of its subagents."""
+    """Import the session with this card, after those of its subagents."""
     session_id = text_of(card.values.get("id"))
     lineage = (*above, session_id)
     children: dict[str, Imported] = {}
@@ -104,9 +104,10 @@ def _session_of(source: Source, sessions: _Sessions, card: Card, above: tuple[st
 
 
 class _Folder:
-    """``storage/session/PROJECT/ID.json`` with ``storage/message/ID/*.json`` and ``storage/part/MESSAGE/*.json``.
+    """Files ``storage/session/PROJECT/ID.json`` with ``storage/message/ID/*.json`` and
+    ``storage/part/MESSAGE/*.json``.
 
-    No link is followed: a folder that somebody sent must not take other files of this machine with it.
+    No link is followed: a folder from an untrusted source must not import other files of this machine.
     """
 
     count = 1
@@ -166,7 +167,7 @@ def _card(path: str) -> Card | None:
 
 
 def _bytes_of(path: str) -> bytes:
-    """The file's bytes; none where it cannot be read, or is larger than any record of an agent."""
+    """Return the file's bytes; empty where it is unreadable or larger than any record of an agent."""
     try:
         with open_regular(path) as fd, open(fd, "rb", closefd=False) as file:
             data = file.read(LINE_BYTES_MAX + 1)

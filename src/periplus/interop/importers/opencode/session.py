@@ -1,8 +1,8 @@
-"""opencode's sessions: messages that hold parts, whether they come from its files or from its database.
+"""Importer of opencode's sessions: messages with parts, from files or from the database.
 
-What the format does that an importer must know: a part is written once more when it changes, so a call stands with its
-result; a model call is a message in newer versions and a ``step-finish`` part in all; what a tool wrote for the person,
-and texts marked ``synthetic``, are no words of a person.
+Format: a changed part is written again, so a call is stored with its result; a model call is a message in newer
+versions and a ``step-finish`` part in all; texts of tools for the person, and texts marked ``synthetic``, were not
+typed by a person.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _CLOCK_MS_MAX: Final = 253_402_300_799_999
 
 
 class Card(NamedTuple):
-    """What is known of a session before its messages, and the bytes that say so."""
+    """Facts of a session before its messages, and their bytes."""
 
     values: dict[str, object]
     data: bytes
 
 
 class Message(NamedTuple):
-    """A message and its parts, None for what is no JSON object, and the bytes of all of them."""
+    """A message and its parts, None for invalid JSON, and the bytes of all of them."""
 
     values: dict[str, object] | None
     parts: list[dict[str, object] | None]
@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
 
 class OpencodeImporter:
-    """Takes a session's card, then each message with its parts. ``child`` gives the trail of a subagent's session."""
+    """Takes a session's card, then each message with its parts. ``child`` returns the trail of a subagent's session."""
 
     def __init__(self, intake: Intake, child: Callable[[str], Imported | None]) -> None:
         self.parent_id: str | None = None
@@ -214,7 +214,7 @@ class OpencodeImporter:
 
 
 def _reason_of(message: dict[str, object], finished: list[dict[str, object]]) -> str:
-    """Why the model ended the message, as the message or its last step says."""
+    """Return why the model ended the message, from the message or its last step."""
     return text_of(message.get("finish")) or (text_of(finished[-1].get("reason")) if finished else "")
 
 

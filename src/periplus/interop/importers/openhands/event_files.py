@@ -1,9 +1,9 @@
-"""OpenHands' events, in the files that it and its evaluations leave: a line each, one document that is a list of them, a
-record of an evaluation with them as its ``history``, or a file each in a folder ``events`` beside ``base_state.json``.
+"""Importer of OpenHands' events, from the files of the program and its evaluations: a line each, one document with a
+list, an evaluation record with a ``history``, or a file each in a folder ``events`` beside ``base_state.json``.
 
-What the format does that an importer must know: events of version 0 have an ``action`` or an ``observation`` and refer
-to each other by number; those of version 1 have a ``kind`` and refer by id. Version 0 gives the usage of a model call
-with each action of it, version 1 as sums from time to time.
+Format: events of version 0 have an ``action`` or an ``observation`` and refer to each other by number; those of
+version 1 have a ``kind`` and refer by id. Version 0 gives the usage of a model call with each of its actions, version
+1 gives sums from time to time.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ def _read_list(source: Source) -> Imported:
 
 
 def _read_evaluations(source: Source) -> Iterator[Imported]:
-    """A line a run; or one document that is written over many."""
+    """Read a run per line, or one document over several lines."""
     whole = Head.of(source.path)
     if not any(map(_is_evaluation, whole.records)) and whole.data.count(b"\n") > 1:
         yield _read_evaluation(source, _bytes_of(source.path), [])
         return
     waiting: bytes | None = None
-    unreadable: list[int] = []  # lines that are no records: told with the run before them
+    unreadable: list[int] = []  # invalid lines, reported with the run before them
     for number, line in LineReader(source.path, source.progress):
         if line.lstrip()[:1] != b"{":
             unreadable.append(number)
@@ -156,7 +156,7 @@ def _read_evaluation(source: Source, line: bytes, unreadable: list[int]) -> Impo
 
 
 def _read_folder(source: Source) -> Imported:
-    """A conversation: its card, and a file an event."""
+    """Read a conversation: its card, and a file for each event."""
     intake = source.intake()
     importer = OpenHandsImporter(intake)
     sha256 = hashlib.sha256()
@@ -182,8 +182,8 @@ def _read_folder(source: Source) -> Imported:
 
 
 def _event_files(folder: str) -> list[str]:
-    """The files of the events in their order. No link is followed: a folder that somebody sent must not take other files
-    of this machine with it.
+    """Return the event files in order. No link is followed: a folder from an untrusted source must not import other
+    files of this machine.
     """
     try:
         entries = [] if os.path.islink(folder) else list(os.scandir(folder))
@@ -198,7 +198,7 @@ def _event_files(folder: str) -> list[str]:
 
 
 class OpenHandsImporter:
-    """Takes events of either version; each knows which it is."""
+    """Takes events of both versions."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
@@ -211,25 +211,25 @@ class OpenHandsImporter:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this run from another of the same task: its first events."""
+        """Digest of the first events, to distinguish runs of the same task."""
         return hashlib.sha256(b"\0".join(self._first)).hexdigest()[:12]
 
     def name(self, path: str) -> str:
-        """What to call a run whose file does not say: as the file, with what tells it from others."""
+        """Return the id of the run, or one made from the file name and the fingerprint."""
         intake = self._intake
         if intake.session_id is None:
             intake.session_id = f"{os.path.splitext(os.path.basename(path))[0]}-{self.fingerprint}"
         return intake.session_id
 
     def learn(self, card: dict[str, object]) -> None:
-        """The card of a conversation of version 1."""
+        """Handle the card of a conversation of version 1."""
         intake = self._intake
         intake.session_id = optional_text(card.get("id")) or intake.session_id
         intake.cwd = optional_text(table_of(card.get("workspace")).get("working_dir")) or intake.cwd
         intake.model = optional_text(table_of(table_of(card.get("agent")).get("llm")).get("model")) or intake.model
 
     def note_error(self, error: object) -> None:
-        """What an evaluation says went wrong; mostly nothing."""
+        """Note the error that an evaluation reports, if any."""
         self._is_error = bool(error)
 
     def feed(self, number: int, data: bytes) -> bool:

@@ -1,4 +1,6 @@
-"""OpenHands' events of version 0: an ``action`` with ``args``, or an ``observation`` with the ``cause`` that it answers."""
+"""OpenHands events of version 0: an ``action`` with ``args``, or an ``observation`` with the ``cause`` that it
+answers.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class VersionZero:
         else:
             self._action(text_of(record.get("action")), record)
 
-    # What was done
+    # Actions
 
     def _action(self, kind: str, record: dict[str, object]) -> None:
         intake = self._intake
@@ -87,7 +89,7 @@ class VersionZero:
             self._intake.step("COMMENT", self._intake.mask(text))
 
     def _usage(self, record: dict[str, object]) -> None:
-        """One model call a response, which may have asked for several actions."""
+        """Add one model call per response, which may have asked for several actions."""
         response = table_of(table_of(record.get("tool_call_metadata")).get("model_response"))
         usage = response.get("usage")
         name = text_of(response.get("id"))
@@ -134,7 +136,7 @@ class VersionZero:
         rest = {key: value for key, value in arguments.items() if key not in _NO_ARGUMENTS}
         return [tool_call(intake, "", kind, rest)]
 
-    # What came back
+    # Observations
 
     def _observation(self, kind: str, record: dict[str, object]) -> None:
         intake = self._intake

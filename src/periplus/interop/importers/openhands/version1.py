@@ -1,4 +1,4 @@
-"""OpenHands' events of version 1: a ``kind``, and of an action and its observation a kind of their own within."""
+"""OpenHands events of version 1: a ``kind``, with an action or observation that has a kind of its own."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class VersionOne:
         self.status: Status | None = None
         self._intake = intake
         self._calls = calls
-        self._sums: dict[str, tuple[int, int, int]] = {}  # by usage: tokens given, of those cached, and out
-        self._by_tool_call: dict[str, str] = {}  # the action that a call of the model became
+        self._sums: dict[str, tuple[int, int, int]] = {}  # by usage: tokens of input, of cached input, of output
+        self._by_tool_call: dict[str, str] = {}  # tool call id → action id
 
     def take(self, kind: str, record: dict[str, object]) -> None:
         intake = self._intake
@@ -54,7 +54,7 @@ class VersionOne:
         else:
             intake.note_unknown(kind or "event without a kind")
 
-    # What was done
+    # Actions
 
     def _message(self, record: dict[str, object]) -> None:
         intake = self._intake
@@ -78,7 +78,7 @@ class VersionOne:
         self.status = None
 
     def _think(self, record: dict[str, object]) -> str:
-        """The reasoning of a message or an action, as a comment."""
+        """Add the reasoning of a message or an action as a comment."""
         text = text_of(record.get("reasoning_content"))
         if not text.strip():
             blocks = (text_of(table_of(block).get("thinking")) for block in list_of(record.get("thinking_blocks")))
@@ -89,7 +89,7 @@ class VersionOne:
         return text
 
     def _say(self, text: str) -> None:
-        if text.startswith("<think>"):  # some models' reasoning stands in their text as well
+        if text.startswith("<think>"):  # some models repeat their reasoning in the text
             text = text.partition("</think>")[2]
         if text.strip():
             self._intake.count("says")
@@ -122,14 +122,14 @@ class VersionOne:
 
     def _plan(self, kind: str, name: str, action: dict[str, object], call: dict[str, object]) -> list[Planned]:
         intake = self._intake
-        if not action:  # what the model asked for was no action: its words are kept
+        if not action:  # the request was no valid action: keep its text
             return plan_call(intake, name or text_of(call.get("name")), call.get("arguments"), intake.cwd)
         if kind == "MCPToolAction":
             return [tool_call(intake, "mcp", name, action.get("data"))]
         arguments = {key: value for key, value in action.items() if key not in _OWN_FIELDS}
         return plan_call(intake, name or kind, arguments, intake.cwd)
 
-    # What came back
+    # Observations
 
     def _observation(self, kind: str, record: dict[str, object]) -> None:
         intake = self._intake
@@ -180,7 +180,7 @@ class VersionOne:
             self.status = _STATUSES.get(value)
 
     def _stats(self, stats: dict[str, object]) -> None:
-        """A model call is a change of the sums; what was read counts what came from the cache, a step does not."""
+        """Add a model call for each change of the sums. The input includes cached tokens; a step does not."""
         intake = self._intake
         for name, item in list(table_of(stats.get("usage_to_metrics")).items())[:_USAGES_MAX]:
             metrics = table_of(item)

@@ -1,8 +1,8 @@
-"""What was said to a model and by it, in the ways in which instrumentations write it down.
+"""Messages of model calls in the forms that instrumentations use.
 
-The conventions of OpenTelemetry for generative models changed several times, and other conventions stand beside them:
-messages with ``parts``, with ``content`` and ``tool_calls``, as the answer of a model's interface with ``choices``, as
-one attribute for each field with a number in its name, as JSON in a text, or as a plain text.
+The conventions of OpenTelemetry for generative models changed several times, and other conventions exist beside them:
+messages with ``parts``, with ``content`` and ``tool_calls``, as the response of a model with ``choices``, as one
+attribute per field with a number in its name, as JSON in a text, or as plain text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ToolUse(NamedTuple):
 
 
 class Message(NamedTuple):
-    """``results`` are pairs of a call's id and what came of it."""
+    """``results`` are pairs of a call's id and its result."""
 
     role: str
     text: str = ""
@@ -40,26 +40,26 @@ class Message(NamedTuple):
 
 
 def messages_of(value: object, role: str) -> list[Message]:
-    """The messages in ``value``, those without a role as of ``role``; none of what is no message."""
+    """Return the messages in ``value``; ``role`` is for those without a role. Other values give none."""
     found: list[Message] = []
     _collect(value, role, found, 0)
     return found
 
 
 def parsed(value: object) -> object:
-    """The value that a text is the JSON of; the text itself where it is none."""
+    """Parse a text that contains JSON; return other text unchanged."""
     if isinstance(value, str) and value[:1] in ("{", "[", '"'):
         import orjson
 
         try:
             return orjson.loads(value)
         except (ValueError, RecursionError):
-            pass  # a text that only begins like one
+            pass  # not JSON
     return value
 
 
 def plain_text(value: object) -> str:
-    """A value as a text: a text as it is, anything else as JSON."""
+    """Return a value as a text: texts unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -73,7 +73,7 @@ def plain_text(value: object) -> str:
 
 
 def numbered(attributes: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
-    """The tables that attributes such as ``PREFIX.0.content`` spell, in the order of their numbers."""
+    """Return the tables that attributes such as ``PREFIX.0.content`` form, in the order of their numbers."""
     tables: dict[int, dict[str, object]] = {}
     for key, value in attributes.items():
         if not key.startswith(prefix + "."):

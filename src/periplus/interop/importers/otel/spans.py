@@ -1,8 +1,8 @@
-"""The spans in a file of traces, whoever wrote it: OTLP as JSON, the Python SDK's own JSON, an export of Langfuse.
+"""Spans in a file of traces: OTLP as JSON, the Python SDK's own JSON, an export of Langfuse.
 
-OTLP is one document, or one document a line as the collector's file exporter writes. Spans stand in the order in which
-they ended, and those of several traces among each other; so all of them are read before the first trail is made, which
-is why their number and size are limited.
+OTLP is one document, or one document a line as the collector's file exporter writes. Spans are in the order of their
+ends, with several traces interleaved. So all of them are read before the first trail is made, and their number and
+size are limited.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPENED: Final = (
 
 
 class Span(NamedTuple):
-    """``source`` is its number in the file; ``kind`` what the writer called it, where it has a word of its own."""
+    """``source`` is its number in the file; ``kind`` is the writer's own word, if any."""
 
     source: int
     trace_id: str
@@ -72,8 +72,8 @@ def _is_bare_span(record: dict[str, object]) -> bool:
 
 
 class SpanReader:
-    """Reads all spans of a file. ``digest`` is that of the file; ``unreadable`` has the numbers of records that are no
-    spans; ``broken`` says whether the file breaks off.
+    """Reads all spans of a file. ``digest`` is that of the file; ``unreadable`` has the numbers of invalid records;
+    ``is_broken`` marks a truncated file.
     """
 
     def __init__(self, source: Source) -> None:
@@ -94,7 +94,7 @@ class SpanReader:
             self._read_document()
         return list(self._spans.values())
 
-    # Where the spans stand
+    # Records
 
     def _read_lines(self) -> None:
         reader = LineReader(self._source.path, self._source.progress)
@@ -144,7 +144,7 @@ class SpanReader:
         if len(self.unreadable) < 1000:
             self.unreadable.append(number)
 
-    # What they are
+    # Spans
 
     def _add(self, table: dict[str, object], resource: dict[str, object], scope: dict[str, object], size: int) -> None:
         self._number += 1
@@ -163,10 +163,10 @@ class SpanReader:
         if not span.trace_id or not span.span_id:
             self._note_unreadable(self._number)
         elif key not in self._spans or len(span.attributes) > len(self._spans[key].attributes):
-            self._spans[key] = span  # an export can have it twice, once in short
+            self._spans[key] = span  # an export may contain it twice, once shortened
 
     def _span(self, table: dict[str, object], resource: dict[str, object]) -> Span:
-        """A span of OTLP, or of the Python SDK, whose ids stand in its context."""
+        """Read a span of OTLP, or of the Python SDK, which has the ids in its context."""
         context = table_of(table.get("context"))
         status = table_of(table.get("status"))
         own = table_of(table.get("resource"))
@@ -190,7 +190,7 @@ class SpanReader:
         )
 
     def _observation(self, table: dict[str, object]) -> Span:
-        """An observation of Langfuse: what it knows in fields of its own, the rest in its metadata."""
+        """Read an observation of Langfuse: some facts are fields of its own, others are in its metadata."""
         metadata = table_of(parsed(table.get("metadata")))
         attributes = {**table_of(metadata.get("attributes"))}
         for ours, theirs in (("input.value", "input"), ("output.value", "output"), ("gen_ai.response.model", "model")):
@@ -226,7 +226,7 @@ class SpanReader:
         )
 
     def _clock(self, value: object) -> int | None:
-        """Milliseconds, of nanoseconds as a number or its text, or of an RFC 3339 text."""
+        """Return milliseconds for nanoseconds as a number or text, or for an RFC 3339 text."""
         if isinstance(value, str) and not value.isdigit():
             return self._moment.read(value)
         try:
@@ -241,7 +241,7 @@ def _hex(value: object) -> str:
 
 
 def _attributes(value: object) -> dict[str, object]:
-    """Attributes as a table: a table as it is, or OTLP's list of keys and typed values."""
+    """Return attributes as a table: unchanged, or from OTLP's list of keys and typed values."""
     if isinstance(value, dict):
         return value
     found = {}

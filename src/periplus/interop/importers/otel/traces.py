@@ -1,8 +1,8 @@
-"""Traces of OpenTelemetry with spans of generative models: a trail for each trace.
+"""Importer of OpenTelemetry traces with spans of generative models: a trail for each trace.
 
-What the conventions leave open and an importer must know: a call of a model is often seen twice, by the framework and
-by the library beneath it, and counts once: the inner one, with the messages of whichever tells them better; a tool's
-run has a span of its own, or stands only in the messages; every call of a model repeats the conversation so far.
+Format: a model call is often reported twice, by the framework and by the library beneath it, and counts once: the
+inner one, with the messages of the better report. A tool's run has a span of its own, or occurs only in the messages.
+Every model call repeats the conversation so far.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read(source: Source) -> Iterator[Imported]:
         intake = source.intake()
         trace = _Trace(intake, spans)
         trace.run()
-        if trace_id == last:  # what is wrong with the file is told once
+        if trace_id == last:  # errors of the file are reported once
             for number in reader.unreadable:
                 intake.note_unreadable(number)
             if reader.is_broken:
@@ -143,7 +143,7 @@ class _Trace:
             self.status = self._intake.partial("it ends behind a call without its result")
 
     def _above(self, span: Span) -> Iterator[Span]:
-        """Its ancestors, nearest first; a trace in which spans are their own ancestors ends all the same."""
+        """Yield the ancestors of a span, nearest first; circular parents end the iteration."""
         known = {span.span_id}
         while len(known) < _ANCESTORS_MAX:
             above = self._by_id.get(span.parent_id)
@@ -165,10 +165,10 @@ class _Trace:
             if name and name != "unknown_service":
                 self.agent = f"otel/{intake.mask(name)[:200]}"
 
-    # What the spans tell
+    # Spans
 
     def _agent(self, span: Span) -> None:
-        """An agent that another one, or a program, set to work. The first of a trace is the run itself."""
+        """Add an agent started by another agent or program. The first agent of a trace is the run itself."""
         if span.parent_id not in self._by_id:
             self._intake.skip("span: agent")
             return
@@ -198,7 +198,7 @@ class _Trace:
             self._say(message)
 
     def _hear(self, message: Message) -> None:
-        """Of the conversation so far, what was not heard before."""
+        """Add the new part of the conversation so far."""
         intake = self._intake
         for call_id, result in message.results:
             call = self._open.pop(call_id, None)
@@ -224,7 +224,7 @@ class _Trace:
                 intake.step(op, intake.mask(text))
         for use in message.calls:
             if use.call_id in self._tool_ids or use.name in self._tool_names or use.call_id in self._open:
-                continue  # the tool's own span tells it, with its time and what came of it
+                continue  # the tool's own span has it, with time and outcome
             call = intake.call(_plan(intake, use))
             self._open[use.call_id or f"#{len(self._open)}"] = call
 
@@ -272,7 +272,7 @@ def _tool_name(span: Span) -> str:
 
 
 def _is_told_well(span: Span) -> bool:
-    """Whether the span has messages with roles, not a conversation as one text."""
+    """Test that the span has messages with roles, not a conversation as one text."""
     if any(f"{prefix}.0.{role}" in span.attributes for prefix in _NUMBERED_INPUTS for role in ("role", "message.role")):
         return True
     value = parsed(_first(span.attributes, _INPUTS))
@@ -294,7 +294,7 @@ def _messages(span: Span, names: tuple[str, ...], prefixes: tuple[str, ...], rol
 
 
 def _of_event(event: dict[str, object], role: str) -> object:
-    """Messages were once events of their span: one for each, or all in one."""
+    """Return the messages of a span event: early conventions have one event for each message, or one for all."""
     name = text_of(event.get("name"))
     if role == "assistant":
         if name == "gen_ai.choice":
