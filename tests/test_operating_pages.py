@@ -19,7 +19,12 @@ from page_support import ROOT, House, Typed, blocks_of, plain, typed_in
 from periplus.journal.storage.settings import Settings, StoreSettings
 
 PAGES: Final = ("operating", "repair", "backup", "secrets", "git", "git-checkouts", "joining-stores", "migration")
-HELD_ELSEWHERE: Final = {"sync": "test_cli_sync.py", "history": "test_cli_history.py", "guarantees": ""}
+HELD_ELSEWHERE: Final = {
+    "sync": "test_cli_sync.py",
+    "sync-problems": "test_cli_sync.py",
+    "history": "test_cli_history.py",
+    "guarantees": "",
+}
 # Blocks that are not run: the page and the first line, with the reason.
 NOT_RUN: Final = {
     ("history", "from threading import Event"): "Python, and it never ends; test_cursors.py runs its calls"
