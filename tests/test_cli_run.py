@@ -535,7 +535,8 @@ def test_a_conversation_is_recorded_and_played_again_without_a_provider(shell):
 
 
 def test_the_page_names_every_setting_and_who_may_say_it():
-    page = (Path(__file__).parents[1] / "docs" / "guides" / "agent" / "README.md").read_text()
+    folder = Path(__file__).parents[1] / "docs" / "guides" / "agent"
+    page = (folder / "README.md").read_text() + (folder / "settings.md").read_text()
     for setting in SETTINGS:
         row = next(line for line in page.splitlines() if line.startswith("|") and f"`{setting.name}`" in line)
         assert ("| no |" in row) != setting.of_project, setting.name

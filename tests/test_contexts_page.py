@@ -1,4 +1,4 @@
-"""docs/guides/contexts.md is run: each command of the page, in its order, with what it shows."""
+"""docs/guides/contexts.md and context-sharing.md are run as one: each command, in its order, with what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGE = (ROOT / "docs" / "guides" / "contexts.md").read_text()
+PAGE = "".join((ROOT / "docs" / "guides" / f"{name}.md").read_text() for name in ("contexts", "context-sharing"))
 
 
 def plain(text):

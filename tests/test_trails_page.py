@@ -1,4 +1,4 @@
-"""docs/guides/trails.md is run: each command of the page, in its order, with what it shows."""
+"""docs/guides/trails.md and sharing-trails.md are run as one: each command, in its order, with what it shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from test_readme import PROGRAM, ROOT, commands_of
 
-PAGE = (ROOT / "docs" / "guides" / "trails.md").read_text()
+PAGE = "".join((ROOT / "docs" / "guides" / f"{name}.md").read_text() for name in ("trails", "sharing-trails"))
 PRICE = "def price(amount, discount):\n    return amount - discount\n"
 TEST = "from src.price import price\n\n\ndef test_a_discount_is_a_share():\n    assert price(200, 0.1) == 180\n"
 IGNORED = "__pycache__/\n.pytest_cache/\n*.proof\n*.pplt\n*.md\n"
