@@ -731,7 +731,7 @@ def test_the_plugin_of_the_page_works(place):
 
 
 def test_the_table_of_the_page_has_every_seam():
-    table = PAGE.split("## What a program hears and says")[1]
+    table = PAGE.split("## The protocol")[1]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(SEAMS)
 
 

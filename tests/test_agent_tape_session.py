@@ -141,13 +141,14 @@ def test_survival_is_told_as_it_is_defined():
 
 
 def test_the_page_shows_what_is_so(capsys):
-    """The example of docs/guides/agent/tape.md runs, and its table is that of the code."""
+    """The example of docs/guides/agent/tape.md runs, and the table of working-state.md is that of the code."""
     page = (Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent" / "tape.md").read_text()
     exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/guides/agent/tape.md", "exec"), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["2 0", "4 1000000"]
     assert lines[2].startswith("3 ")
-    rows = re.findall(r"^\| `(\w+)` \| (turn|task|session) \| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
+    table = (Path(__file__).resolve().parents[1] / "docs" / "reference" / "working-state.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (turn|task|session) \| ([^|]+) \| ([^|]+) \|", table, re.MULTILINE)
     assert rows == [(row.name, row.lifetime, row.producer, ", ".join(row.readers)) for row in FIELDS]
 
 

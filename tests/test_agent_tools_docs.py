@@ -1,4 +1,4 @@
-"""What docs/guides/agent/tools.md and sandbox.md show is run, and their tables are those of the code."""
+"""What docs/guides/agent/tools.md, writing-tools.md and sandbox.md show is run, and their tables are those of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from periplus.agent.sandbox import find_sandbox
 from periplus.agent.tools import HostParts, open_host
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "guides" / "agent"
-TOOLS, SANDBOX = (DOCS / "tools.md").read_text(), (DOCS / "sandbox.md").read_text()
+TOOLS, WRITING, SANDBOX = ((DOCS / f"{name}.md").read_text() for name in ("tools", "writing-tools", "sandbox"))
 
 
 def blocks(page, language="python"):
@@ -27,7 +27,7 @@ def test_the_host_of_the_page(tmp_path, monkeypatch, capsys):
 
 def test_the_tool_of_the_page(tmp_path):
     values = {}
-    exec(compile(blocks(TOOLS)[1], "docs/guides/agent/tools.md", "exec"), values)
+    exec(compile(blocks(WRITING)[0], "docs/guides/agent/writing-tools.md", "exec"), values)
     (tmp_path / "work").mkdir()
     parts = HostParts(
         root=str(tmp_path / "work"),

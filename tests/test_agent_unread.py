@@ -144,7 +144,7 @@ def test_the_page_names_tests_that_there_are():
     root = Path(__file__).parent.parent
     named = re.findall(
         r"`(tests/\w+\.py)(?:::(\w+))?(?:\[([\w-]+)\])?`",
-        (root / "docs" / "guides" / "agent" / "security.md").read_text(),
+        (root / "docs" / "internals" / "agent-threats.md").read_text(),
     )
     assert len(named) >= 12
     scenarios = "".join(path.read_text() for path in (root / "tests").glob("agent_scenarios_*.py"))
