@@ -1,4 +1,4 @@
-"""What the last weekly examination of the store found."""
+"""The report of the last weekly checkup of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _FILE_BYTES_MAX: Final = 64 << 10
 
 
 class CheckUp(msgspec.Struct, frozen=True):
-    """When it began, in ms since 1970 and for people; how many errors there were (damage to what was acknowledged), and the first of them."""
+    """A report: the begin in ms since 1970 and for people; the number of errors (damage to acknowledged records), and
+    the first of them.
+    """
 
     v: int
     at_ms: int
@@ -29,16 +31,16 @@ class CheckUp(msgspec.Struct, frozen=True):
 
 
 def last_checkup(root: str) -> CheckUp | None:
-    """What the last one of the store ``root`` found; None where there was none, or nobody can tell."""
+    """Return the last report of the store ``root``; None where there is none, or it cannot be read."""
     try:
         found = msgspec.json.decode(read_plain(os.path.join(root, FILE), _FILE_BYTES_MAX), type=CheckUp)
-    except (OSError, ValueError):  # also what is no JSON, or not of this form
+    except (OSError, ValueError):  # also what is not JSON, or not of this form
         return None
     return found if found.v == 1 else None
 
 
 def forget_checkup(project: ProjectStore) -> None:
-    """What was found was mended, or will be found again. Raises nothing."""
+    """Remove the report: its findings were repaired, or will be found again. Raises nothing."""
     try:
         project.journal.files.unlink(os.path.join(project.root, FILE))
     except OSError:
@@ -46,7 +48,7 @@ def forget_checkup(project: ProjectStore) -> None:
 
 
 def told_of_damage(root: str) -> str:
-    """What the last one found wrong, in a sentence; empty where that was nothing."""
+    """Return the findings of the last report in a sentence; empty where there are none."""
     found = last_checkup(root)
     if found is None or not found.errors or not found.told:
         return ""

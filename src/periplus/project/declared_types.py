@@ -1,4 +1,4 @@
-"""The types that a project declares in its ``config.toml``: what is wrong with them, told to who would write them and by ``doctor``."""
+"""Errors in the types that a project declares in its ``config.toml``, for writers of these types and for ``doctor``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from periplus.journal.journal import Journal
     from periplus.project.store import ProjectStore
 
-OBSERVED: Final = frozenset({"skill", "skill_use", "task"})  # what an agent's run observes beside entities
+OBSERVED: Final = frozenset({"skill", "skill_use", "task"})  # types that the run of an agent records beside entities
 _THE_JOURNALS: Final = frozenset({"conflict"})
 
 
 def check_declared(project: ProjectStore, name: str) -> None:
-    """Raises UsageError with what is wrong with the declaration of a type."""
+    """Raise the error of the declaration of a type, a UsageError, if it has one."""
     if project.declared is not None and name in project.declared.problems:
         raise project.declared.problems[name]
 
 
 def check_type(project: ProjectStore, name: str) -> None:
-    """Raises UsageError for the name of no type of this project, or with what is wrong with its declaration."""
+    """Raise UsageError for an unknown type, or for an error in its declaration."""
     check_declared(project, name)
     if row_of(project.types, name) is None and name not in project.types:
         known = ", ".join(rows_of(project.types))
@@ -38,7 +38,7 @@ def _is_in_records(journal: Journal, name: str) -> bool:
 
 
 def check_logged_type(project: ProjectStore, name: str) -> None:
-    """As ``check_type``, of the types that records have: observations are of some that no entity has."""
+    """Check like ``check_type`` the type of records: some observations are of types that no entity has."""
     from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     journal = project.journal
@@ -56,7 +56,7 @@ def check_logged_type(project: ProjectStore, name: str) -> None:
 
 
 def declared_problems(project: ProjectStore) -> list[Problem]:
-    """What is wrong with the declarations, with their schemas, which types are held and not known, and which tables."""
+    """Return the errors in declarations and their schemas, entities of unknown types, and unknown tables."""
     from periplus.journal.care.doctor import Problem
     from periplus.journal.storage.settings import unknown_tables
 

@@ -1,8 +1,8 @@
-"""``migrate``: a folder of the notification log (v1) through the modes off, dual and primary, and back.
+"""``migrate``: take a folder of the notification log (v1) through the modes off, dual and primary, and back.
 
-Every step is made of parts that can be repeated: a backup that is there already is not made twice, an entity that the
-journal holds is not imported again, the counts are noted under a key of their own, and the mode is written last. So
-who was stopped anywhere runs the same command again and comes to the same end.
+Every step is made of parts that can be repeated: an existing backup is not made twice, an entity that the journal
+holds is not imported again, the counts are noted under a key of their own, and the mode is written last. After an
+interruption the same command, run again, comes to the same end.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _PROBLEMS: Final = frozenset({"duplicate", "unreadable", "refused", "conflict", 
 
 
 class Migration(NamedTuple):
-    """What a step did, or with ``is_dry`` would do; ``counts`` adds up: candidates = entities + duplicates + unreadable
-    + refused. ``backup`` is the folder that holds the v1 folder as it was before; empty where none was made.
+    """The result of a step, or with ``is_dry`` its plan; ``counts`` adds up: candidates = entities + duplicates +
+    unreadable + refused. ``backup`` is the folder with the earlier v1 folder; empty where none was made.
     """
 
     mode: Mode
@@ -60,7 +60,7 @@ class Migration(NamedTuple):
 
 
 def migration_status(project: ProjectStore) -> Migration:
-    """The mode, and how folder and journal compare; nothing is changed."""
+    """Return the mode, and how folder and journal compare; nothing is changed."""
     mode = read_mode(project.root)
     if not mode.source or (mode.mode == "off" and not os.path.isdir(mode.source)):
         return Migration(mode.mode, mode.source, "", True, {}, [])
@@ -79,9 +79,10 @@ def migrate(
     allow_secrets: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Migration:
-    """Take the v1 folder ``source`` (or the one of before) to the mode ``to``; without one, only bring both up to date.
+    """Take the v1 folder ``source`` (or the previous one) to the mode ``to``; without a mode, only bring both up to
+    date.
 
-    Raises UsageError for a step that there is not, RefusedError where ``primary`` would leave something behind,
+    Raises UsageError for an impossible step, RefusedError where ``primary`` would leave something behind,
     EnvironmentFailure where folder or store cannot be written.
     """
     before = read_mode(project.root)
@@ -120,7 +121,7 @@ def _step(
     heal: bool,
     progress: Progress,
 ) -> tuple[str, Kept]:
-    """Backup, one pass over folder and journal, and last the mode."""
+    """Make the backup and one pass over folder and journal, and write the mode last."""
     target, backup = keeper.mode.mode, ""
     if target != before.mode:
         backup = back_up(project.journal.files, mode.source, project.root, progress)
@@ -150,7 +151,7 @@ def _finish(project: ProjectStore, before: Mode, keeper: Keeper, kept: Kept, bac
         restore_logs(files, mode.source, project.root)
     elif backup and (kept.imported or not mode.genesis):
         counts = _counts(kept, _log_of(mode.source, kept.folder)[0])
-        counts = {name: count for name, count in counts.items() if name not in _DONE}  # whoever was stopped did a part
+        counts = {name: count for name, count in counts.items() if name not in _DONE}  # an interrupted run did a part
         _note(project, mode.source, backup, counts)
         mode = msgspec.structs.replace(mode, genesis=mode.genesis or counts)
     folders = _folders(kept.folder) or mode.folders
@@ -172,7 +173,7 @@ def _note(project: ProjectStore, source: str, backup: str, counts: dict[str, int
 
 
 def _with_source(project: ProjectStore, mode: ModeFile, source: str, target: Mode) -> ModeFile:
-    """The mode with the folder to work on, which is there and apart from the store."""
+    """Return the mode with the folder to work on, which exists and lies apart from the store."""
     if not source and not mode.source:
         raise UsageError("no folder to migrate is named", safe="Nothing was changed.",
                          mend="Name it: periplus migrate --from DIR --to dual")  # fmt: skip
@@ -211,7 +212,7 @@ def _keeper(project: ProjectStore, mode: ModeFile, *, allow_secrets: bool) -> Ke
 
 
 def _folders(folder: V1Folder) -> dict[str, str]:
-    """For each type the folder that most of its files lie in."""
+    """Return for each type the folder with most of its files."""
     counts: dict[str, Counter[str]] = {}
     for item_type, item_id in sorted(folder.files):
         path = folder.files[item_type, item_id].path
@@ -231,7 +232,7 @@ def _result(project: ProjectStore, mode: Mode, source: str, backup: str, kept: K
 
 
 def _is_of_here(project: ProjectStore, key: tuple[str, str]) -> bool:
-    """Whether an entity's file is of our own making: we do not write to the log, so it cannot be named there."""
+    """Return True where an entity's file was made by us: we do not write to the log, so it cannot be named there."""
     entity = project.journal.get(*key)
     return entity is not None and not entity.deleted and not isinstance(entity.value.get("v1"), dict)
 

@@ -1,7 +1,7 @@
 """``Project``: open a store, remember, recall, brief, import trails, prove, examine.
 
-Everything here could be said through the layers below; this is where they meet, so that no face needs logic of its
-own. Values come in as arguments: environment, working folder and home are the faces' business.
+The layers below do the work; they meet here, so that no face needs logic of its own. Values come in as arguments:
+environment, working folder and home are the faces' business.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Project(ProjectStore):
         in_hurry: bool = False,
         embeddings: str = "",
     ) -> Self:
-        """The store for work in ``folder``; who is ``in_hurry`` leaves to others what hooks left. Raises NotAStoreError where there
-        is none.
+        """Open the store for work in ``folder``; ``in_hurry`` leaves the events of hooks to others. Raises
+        NotAStoreError where there is none.
         """
         project = cls(
             find_root(folder, store),
@@ -96,7 +96,7 @@ class Project(ProjectStore):
         return project
 
     def _take_in_hooks(self) -> None:
-        """What hooks left is taken in before anybody asks. Whoever asks is not to wait long for it, and never to fail for it."""
+        """Import the events of hooks before anything is read: without long waits, and without failing for them."""
         if not os.path.isdir(os.path.join(self.journal.layout.hooks, "spool")):
             return
         hooks = self.hooks
@@ -104,15 +104,15 @@ class Project(ProjectStore):
             with self.journal.objects.in_haste(_HOOKS_PATIENCE_S):
                 hooks.take_in(patience_s=_HOOKS_PATIENCE_S)
         except LockTimeoutError:
-            pass  # somebody is at it
+            pass  # another process imports them
         except PeriplusError as error:
-            hooks.note("take in", str(error))  # the events stay where they are; doctor tells
+            hooks.note("take in", str(error))  # the events stay where they are; doctor reports it
 
     @staticmethod
     def init(folder: str, *, store: str | None = None, clock: Clock | None = None) -> Created:
         """Make the store of the project that ``folder`` belongs to, or just ``store``; idempotent.
 
-        Where a branch of its git repository has the settings of a store there, this clone's is that one.
+        Where a branch of its git repository has the settings of a store there, this clone uses that store.
         """
         from periplus.project.store_creation import make_store
 
@@ -120,14 +120,14 @@ class Project(ProjectStore):
 
     @staticmethod
     def join(folder: str, *, store: str | None = None) -> Joined:
-        """Make the store whose records lie here and the one that the settings name one store; see ``join_stores``."""
+        """Join the store whose records lie here with the one that the settings name; see ``join_stores``."""
         from periplus.project.store_creation import join
 
         return join(folder, store)
 
     @staticmethod
     def discard_index(folder: str, *, store: str | None = None) -> None:
-        """Remove the index, which the next opening builds anew from the journal. Raises OSError."""
+        """Remove the index, which the next opening builds again from the journal. Raises OSError."""
         from periplus.journal import discard_indexes
 
         discard_indexes(Layout(find_root(folder, store)).index)
@@ -151,28 +151,28 @@ class Project(ProjectStore):
 
     @property
     def reflection(self) -> ProjectReflection:
-        """What trails teach, as candidates, and what becomes of candidates; see ``periplus.project.knowledge.reflection``."""
+        """Candidates from trails, and decisions on candidates; see ``periplus.project.knowledge.reflection``."""
         from periplus.project.knowledge.reflection import ProjectReflection
 
         return ProjectReflection(self)
 
     @property
     def hooks(self) -> ProjectHooks:
-        """What agents' hooks told, and what they are told; see ``periplus.project.agent_hooks.hooks``."""
+        """Events of agents' hooks, and answers to hooks; see ``periplus.project.agent_hooks.hooks``."""
         from periplus.project.agent_hooks.hooks import ProjectHooks
 
         return ProjectHooks(self)
 
     @property
     def connecting(self) -> ProjectConnecting:
-        """What connects agents to this project; see ``periplus.project.agent_hooks.connection``."""
+        """Connections of agents to this project; see ``periplus.project.agent_hooks.connection``."""
         from periplus.project.agent_hooks.connection import ProjectConnecting
 
         return ProjectConnecting(self, self.beside)
 
     @property
     def reviewing(self) -> ProjectReview:
-        """What is stale or expired, confirming it, and checks; see ``periplus.project.knowledge.review``."""
+        """Stale and expired memory, confirming it, and checks; see ``periplus.project.knowledge.review``."""
         from periplus.project.knowledge.review import ProjectReview
 
         return ProjectReview(self)
@@ -180,7 +180,9 @@ class Project(ProjectStore):
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def remember(self, memory: Memory, *, key: str = "") -> Remembered:
-        """Write a memory; an exact duplicate is found rather than written again. Raises UsageError, SecretFoundError."""
+        """Write a memory; an exact duplicate is returned instead of written again. Raises UsageError,
+        SecretFoundError.
+        """
         self.look_if_due()
         check_declared(self, memory.item_type)
         from periplus.memory.writing.remember import remember
@@ -196,7 +198,9 @@ class Project(ProjectStore):
         budget_tokens: int | None = None,
         filters: Filters | None = None,
     ) -> Recall:
-        """What answers ``question``, or else has words one edit away, the best first: ``limit`` from ``offset`` on. See ``memory.retrieval.recall``."""
+        """Return the best hits for ``question``, also by words one edit away: ``limit`` from ``offset`` on. See
+        ``memory.retrieval.recall``.
+        """
         self.look_to_answer()
         from periplus.memory.retrieval.recall import recall
         from periplus.project.knowledge.task_brief import filters_in
@@ -216,7 +220,9 @@ class Project(ProjectStore):
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:
-        """What an agent should know before ``task``, most important first, within the budget. See ``memory.briefing.brief``."""
+        """Return what an agent should know before ``task``, most important first, within the budget. See
+        ``memory.briefing.brief``.
+        """
         from periplus.project.knowledge.task_brief import brief_for
 
         return brief_for(self, task, budget_tokens=budget_tokens)
@@ -224,32 +230,37 @@ class Project(ProjectStore):
     def related(
         self, paths: Sequence[str] = (), task: str = "", *, limit: int = 10, budget_tokens: int | None = None
     ) -> Related:
-        """Files likely to change, memory, sessions and commits that are related to files or a task; see ``memory.retrieval.related``."""
+        """Return files likely to change, memory, sessions and commits related to files or a task; see
+        ``memory.retrieval.related``.
+        """
         from periplus.project.knowledge.task_brief import related_to
 
         return related_to(self, paths, task, limit=limit, budget_tokens=budget_tokens)
 
     def changed(self, since: str | int = "", *, limit: int = 50, budget_tokens: int | None = None) -> ChangesSince:
-        """What others changed since a seq, a time or a session, by default this writer's last; see ``memory.briefing.recent_changes``."""
+        """Return what others changed since a seq, a time or a session, by default this writer's last; see
+        ``memory.briefing.recent_changes``.
+        """
         from periplus.memory.briefing.recent_changes import changed_since
 
         self.look_if_due()
         return changed_since(self.journal, self.writer, since, limit=limit, budget_tokens=budget_tokens)
 
     def ground(self) -> Ground:
-        """The worktree that is worked in, to see what is stale, with the commits that made it so."""
+        """Return the worktree that is worked in, to find stale memory, with the commits that made it so."""
         from periplus.project.knowledge.grounds import ground_of
 
         return ground_of(self)
 
     def show(self, reference: str) -> Entity:
-        """The entity whose id begins with ``reference``."""
+        """Return the entity whose id begins with ``reference``."""
         self.look_if_due()
         self.journal.refresh()
         return self.journal.find(reference)
 
     def show_at(self, reference: str, seq: int, lineage: str = "") -> tuple[Entity, list[IndexedRecord]]:
-        """The entity as our own lineage, or ``lineage``, had it when it had written ``seq``, and its records until then.
+        """Return the entity as our own lineage, or ``lineage``, had it after writing ``seq``, and its records until
+        then.
 
         See ``journal.versions``.
         """
@@ -261,7 +272,7 @@ class Project(ProjectStore):
         return entity, [record for record in self.history(entity) if record.version in held]
 
     def blame(self, reference: str) -> tuple[Entity, list[Blamed]]:
-        """The entity, and where the present value of each of its fields comes from."""
+        """Return the entity, and the origin of the present value of each of its fields."""
         from periplus.journal.history.versions import blame
 
         entity = self.show(reference)
@@ -270,7 +281,7 @@ class Project(ProjectStore):
     def undo(
         self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False,
         progress: Progress | None = None) -> Undoing:  # fmt: skip
-        """Take back what records or a session changed; see ``journal.undo``."""
+        """Undo records or a session; see ``journal.undo``."""
         from periplus.project.care.undo import undo_in_project
 
         return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run,
@@ -284,7 +295,9 @@ class Project(ProjectStore):
         before: Mapping[str, int] | None = None,
         lineages: Sequence[str] | None = None,
     ) -> Page:
-        """The newest records of our own lineage, or of ``lineages``, newest first; ``before`` as the page before says."""
+        """Return the newest records of our own lineage, or of ``lineages``, newest first; ``before`` continues a
+        page.
+        """
         from periplus.journal.history.log import RecordFilter, newest
 
         lineages = [self.journal.lineage] if lineages is None else lineages
@@ -299,7 +312,7 @@ class Project(ProjectStore):
         lineages: Sequence[str] | None = None,
         limit: int = 1_000,
     ) -> News:
-        """What came behind ``seen``, or since the last look of ``reader``, who then advances by itself."""
+        """Return records after ``seen``, or since the last look of ``reader``, which then advances by itself."""
         from periplus.journal.history.log import RecordFilter, news
 
         lineages = self.journal.lineages() if lineages is None else lineages
@@ -308,7 +321,7 @@ class Project(ProjectStore):
         return news(self.journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit)
 
     def looked_at(self) -> dict[str, int]:
-        """The last seq, of each lineage, that the last ``log`` could have shown."""
+        """Return the last seq, of each lineage, that the last ``log`` could have shown."""
         return {lineage: place.next_seq - 1 for lineage, place in self.journal.index.watermarks().items()}
 
     def follow(
@@ -320,7 +333,7 @@ class Project(ProjectStore):
         lineages: Sequence[str] | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[News]:
-        """New records as they come; see ``journal.follow``."""
+        """Yield new records as they come; see ``journal.follow``."""
         from periplus.journal.history.follow import follow
 
         return follow(self.journal, seen, wanted, wait=wait, lineages=lineages, timeout_s=timeout_s)
@@ -344,8 +357,9 @@ class Project(ProjectStore):
         progress: Progress | None = None,
         only_here: bool = False,
     ) -> list[ImportedTrail]:
-        """Make trails of the sessions in an agent's file, which is not read again where it is as it was; with ``only_here`` of those
-        that were held in this project, where the file holds those of many. Raises FormatError for what is no transcript, and changes nothing then.
+        """Make trails of the sessions in an agent's file, which is not read again where it is unchanged; with
+        ``only_here`` only of sessions in this project, where the file holds several. Raises FormatError for what
+        is not a transcript, and changes nothing then.
         """
         from periplus.project.trail_store.session_import import import_sessions
 
@@ -361,8 +375,9 @@ class Project(ProjectStore):
         timeout_s: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> Iterator[FollowedFile]:
-        """Import the files that ``find`` names, and each again when it changed; see ``project.trail_store.transcript_watch``. Of a file that
-        ``is_found`` (and nobody named) only sessions of this project are taken.
+        """Import the files that ``find`` names, and each again when it changed; see
+        ``project.trail_store.transcript_watch``. Of a file that ``is_found`` (and nobody named) only sessions of
+        this project are imported.
         """
         from periplus.project.trail_store.transcript_watch import follow_files
 
@@ -391,11 +406,12 @@ class Project(ProjectStore):
         parents: tuple[bytes, ...] = (),
         without: Callable[[PeriplusError], None] | None = None,
     ) -> Recording:
-        """Begin to record a run in the worktree that ``folder`` lies in; see ``periplus.project.trail_store.recording``.
+        """Begin to record a run in the worktree that ``folder`` lies in; see
+        ``periplus.project.trail_store.recording``.
 
-        ``pid`` is the process that carries it (this one by default, 0 for none): what it leaves unsealed is sealed as
-        ``partial`` by the next that begins to record. ``parents`` are digests of trails that this one goes on from.
-        ``without`` is told why the state of the files cannot be recorded; where it is not there that is an error.
+        ``pid`` is the process that carries it (this one by default, 0 for none): if it ends without sealing the run,
+        the next recording seals it as ``partial``. ``parents`` are digests of trails that this one continues.
+        ``without`` gets the reason why the state of the files cannot be recorded; where it is None that is an error.
         """
         from periplus.project.trail_store.recording import open_recording, seal_abandoned
         from periplus.trail.recording.recorder import RunFacts
@@ -406,25 +422,25 @@ class Project(ProjectStore):
         return open_recording(self, facts, folder=folder, pid=carrier, checkpoints=checkpoints, without=without)
 
     def recording(self, reference: str, *, checkpoints: bool = True) -> Recording:
-        """Go on with a run that is open, from this process; by the beginning of its id."""
+        """Continue an open run from this process; by the beginning of its id."""
         from periplus.project.trail_store.recording import open_recording
 
         return open_recording(self, run_id=self._run(reference), checkpoints=checkpoints)
 
     def unsealed_runs(self) -> list[Run]:
-        """The runs that are not sealed yet, the oldest first."""
+        """Return the runs that are not sealed yet, the oldest first."""
         from periplus.project.trail_store.recording import unsealed
 
         return unsealed(self)
 
     def seal_run(self, reference: str, status: TrailStatus = "partial") -> Sealed:
-        """End a run and make its trail; nothing changes where that was done before."""
+        """End a run and make its trail; a sealed run is left unchanged."""
         from periplus.project.trail_store.recording import seal_run
 
         return seal_run(self, self._run(reference), status)
 
     def seal_abandoned(self) -> list[Abandoned]:
-        """Make trails of the runs that their processes left; what cannot be sealed is told, not raised."""
+        """Make trails of the runs that their processes left; failures are returned, not raised."""
         from periplus.project.trail_store.recording import seal_abandoned
 
         return seal_abandoned(self)
@@ -437,16 +453,18 @@ class Project(ProjectStore):
         return entity.item_id
 
     def trail_bytes(self, reference: str, *, remains: bool = False) -> TrailFile:
-        """A trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError.
+        """Return a trail by file path, id, or digest (each may be cut short). Raises NotFoundError, DamageError.
 
-        ``remains``: where its object is damaged, the bytes that can still be had of it, for ``salvage``.
+        ``remains``: where its object is damaged, the bytes that can still be read, for ``salvage``.
         """
         from periplus.project.trail_store.lookup import trail_bytes
 
         return trail_bytes(self, reference, remains=remains)
 
     def sign_trail(self, data: bytes) -> bytes:
-        """The trail, or the concatenation, with a signature by this store's key. Raises FormatError for what is none."""
+        """Return the trail, or the concatenation, with a signature by this store's key. Raises FormatError for
+        anything else.
+        """
         from periplus.journal.storage.keys import sign
         from periplus.trail import sign_with
 
@@ -454,7 +472,9 @@ class Project(ProjectStore):
         return sign_with(data, self.public_key(), lambda message: sign(self.journal.layout, lineage, message))
 
     def trail_secret(self, source_sha256: bytes) -> bytes:
-        """The secret of a trail made of a source with that SHA-256: the same source has the same bytes in this store."""
+        """Return the secret of a trail made of a source with that SHA-256: the same source has the same bytes in this
+        store.
+        """
         from periplus.project.trail_store.keys import trail_secret
 
         return trail_secret(self, source_sha256)
@@ -462,21 +482,23 @@ class Project(ProjectStore):
     # -- proofs and care ---------------------------------------------------------------------------------------------
 
     def prover(self, progress: Progress | None = None) -> Prover:
-        """What makes proofs and signed heads of this store's own records; see ``periplus.journal.proofs.proof_file``."""
+        """Return the maker of proofs and signed heads of this store's own records; see
+        ``periplus.journal.proofs.proof_file``.
+        """
         from periplus.journal.proofs.proof_file import Prover
 
         return Prover(self.journal, progress or no_progress)
 
     def prove(self, seq: int) -> bytes:
-        """A proof that a record stands in this journal, which a stranger checks without the store."""
+        """Return a proof that a record stands in this journal, which a stranger checks without the store."""
         return self.prover().record(seq)
 
     def prove_consistency(self, first: int, second: int | None = None) -> bytes:
-        """A proof that the journal of ``second`` records (all by default) begins with that of ``first``."""
+        """Return a proof that the journal of ``second`` records (all by default) begins with that of ``first``."""
         return self.prover().growth(first, second)
 
     def public_key(self) -> bytes:
-        """The key by which heads that our own lineage signed are checked."""
+        """Return the key that checks heads signed by our own lineage."""
         from periplus.journal.storage.keys import public_key
 
         return public_key(self.journal.layout, self.journal.lineage)
@@ -485,7 +507,9 @@ class Project(ProjectStore):
     def rescue(
         folder: str, *, store: str | None = None, sources: Sequence[str] = (), clock: Clock | None = None
     ) -> list[Repair]:
-        """Make a store one that can be opened, and mend its plain files; see ``periplus.journal.recovery.store_rescue``."""
+        """Make a store that can be opened again, and repair its plain files; see
+        ``periplus.journal.recovery.store_rescue``.
+        """
         from periplus.journal.recovery.store_rescue import rescue
 
         root = os.path.abspath(store) if store is not None else os.path.join(project_root(folder), STORE_FOLDER)
@@ -497,7 +521,9 @@ class Project(ProjectStore):
         return [*rescue(root, files, clock, sources=sources), *rescue_migration(root, files, clock, sources)]
 
     def export(self, path: str, *, damaged: bool = False, progress: Progress | None = None) -> Packed:
-        """Write the whole store to a new file, with ``damaged`` what is left of it; see ``periplus.journal.exchange.package``."""
+        """Write the whole store to a new file, with ``damaged`` what is left of it; see
+        ``periplus.journal.exchange.package``.
+        """
         from periplus.project.exchange.store_package import export
 
         def examine() -> Examination:
@@ -506,7 +532,7 @@ class Project(ProjectStore):
         return export(self, path, examine=examine, damaged=damaged, progress=progress)
 
     def export_markdown(self, folder: str, *, force: bool = False, progress: Progress | None = None) -> MarkdownExport:
-        """Write what the project knows as a folder of Markdown, for people; see ``periplus.project.exchange.markdown_export``."""
+        """Write the memory as a folder of Markdown, for people; see ``periplus.project.exchange.markdown_export``."""
         from periplus.project.exchange.markdown_export import export_markdown
 
         return export_markdown(self, folder, force=force, progress=progress or no_progress)
@@ -518,7 +544,7 @@ class Project(ProjectStore):
     ) -> Packed:  # fmt: skip
         """Make the store of ``folder`` from a file that ``export`` wrote, once all of it is verified.
 
-        What is left of a damaged store becomes one with ``damaged`` only: it misses what the file says.
+        The remains of a damaged store become one with ``damaged`` only: it lacks what the file lists.
         """
         from periplus.project.exchange.store_package import import_from
 
@@ -533,15 +559,16 @@ class Project(ProjectStore):
     def repair(
         self, *, sources: Sequence[str] = (), archive_lost: bool = False, progress: Progress | None = None
     ) -> list[Repair]:
-        """Mend what can be mended; see ``periplus.journal.care.repair``."""
+        """Repair what can be repaired; see ``periplus.journal.care.repair``."""
         from periplus.project.care.repair import repair
 
         return repair(self, sources, progress or no_progress, archive_lost=archive_lost)
 
     def compact(self, progress: Progress | None = None) -> Made | None:
-        """Make a checkpoint now; None where nothing came since the last. See ``periplus.journal.checkpoints.creation``.
+        """Make a checkpoint now; None where nothing came since the last. See
+        ``periplus.journal.checkpoints.creation``.
 
-        Who makes one just now is waited for. Raises LockTimeoutError where that takes long.
+        Waits for another process that makes one. Raises LockTimeoutError where that takes long.
         """
         from periplus.journal.checkpoints.creation import PATIENCE_S, make_checkpoint
 
@@ -550,7 +577,9 @@ class Project(ProjectStore):
     def examine(
         self, progress: Progress | None = None, *, derived: bool = True, tell: Callable[[str], None] = lambda _: None
     ) -> Examination:
-        """Check the whole store, trails included, without ``derived`` no more than cannot be made anew; see ``periplus.journal.care.doctor``."""
+        """Check the whole store, trails included; without ``derived`` only what cannot be rebuilt; see
+        ``periplus.journal.care.doctor``.
+        """
         from periplus.project.care.examination import examine
 
         return examine(self, progress or no_progress, derived=derived, tell=tell)
@@ -589,25 +618,25 @@ class Project(ProjectStore):
                             rebase=rebase, progress=progress)  # fmt: skip
 
     def inbox(self, *, with_decided: bool = False) -> list[Entity]:
-        """What other projects know and nobody has accepted or refused yet."""
+        """Return the open candidates of other projects and of reflection."""
         from periplus.memory.reflection.candidates import inbox
 
         return inbox(self.journal, with_decided=with_decided)
 
     def accept(self, reference: str) -> Accepted:
-        """Make a candidate of another project ours. Raises NotFoundError, ConflictError."""
+        """Accept a candidate. Raises NotFoundError, ConflictError."""
         from periplus.memory.reflection.candidates import accept
 
         return accept(self.journal, reference, self.writer)
 
     def refuse(self, reference: str) -> Entity:
-        """Put a candidate away. Raises NotFoundError, ConflictError."""
+        """Reject a candidate. Raises NotFoundError, ConflictError."""
         from periplus.memory.reflection.candidates import refuse
 
         return refuse(self.journal, reference, self.writer)
 
     def status(self) -> Status:
-        """What is in the store, and whether it is sound."""
+        """Return the contents of the store and its apparent soundness."""
         from periplus.project.care.status import status_of
 
         return status_of(self)

@@ -17,7 +17,9 @@ _REDACTED: Final = os.path.join("cache", "redacted")
 
 
 def redaction_mark(root: str) -> tuple[int, int]:
-    """What differs after a redaction in the store: the file that each leaves anew, as a number and a time."""
+    """Return a value that changes with each redaction in the store: inode and time of the file that each writes
+    again.
+    """
     return file_mark(os.path.join(root, _REDACTED))
 
 
@@ -25,12 +27,12 @@ def file_mark(path: str) -> tuple[int, int]:
     try:
         status = os.stat(path)
     except OSError:
-        return 0, 0  # there was none, or somebody cleared it away
+        return 0, 0  # there was none, or the cache was cleared
     return status.st_ino, status.st_mtime_ns
 
 
 def mark_redaction(project: ProjectStore) -> None:
-    """Let every process that serves the store see that something was taken out of it. Raises EnvironmentFailure."""
+    """Let every process that serves the store see that something was redacted. Raises EnvironmentFailure."""
     path = os.path.join(project.root, _REDACTED)
     try:
         project.journal.files.make_folder(os.path.dirname(path))

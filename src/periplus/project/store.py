@@ -52,8 +52,8 @@ class ProjectStore:
         embeddings: str = "",
         has_files: bool = True,
     ) -> None:
-        """``root`` is the ``.periplus`` folder, ``embeddings`` one with word vectors, if the user has any; without ``has_files`` entities
-        get no files. Raises what opening a journal raises.
+        """``root`` is the ``.periplus`` folder, ``embeddings`` a model of word vectors, if the user has one; without
+        ``has_files`` entities get no files. Raises what opening a journal raises.
         """
         from periplus.objects.store import ObjectStore
 
@@ -80,7 +80,7 @@ class ProjectStore:
         if os.path.lexists(os.path.join(root, "migration", "mode.json")):
             from periplus.project.v1_folder.folder_keeper import read_mode
 
-            mode = read_mode(root)  # what raises comes before what has to be closed
+            mode = read_mode(root)  # anything that raises comes before what has to be closed
         self.keeper: Keeper | None = None
         self.journal = Journal(
             root,
@@ -110,7 +110,7 @@ class ProjectStore:
 
     @property
     def taken_out(self) -> TakenOut:
-        """What redactions took out of the store: one look for all that ask, which reads what was written since."""
+        """Objects that redactions took out of the store: one reader for all callers, which reads only new records."""
         if self._taken_out is None:
             from periplus.journal.recovery.removed_content import TakenOut
 
@@ -118,10 +118,10 @@ class ProjectStore:
         return self._taken_out
 
     def look(self, *, everywhere: bool = False) -> TakenIn:
-        """Take in what git or a person changed in the entity files; ``everywhere`` in all linked worktrees too.
+        """Read what git or a person changed in the entity files; with ``everywhere`` in all linked worktrees too.
 
-        Other methods look themselves, though in a store of many files not at every call: a look costs a ``stat`` for
-        each, and may take a twentieth of the time.
+        Other methods do this themselves, though in a store of many files not at every call: it costs a ``stat`` for
+        each file, and may take a twentieth of the time.
         """
         from periplus.journal.projections.external_edits import take_in
         from periplus.journal.projections.look_schedule import LOOK_SHARE
@@ -133,12 +133,12 @@ class ProjectStore:
         return found
 
     def look_if_due(self) -> None:
-        """Look, where the last look is not so short a while ago that another would cost more than it may."""
+        """Look, unless the last look is so recent that another would cost more than its share of time."""
         if time.monotonic_ns() >= self._look_due_ns:
             self.look()
 
     def look_to_answer(self) -> None:
-        """As ``look_if_due``; a process that has not looked yet goes by the last look of any process."""
+        """As ``look_if_due``; a process that has not looked yet counts the last look of any process."""
         from periplus.journal.projections.look_schedule import is_due
 
         if self._look_due_ns or is_due(self.journal):
@@ -155,22 +155,22 @@ class ProjectStore:
         self.keeper.after_change()
 
     def hold(self) -> None:
-        """Leave the v1 folder to who asks, until ``keep`` is called again."""
+        """Leave the v1 folder to the caller, until ``keep`` is called again."""
         self.journal.after_mutation = None
 
     # -- places ------------------------------------------------------------------------------------------------------
 
     @property
     def top(self) -> str:
-        """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
+        """The top of the worktree that the project was opened for work in, or the project's folder."""
         folder, beside = self.folder, self.beside
         try:
             return worktree_root(folder, beside[0]) if beside else folder
-        except NotAStoreError:  # of a clone that is elsewhere by now: who named a store is served from it
+        except NotAStoreError:  # of a clone that was moved: a named store is used all the same
             return folder
 
     def path(self, path: str, *, cwd: str = "") -> str:
-        """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
+        """Return a path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
         if not path or "\0" in path:
             raise UsageError(
                 f"the path {path!r} is empty or not a path", safe="Nothing was changed.", mend="Name a path."
@@ -183,7 +183,9 @@ class ProjectStore:
         return inside
 
     def folder_for(self, cwd: str) -> str:
-        """Where paths are typed: ``cwd``, or the project's folder for who is not in the project at all."""
+        """Return the folder that typed paths start from: ``cwd``, or the project's folder for a caller outside of the
+        project.
+        """
         folder = self.folder
         if not cwd or cwd == folder or cwd.startswith(folder + os.sep) or worktree_root(folder, cwd) != folder:
             return cwd or folder
@@ -192,13 +194,15 @@ class ProjectStore:
     # -- entities ----------------------------------------------------------------------------------------------------
 
     def history(self, entity: Entity) -> list[IndexedRecord]:
-        """The records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors`` then."""
+        """Return the records of one entity, newest first. Older ones may not be here: ``journal.index.has_floors``
+        then.
+        """
         from periplus.journal.history.log import of_entity
 
         return of_entity(self.journal, entity.item_type, entity.item_id)
 
     def trails(self) -> Iterator[Entity]:
-        """Every trail's entity, the newest run first."""
+        """Return every trail's entity, the newest run first."""
         self.journal.refresh()
         return iter(
             sorted(
@@ -210,12 +214,12 @@ class ProjectStore:
 
 
 def declared_by(config: str) -> DeclaredTypes | None:
-    """The types that the ``config.toml`` at ``config`` declares; None where it speaks of none, as most do."""
+    """Return the types that the ``config.toml`` at ``config`` declares; None where it has none, as most do."""
     try:
         if b"types" not in read_plain(config, _CONFIG_BYTES_MAX):
             return None
     except (OSError, PeriplusError):
-        return None  # who opens the store says what is wrong with it
+        return None  # opening the store reports what is wrong with it
     from periplus.memory.entities.declared_types import read_declared
 
     return read_declared(config)

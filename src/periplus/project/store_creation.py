@@ -1,4 +1,4 @@
-"""Making the store of a project, in a clone of its repository too that has not got the settings of the others' store yet."""
+"""Make the store of a project, also in a clone of its repository that lacks the settings of the others' store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KnownStore(NamedTuple):
 
 
 def make_store(folder: str, store: str | None, clock: Clock) -> Created:
-    """As ``Project.init``."""
+    """See ``Project.init``."""
     root = _root_for(folder, store)
     known = None if os.path.exists(os.path.join(root, "config.toml")) else known_store(root)
     created = create_store(root, Files(), clock, known.id if known is not None else "")
@@ -42,20 +42,22 @@ def make_store(folder: str, store: str | None, clock: Clock) -> Created:
 
 
 def join(folder: str, store: str | None) -> Joined:
-    """As ``Project.join``."""
+    """See ``Project.join``."""
     return join_stores(_root_for(folder, store), Files())
 
 
 def _root_for(folder: str, store: str | None) -> str:
-    """Where the store of the project that ``folder`` belongs to is, or is to be made; ``store`` stands above it."""
+    """Return the place of the store of the project that ``folder`` belongs to, existing or not; ``store`` overrides
+    it.
+    """
     root = os.path.abspath(store) if store is not None else project_root(folder)
     return root if store is not None and os.path.basename(root) == STORE_FOLDER else os.path.join(root, STORE_FOLDER)
 
 
 def known_store(root: str) -> KnownStore | None:
-    """What the branches that git has here, of remotes too, say of the store that belongs at ``root``; None where they say nothing.
+    """Return the store at ``root`` by the branches that git has here, of remotes too; None where they have none.
 
-    Of their settings only the id is taken. Nothing is fetched. Where git cannot be asked, nothing is known.
+    Only the id is taken from their settings. Nothing is fetched. Where git cannot be asked, nothing is known.
     """
     from periplus.interop.git_history.git_process import run_git
 
@@ -86,7 +88,7 @@ def known_store(root: str) -> KnownStore | None:
 
 
 def batch_contents(said: bytes, count: int) -> list[bytes]:
-    """What ``git cat-file --batch`` gave for each thing that it was asked for: nothing for what is no file."""
+    """Parse the output of ``git cat-file --batch``: a content for each request, empty for what is not a file."""
     found, at = [], 0
     for _ in range(count):
         line, _, _ = said[at:].partition(b"\n")

@@ -1,9 +1,9 @@
-"""A worktree of git as it stands, looked at without touching it.
+"""Read the state of a git worktree without touching it.
 
-Git says which files are its own and which it leaves out; the files are read and hashed here, as their bytes lie there. So the
-user's index is neither used nor refreshed, and no filter, hook or monitor of the repository runs. Where filters or
-line endings are set up, the tree is that of the files as they are, not as git would store them. The store's own folder
-is left out, for it changes while a run is recorded.
+Git lists tracked and ignored files; the files are read and hashed here, as their bytes are. So the user's index is
+neither used nor refreshed, and no filter, hook or monitor of the repository runs. Where filters or line endings are
+set up, the tree is that of the files as they are, not as git would store them. The store's own folder is left out,
+for it changes while a run is recorded.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ FILES_MAX: Final = 1_000_000
 _FILE_BYTES_MAX: Final = 1 << 30
 _AT_ONCE_BYTES: Final = 8 << 20
 _OWN: Final = STORE_FOLDER + "/"
-_SETTLED_NS: Final = 2_500_000_000  # a file system may keep times no finer than two seconds
+_SETTLED_NS: Final = 2_500_000_000  # a file system may round times to two seconds
 
 
 class WorktreeState(NamedTuple):
-    """The files of a worktree by path, and what git leaves out (None where that is too much to say)."""
+    """The files of a worktree by path, and the files that git ignores (None where there are too many)."""
 
     tree: bytes
     entries: dict[str, TreeEntry]
@@ -51,7 +51,7 @@ class WorktreeState(NamedTuple):
 
 
 def worktree_of(folder: str) -> Worktree | None:
-    """The worktree that ``folder`` lies in; None outside git, and in a bare repository."""
+    """Return the worktree that ``folder`` lies in; None outside git, and in a bare repository."""
     at = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(at, ".git")):
         parent = os.path.dirname(at)
@@ -62,7 +62,7 @@ def worktree_of(folder: str) -> Worktree | None:
 
 
 class Worktree:
-    """The worktree in the folder ``top``. A look costs a ``stat`` of each file, and reading those that have changed."""
+    """The worktree in the folder ``top``. A look costs a ``stat`` of each file, and reading changed ones."""
 
     def __init__(self, top: str) -> None:
         self.top = top
@@ -71,25 +71,24 @@ class Worktree:
 
     @property
     def algorithm(self) -> DigestAlgorithm:
-        """Git's hash in this repository. Git is asked with the first need of it: a step by itself starts no process.
-
-        Raises FormatError, EnvironmentFailure where git cannot, or will not, work there.
+        """Return git's hash in this repository. Git is asked at the first use: a step alone starts no process. Raises
+        FormatError, EnvironmentFailure where git cannot, or will not, work there.
         """
         if self._algorithm is None:
             found = ask(self.top, "rev-parse", "--show-object-format").strip()
             if not found:
-                check_repository(self.top)  # says why; a git of before 2.29 says nothing, and knows SHA-1 alone
+                check_repository(self.top)  # raises the reason; git before 2.29 says nothing, and knows SHA-1 alone
             self._algorithm = "git-sha256" if found == b"sha256" else "git-sha1"
         return self._algorithm
 
     def commit(self) -> Digest | None:
-        """The commit that HEAD is at; None before the first."""
+        """Return the commit of HEAD; None before the first."""
         algorithm = self.algorithm
         text = ask(self.top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip().decode("ascii", "replace")
         return Digest(algorithm, bytes.fromhex(text)) if text else None
 
     def look(self) -> WorktreeState:
-        """The files as they stand now. Raises FormatError, EnvironmentFailure."""
+        """Return the present files. Raises FormatError, EnvironmentFailure."""
         algorithm = self.algorithm
         entries: dict[str, TreeEntry] = {}
         folders: dict[str, bool] = {"": True}
@@ -108,7 +107,7 @@ class Worktree:
         return WorktreeState(tree_id(entries, algorithm), entries, self._ignored())
 
     def content(self, path: str) -> bytes:
-        """The bytes of a file, or where a link leads. Raises OSError."""
+        """Return the bytes of a file, or the target of a link. Raises OSError."""
         full = os.path.join(self.top, path)
         if stat.S_ISLNK(os.lstat(full).st_mode):
             return os.fsencode(os.readlink(full))
@@ -117,7 +116,9 @@ class Worktree:
             return file.read(_FILE_BYTES_MAX)
 
     def _blob(self, path: str, size: int) -> bytes | None:
-        """The file's name in git; None for one that no tree of ours has: over FILE_BYTES_MAX, or being written right now."""
+        """Return the file's name in git; None for a file that is left out of our trees: over FILE_BYTES_MAX, or being
+        written right now.
+        """
         if size <= _AT_ONCE_BYTES:
             return blob_id(self.content(path), self.algorithm)
         if size > _FILE_BYTES_MAX:
@@ -133,7 +134,7 @@ class Worktree:
         return hasher.digest() if size == 0 else None
 
     def _paths(self) -> Iterator[tuple[str, TreeEntry | None]]:
-        """Each path once; with its entry where it is not the file that counts (submodules, sparse checkouts)."""
+        """Return each path once; with its entry where that counts instead of the file (submodules, sparse checkouts)."""
         seen: set[str] = set()
         for token in self._listed("-s", "-t"):
             meta, _, name = token.partition(b"\t")
@@ -162,7 +163,9 @@ class Worktree:
         return tuple(found) if len(found) <= IGNORED_MAX else None
 
     def _is_folder(self, path: str, known: dict[str, bool]) -> bool:
-        """Whether ``path`` is a folder and no link on the way to it: behind one are the files of another."""
+        """Return True where ``path`` is a folder and no link leads to it: behind a link are the files of another
+        folder.
+        """
         found = known.get(path)
         if found is None:
             try:
@@ -201,14 +204,14 @@ class Worktree:
 
 
 def standing_of(looked: WorktreeState, base: bytes, base_files: Mapping[str, TreeEntry]) -> Standing:
-    """How ``looked`` differs from the tree ``base``."""
+    """Return how ``looked`` differs from the tree ``base``."""
     changed = {path: entry for path, entry in looked.entries.items() if base_files.get(path) != entry}
     removed = tuple(path for path in base_files if path not in looked.entries)
     return Standing(base, looked.tree, changed, removed, looked.ignored, {})
 
 
 def base_entries(repository: str, name: bytes) -> dict[str, TreeEntry] | None:
-    """The files of a commit or tree but for the store's own; None where the repository has not got it."""
+    """Return the files of a commit or tree without the store's own; None where the repository does not have it."""
     finished = run_git(repository, "ls-tree", "-r", "-z", "--full-tree", name.hex())
     if finished.returncode:
         return None
@@ -223,7 +226,9 @@ def base_entries(repository: str, name: bytes) -> dict[str, TreeEntry] | None:
 
 
 def read_blobs(repository: str, names: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The content of those of these blobs that the repository has, each checked against its name; none over 64 MiB."""
+    """Return the content of those of these blobs that the repository has, each checked against its name; none over 64
+    MiB.
+    """
     wanted = _of_size(repository, list(dict.fromkeys(names)))
     if not wanted:
         return {}
@@ -245,7 +250,7 @@ def read_blobs(repository: str, names: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _of_size(repository: str, names: list[bytes]) -> list[bytes]:
-    """Those of ``names`` that are blobs small enough to be read."""
+    """Return those of ``names`` that are blobs small enough to be read."""
     if not names:
         return []
     lines = run_git(repository, "cat-file", "--batch-check", said=_lines(names)).stdout.splitlines()

@@ -1,7 +1,7 @@
-"""Connecting agents to a project, or to all projects of a person: what changes, the change, and whether it works.
+"""Connect agents to a project, or to all projects of a person: plan the changes, apply them, check that they work.
 
-``Connecting`` is one place with what is written there; ``ProjectConnecting`` makes it for a project, ``for_person`` without one.
-Where home, settings and the command are is the faces' to say: see ``Machine``.
+``Connecting`` is one place with its files; ``ProjectConnecting`` makes it for a project, ``for_person`` without one.
+The faces pass in home, settings and the command: see ``Machine``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ORDER: Final = ("server", "hooks", "instructions", "skill")
 
 
 class Machine(NamedTuple):
-    """``config`` is the folder of people's settings, ``codex`` Codex' own; ``path`` are the folders that programs lie in."""
+    """``config`` is the folder of people's settings, ``codex`` that of Codex; ``path`` are the folders of programs."""
 
     home: str
     config: str
@@ -54,8 +54,8 @@ class Machine(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at of an agent: ``wrong`` is empty where it works, ``mend`` is what to do where it does not. ``is_old``: it works, and
-    an earlier version of this program wrote it; ``mend`` brings it up to date.
+    """The result of one check of an agent: ``wrong`` is empty where it works, ``mend`` says what to do where it does
+    not. ``is_old``: it works, and an earlier version of this program wrote it; ``mend`` brings it up to date.
     """
 
     agent: str
@@ -78,11 +78,11 @@ class Connecting:
         return tuple(agent for agent in AGENTS if is_connected(self.site, agent))
 
     def plan(self, agents: Sequence[Agent]) -> list[Change]:
-        """What connecting changes. Raises FormatError and RefusedError for a file that cannot be changed."""
+        """Return the changes of connecting. Raises FormatError and RefusedError for a file that cannot be changed."""
         return plan_connect(self.site, agents, self.keeping)
 
     def plan_removal(self, agents: Sequence[Agent]) -> list[Change]:
-        """What disconnecting changes."""
+        """Return the changes of disconnecting."""
         others = [agent for agent in AGENTS if agent not in agents]
         return plan_disconnect(self.site, agents, others, self.keeping)
 
@@ -90,7 +90,7 @@ class Connecting:
         apply(changes, self.keeping)
 
     def plan_refresh(self) -> list[Change]:
-        """What brings the instructions up to date where they stand; nothing is put where they do not."""
+        """Return the changes that bring existing instructions up to date; none are added."""
         connected = self.connected()
         changes: dict[str, Change] = {}
         for agent in (*connected, *(agent for agent in AGENTS if agent not in connected)):
@@ -109,27 +109,29 @@ class Connecting:
         return list(changes.values())
 
     def check(self, agents: Sequence[Agent], machine: Machine, scratch: str) -> list[Finding]:
-        """Whether what ``agents`` were given is there and works. ``scratch`` is an empty folder of no project."""
+        """Check that the parts for ``agents`` are there and work. ``scratch`` is an empty folder of no project."""
         servers: dict[tuple[str, ...], Probed] = {}
         return [finding for agent in agents for finding in _check(self, agent, machine, scratch, servers)]
 
 
 class ProjectConnecting:
-    """What connects agents to one project."""
+    """Connect agents to one project."""
 
     def __init__(self, project: ProjectStore, opened_in: Sequence[str]) -> None:
         self._project = project
         self._opened_in = opened_in
 
     def here(self, machine: Machine | None = None, *, start: str = "", files: Files | None = None) -> Connecting:
-        """The worktree that the project was opened in."""
+        """Return the place of the worktree that the project was opened in."""
         project = self._project
         folder = self.folder(start)
         keeping = Keeping(os.path.join(project.root, KEEPING_FOLDER), files)
         return Connecting(_site("project", folder, machine or _NO_MACHINE, USE), keeping)
 
     def folder(self, start: str = "") -> str:
-        """The worktree of this project that ``start`` lies in, or that it was opened in; its main one where that is none of its own."""
+        """Return the worktree of this project that ``start`` lies in, or that it was opened in; its main one where
+        that is none of its own.
+        """
         for place in (start, *self._opened_in) if start else self._opened_in:
             at = place
             while not os.path.lexists(os.path.join(at, ".git")) and os.path.dirname(at) != at:
@@ -142,10 +144,9 @@ class ProjectConnecting:
         return self._project.folder
 
     def refresh(self, *, start: str = "", files: Files | None = None) -> list[Change]:
-        """Bring the instructions of this project up to date where they stand, and say what was changed.
-
-        For who works unasked, as at the end of a session: a part that somebody edited is left, and nothing is done while git has
-        begun something in this worktree and not ended it. Raises what planning and writing raise.
+        """Bring existing instructions of this project up to date, and return the changes. For automatic use, as at
+        the end of a session: parts that somebody edited are left, and nothing is done while git is in the middle
+        of an operation in this worktree. Raises what planning and writing raise.
         """
         if is_busy(self._project.root):
             return []
@@ -156,12 +157,12 @@ class ProjectConnecting:
 
 
 def for_person(machine: Machine, keeping_folder: str, *, files: Files | None = None) -> Connecting:
-    """A person's own folders, for all of his projects."""
+    """Return the place of a person's own folders, for all projects."""
     return Connecting(_site("user", "", machine, ""), Keeping(keeping_folder, files))
 
 
 def find_agents(machine: Machine, folder: str = "") -> tuple[Agent, ...]:
-    """The agents that are installed on a machine, or that the project in ``folder`` has something for."""
+    """Return the agents that are installed on a machine, or that the project in ``folder`` has settings for."""
     return tuple(agent for agent in AGENTS if _is_found(agent, machine, folder))
 
 
@@ -177,7 +178,7 @@ def _is_found(agent: Agent, machine: Machine, folder: str) -> bool:
 
 
 def program_path(program: str, folders: Sequence[str]) -> str:
-    """Where a program is, as a shell would find it; empty where it is not."""
+    """Return the path of a program, as a shell would find it; empty where there is none."""
     places = [program] if os.sep in program else [os.path.join(folder, program) for folder in folders if folder]
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), "")
 
@@ -248,7 +249,9 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
 
 
 def _check_review(site: Site, agent: Agent) -> Iterator[Finding]:
-    """What the agent itself asks a person before it runs hooks, by its own state: of Codex, which says nothing of hooks that it leaves out."""
+    """Check, by the agent's own state, whether its person has approved the hooks: for Codex, which does not report
+    hooks that it skips.
+    """
     hooks = next((part for part in agent.parts(site) if part.what == "hooks" and isinstance(part, JsonPart)), None)
     if agent.name != "codex" or hooks is None:
         return
@@ -272,14 +275,18 @@ def _read(path: str) -> bytes | None:
 
 
 def _still_works(site: Site, part: Part, held: bytes | None) -> bool:
-    """Whether a part that an earlier version wrote does what it did: a text does, hooks do where they start what they would start now."""
+    """Return True where a part that an earlier version wrote still works: texts always do, hooks where they start
+    what they would start now.
+    """
     if part.what == "hooks" and held is not None:
         return starts(part, held, site.command)
     return isinstance(part, BlockPart | WholePart)
 
 
 def _is_of_another(site: Site, held: bytes | None, real: str) -> bool:
-    """Whether the block in the file ``real`` is the one of another file of instructions that is this one over a link: one is enough."""
+    """Return True where the block in the file ``real`` belongs to another file of instructions that is this one over
+    a link: one is enough.
+    """
     parts = {part for agent in AGENTS for part in agent.parts(site) if isinstance(part, BlockPart)}
     return any(os.path.realpath(part.path) == real and standing(part, held, part.path) == "current" for part in parts)
 
@@ -287,7 +294,9 @@ def _is_of_another(site: Site, held: bytes | None, real: str) -> bool:
 def _check_runs(
     site: Site, agent: Agent, machine: Machine, scratch: str, servers: dict[tuple[str, ...], Probed]
 ) -> Iterator[Finding]:
-    """``servers`` are those that were asked already: most agents start the same."""
+    """Start the servers and hooks of an agent. ``servers`` are those that were asked already: most agents start the
+    same.
+    """
     import shlex
 
     from periplus.interop.agents.connection_probe import ANSWER_S, probe_hook, probe_server

@@ -1,12 +1,14 @@
-"""Events that were told twice: each is taken in once.
+"""Drop duplicate events: each event that hooks report twice counts once.
 
-Hooks run twice where an agent is connected both in the project and for the person, and VS Code and Cursor run those of Claude Code
-beside their own. Two events are one where session, kind and content are the same and they were told within a few seconds, and no turn was begun between them (an agent waits for its hooks: what ends the next
-turn is another event, however soon it comes); a call of a tool that has an id is one however late in its turn the second telling comes. A session that Claude Code's hooks and another agent's tell of is that
-agent's: nobody but Claude Code has its settings read by others.
+Hooks run twice where an agent is connected both in the project and for the person, and VS Code and Cursor run the
+hooks of Claude Code beside their own. Two events are the same where session, kind and content are equal, they came
+within a few seconds, and no turn began between them (an agent waits for its hooks: the end of the next turn is
+another event, however soon it comes); calls of a tool with the same id are the same at any time in their turn. A
+session that the hooks of Claude Code and of another agent report belongs to the other agent: only Claude Code's
+settings are read by others.
 
-What was taken in of late stands in a file beside the spool, for the second telling may come just when the first was taken in. It is
-derived and may be lost, and one whose checksum does not hold counts as lost: then an event counts twice, as it would have without it.
+Recent events are kept in a file beside the spool, for the second report may come just after the first was imported.
+The file is derived and may be lost, and counts as lost where its checksum does not match: then an event counts twice.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ _BYTES_MAX: Final = 64 << 10
 
 
 class DuplicateEvents:
-    """What was told of late, in the file at ``path``. ``is_told_by_another`` says of a session whether another agent's run of it is
-    known already.
+    """Recent events, in the file at ``path``. ``is_told_by_another`` tells whether another agent's run of a session
+    is known already.
     """
 
     def __init__(self, path: str, files: Files, is_told_by_another: Callable[[HookEvent], bool]) -> None:
@@ -44,10 +46,10 @@ class DuplicateEvents:
             if stated == b"%08x" % crc32(held):
                 self._recent = {str(mark): int(at_ms) for mark, at_ms in json.loads(held).items()}
         except (OSError, PeriplusError, ValueError, AttributeError, TypeError):
-            pass  # none yet, or no use: see above
+            pass  # none yet, or unusable: see above
 
     def without(self, events: Sequence[HookEvent]) -> list[HookEvent]:
-        """``events``, in the order of their times, but for those that were told before."""
+        """Return ``events``, in the order of their times, without those that were reported before."""
         others = {event.session for event in events if event.agent != _READ_BY_OTHERS}
         kept: list[HookEvent] = []
         for event in events:
@@ -69,7 +71,7 @@ class DuplicateEvents:
         return kept
 
     def save(self) -> None:
-        """Keep what was told, for the next time; where that cannot be written, nothing is lost but this."""
+        """Keep the recent events for the next time; where they cannot be written, only this check is lost."""
         newest = sorted(self._recent.items(), key=lambda item: item[1])[-_KEPT_MAX:]
         try:
             held = json.dumps(dict(newest)).encode()

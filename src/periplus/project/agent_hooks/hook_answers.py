@@ -1,7 +1,7 @@
-"""What an agent is told by its hooks: facts of this project's memory, few, and only where they bear on what it does.
+"""Answers to hooks: the few facts of this project's memory that concern what the agent does.
 
-Nothing is written here. The entity files are not looked at either (``Project.look``), for a store of many takes long: what a person changed in
-them is taken in by the next command.
+Nothing is written here. The entity files are not read either (``Project.look``), for a store of many files takes
+long: the next command imports what a person changed in them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ _KINDS: Final = ("constraint", "trap", "decision", "lesson", "note")
 _PATHS_MAX: Final = 200
 _CLAIMED_CHARACTERS_MAX: Final = 700
 _OF_FILES: Final = "What is known of these files:"
-_OF_MCP: Final = "mcp"  # the tool of a session that a connection of MCP began: no hook tells of it
+_OF_MCP: Final = "mcp"  # the tool name of a session that an MCP connection began: no hook reports it
 _MORE: Final = "\n(more: periplus brief)"
 
 
 def answer_to(project: ProjectStore, event: HookEvent, home: str = "", told: Told | None = None) -> Answer:
-    """What the agent is to be told of ``event``, but for the lines about files that it was ``told``; ``home`` is where ``~`` leads in commands."""
+    """Return the answer to ``event``, without the lines about files that ``told`` has; ``home`` is where ``~`` leads
+    in commands.
+    """
     if event.kind == "session-start":
         return Answer(_at_start(project))
     if event.kind == "prompt":
@@ -57,7 +59,9 @@ def answer_to(project: ProjectStore, event: HookEvent, home: str = "", told: Tol
 
 
 def _at_start(project: ProjectStore) -> str:
-    """The brief without a task: rules, traps and decisions, what others do and did since this agent's last session."""
+    """Return the brief without a task: rules, traps and decisions, what others do and did since this agent's last
+    session.
+    """
     from periplus.memory.briefing.brief import brief as brief_of
     from periplus.project.knowledge.grounds import ground_of
 
@@ -71,7 +75,7 @@ def _at_start(project: ProjectStore) -> str:
 
 
 def _of_damage(project: ProjectStore) -> str:
-    """For the agent to pass on: copies that have what was damaged may be here today and gone tomorrow."""
+    """Return a warning for the agent to pass on: copies that have the damaged parts may be gone tomorrow."""
     from periplus.project.checkup_report import told_of_damage
 
     found = told_of_damage(project.root)
@@ -83,7 +87,7 @@ def _of_damage(project: ProjectStore) -> str:
 
 
 def _for_prompt(project: ProjectStore, prompt: str) -> str:
-    """Memories that share enough words with the prompt, or that it names; most prompts get none."""
+    """Return memories that share enough words with the prompt, or that it names; most prompts get none."""
     from periplus.base.text.search_terms import query_terms
     from periplus.memory.retrieval.recall import recall
     from periplus.memory.retrieval.search import Filters
@@ -91,7 +95,7 @@ def _for_prompt(project: ProjectStore, prompt: str) -> str:
     from periplus.project.knowledge.grounds import ground_of
 
     if len(prompt.split()) < _WORDS_MIN and word_count(query_terms(prompt)) < _WORDS_MIN:
-        return ""  # by its terms too, for not every script sets spaces
+        return ""  # by its terms, too: not every script uses spaces
     found = recall(
         project.journal,
         prompt,
@@ -113,7 +117,7 @@ def _for_prompt(project: ProjectStore, prompt: str) -> str:
 
 
 def _of_tool(project: ProjectStore, event: HookEvent, home: str, told: Told | None) -> Answer:
-    """What is known of the files that a tool reads or changes, and whether it may change them."""
+    """Return memory about the files that a tool reads or changes, and whether it may change them."""
     from periplus.project.knowledge.work import ProjectWork
 
     paths, changes = touched_paths(event)
@@ -146,7 +150,7 @@ def _of_tool(project: ProjectStore, event: HookEvent, home: str, told: Told | No
 
 
 def _key(one: Applying) -> str:
-    """By what a claim is known to have been told: that it is held for longer is nothing new."""
+    """Return the key of a claim for ``told``: a longer claim is not a new one."""
     value = one.entity.value
     return " ".join(
         str(part) for part in (one.path, one.entity.item_id, value.get("holder"), value.get("mode"), value.get("text"))
@@ -154,7 +158,7 @@ def _key(one: Applying) -> str:
 
 
 def _decided(project: ProjectStore, blocked: Sequence[Applying]) -> Answer:
-    """What becomes of a change that claims of others stand against, by the setting of the project."""
+    """Decide on a change that claims of others forbid, by the setting of the project."""
     from periplus.journal.storage.settings import read_settings
 
     policy = read_settings(project.journal.layout).hooks.on_claim if blocked else "tell"
@@ -172,19 +176,21 @@ def _decided(project: ProjectStore, blocked: Sequence[Applying]) -> Answer:
 
 
 def _inside(project: ProjectStore, paths: Sequence[str], cwd: str) -> list[str]:
-    """``paths`` as the project names them, each once, and what those that are links lead to; without those that lie elsewhere."""
+    """Return ``paths`` as the project names them, each once, and the targets of links; paths outside of the project
+    are left out.
+    """
     found: dict[str, None] = {}
     for path in paths:
         for one in (path, os.path.realpath(os.path.join(cwd or project.folder, path))):
             try:
                 found[project.path(one, cwd=cwd)] = None
             except (PeriplusError, ValueError):
-                continue  # outside of the project: none of its affairs
+                continue  # outside of the project
     return list(found)[:_PATHS_MAX]
 
 
 def _writes(project: ProjectStore, command: str, folder: str, home: str) -> list[str]:
-    """What of the project a command would write. Looked at only where somebody else claims something."""
+    """Return the paths of the project that a command would write. Checked only where somebody else has a claim."""
     from periplus.memory.claim_status import holds, live_claims
     from periplus.memory.coordination.path_check import WRITTEN_MAX
 
@@ -200,7 +206,7 @@ def _writes(project: ProjectStore, command: str, folder: str, home: str) -> list
 
 
 def _why_perhaps_own(project: ProjectStore, one: Applying) -> str:
-    """Why a claim that is not known to be this session's may be it all the same, in words for the agent, which knows what it claimed."""
+    """Say why a claim may be this session's own without being known as such; the agent knows what it claimed."""
     value = one.entity.value
     if not value.get("session"):
         is_users = value.get("holder_id") == _user_id()
@@ -214,7 +220,7 @@ def _why_perhaps_own(project: ProjectStore, one: Applying) -> str:
 
 
 def _user_id() -> str:
-    """The person whose processes we are, as the command line names who writes."""
+    """Return the id of the person whose processes these are, as the command line names writers."""
     import pwd
 
     try:
@@ -247,7 +253,7 @@ def _line(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """At most FACTS_CHARACTERS_MAX characters, in whole lines."""
+    """Cut a text to FACTS_CHARACTERS_MAX characters, in whole lines."""
     if len(text) <= FACTS_CHARACTERS_MAX:
         return text
     kept = text[: FACTS_CHARACTERS_MAX - len(_MORE)]

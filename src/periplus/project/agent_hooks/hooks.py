@@ -1,8 +1,8 @@
-"""``Project.hooks``: what agents' hooks told is taken in here, and what they are to be told is found here.
+"""``Project.hooks``: import the events of agents' hooks, and answer hooks.
 
-A hook in a hurry only leaves its event in the spool and reads; see ``periplus.cli.hook_entry``. Who has time takes the
-events in: a command that opens the project, or a process that a hook leaves behind. Each event counts once, in the order of
-their times; what was interrupted is repeated under the same key, and writes nothing then that it had written.
+A hook in a hurry only leaves its event in the spool; see ``periplus.cli.hook_entry``. Events are imported by a
+command that opens the project, or by a process that a hook leaves behind. Each event counts once, in the order of
+their times; an interrupted import is repeated under the same keys, and writes nothing twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TITLE_CHARACTERS_MAX: Final = 120
 
 
 class TakenIn(NamedTuple):
-    """How many events were taken in, and the trails that were made or brought up to date."""
+    """The number of events that were imported, and the trails that were made or brought up to date."""
 
     events: int
     trails: tuple[str, ...]
@@ -60,7 +60,7 @@ class ProjectHooks:
         self.notes_file = os.path.join(self._folder, "notes")
 
     def notes(self) -> list[Note]:
-        """What went wrong in hooks of this project, the oldest first."""
+        """Return the errors of hooks of this project, the oldest first."""
         return read_notes(self.notes_file)
 
     def note(self, source: str, what: str) -> bool:
@@ -71,7 +71,7 @@ class ProjectHooks:
         return leave_note(self.notes_file, note, journal.files)
 
     def problems(self) -> list[Problem]:
-        """For ``doctor``: events that wait, and the newest notes."""
+        """Return problems for ``doctor``: events that wait, and the newest notes."""
         from periplus.journal.care.doctor import Problem
         from periplus.project.agent_hooks.pending_events import waiting_events
 
@@ -91,8 +91,8 @@ class ProjectHooks:
         return bool(self.spool.waiting())
 
     def take_in(self, *, patience_s: float = 5.0) -> TakenIn:
-        """Take in what hooks left. Raises LockTimeoutError where another process is at it for longer than ``patience_s``,
-        and what ``Journal.mutate`` raises: what was not taken in stays where it is.
+        """Import the events that hooks left. Raises LockTimeoutError where another process imports for longer than
+        ``patience_s``, and what ``Journal.mutate`` raises: events that were not imported stay in the spool.
         """
         if not self.has_events:
             return TakenIn(0, ())
@@ -121,7 +121,7 @@ class ProjectHooks:
                     try:
                         trails.update(dict.fromkeys(self._take(told, group, patience_s)))
                     except (UsageError, RefusedError) as error:
-                        # It raises where the store, not what was told, is to blame.
+                        # It raises where the store, not the event, is at fault.
                         read_settings(self._project.journal.layout)
                         aside = [self.spool.set_aside(names[id(event)]) for event in told]
                         what = f"{len(told):,} events of session {told[0].session} were set aside: {error}"
@@ -152,7 +152,9 @@ class ProjectHooks:
         return found
 
     def _take(self, events: list[HookEvent], group: Group, patience_s: float) -> list[str]:
-        """The events of one session: steps, signs of life, and what its end entails; gives the trails."""
+        """Import the events of one session: steps, signs of life, and the consequences of its end; returns the
+        trails.
+        """
         project, first = self._project, events[0]
         name = first.writer or first.agent
         writer = Writer(name, derived_id("who", name, os.uname().nodename), first.session, os.getpid())
@@ -181,7 +183,9 @@ class ProjectHooks:
             take_steps(self._project, self._project.writer, runs, key=key, key_ms=key_ms, patience_s=patience_s)
 
     def _made(self, events: list[HookEvent]) -> list[tuple[HookEvent, LiveStep]]:
-        """The steps of events. One of which none can be made is noted and left out: the others must not wait behind it for ever."""
+        """Make steps of events. An event of which no step can be made is noted and left out, so that it does not
+        block the others.
+        """
         from periplus.interop.hooks.steps import steps_of
         from periplus.project.trail_store.withholding import Withholding
 
@@ -221,7 +225,7 @@ class ProjectHooks:
         if not is_over and not {"turn-end", "compact", "subagent-end"} & {*kinds}:
             return []
         try:
-            again_ms = 0 if "compact" in kinds else _SEAL_AGAIN_MS  # what is compacted is told nowhere else
+            again_ms = 0 if "compact" in kinds else _SEAL_AGAIN_MS  # what is compacted is recorded nowhere else
             return settle_session(self._project, events[-1], is_over=is_over, again_ms=again_ms, note=self.note)
         except PeriplusError as error:
             if isinstance(error, LockTimeoutError):
@@ -230,8 +234,8 @@ class ProjectHooks:
             return []
 
     def answer(self, event: HookEvent, *, home: str = "", told: Told | None = None) -> Answer:
-        """What the agent is to be told, but for lines that it was ``told``; nothing is written. ``home`` is where ``~`` leads in its commands. See
-        ``periplus.project.agent_hooks.hook_answers``.
+        """Return the answer to ``event``, without lines that ``told`` has; nothing is written. ``home`` is where
+        ``~`` leads in its commands. See ``periplus.project.agent_hooks.hook_answers``.
         """
         from periplus.project.agent_hooks.hook_answers import answer_to
 
@@ -246,7 +250,7 @@ def _told(note: Note, path: str) -> Problem:
 
 
 def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
-    """What is known of the run by this event, and by those before it."""
+    """Return what is known of the run by this event and the earlier ones."""
     from periplus.base.process.process_marks import mark_of_text
     from periplus.interop.conversion.session_titles import better_title
     from periplus.project.trail_store.session_runs import RunOfSession
@@ -266,7 +270,7 @@ def _about(event: HookEvent, before: RunOfSession | None) -> RunOfSession:
 
 
 def _title(events: Sequence[HookEvent]) -> str:
-    """The first prompt that says something, in one line; as imports name a session."""
+    """Return the first prompt with content, in one line, by which imports name a session, too."""
     from periplus.interop.conversion.session_titles import better_title
 
     text = ""

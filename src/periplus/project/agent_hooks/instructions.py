@@ -1,8 +1,9 @@
-"""What an agent is told of a project in place of a brief: how to use Periplus in it, and the rules and traps that matter most, within a budget.
+"""The instructions for agents in a project: how to use Periplus, and the most important rules and traps, within a
+budget.
 
-AGENTS.md, which git has, holds only the first: it is the same for every state of the memory. What memory says comes by hooks, and by ``rules_text`` where
-there are none. It was written by agents and strangers, and is read by other programs as Markdown: it cannot end our part of a file, begin a comment, or
-name a file to be taken in.
+AGENTS.md, which is in git, has only the first part, which is the same for every state of the memory. Memory comes by
+hooks, and by ``rules_text`` where there are none. Its texts were written by agents and strangers, and other programs
+read them as Markdown: they cannot end our part of a file, begin a comment, or include a file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 BUDGET_TOKENS: Final = 900
 _CHARACTERS_MAX: Final = 300
-_MISSES_MAX: Final = 50  # so many that found no room, and it is full: of thousands none needs to be tried
+_MISSES_MAX: Final = 50  # after so many rules without room it is full: of thousands not all are tried
 _CLOSING_TOKENS: Final = 40
 _ID: Final = 12
 _SEVERITIES: Final = ("critical", "high", "medium", "low")
@@ -44,7 +45,9 @@ This project keeps its memory in Periplus: the command `periplus`, and the tools
 
 
 def rules_text(journal: Journal, ground: Ground, *, budget_tokens: int = BUDGET_TOKENS) -> str:
-    """Whole lines, the weightiest first. The same store and tree give the same text; what found no room is counted."""
+    """Return the rules in whole lines, those of the greatest weight first. The same store and tree give the same
+    text; rules without room are counted.
+    """
     bring_up_to_date(journal)
     constraints = sorted(in_force(journal, ("constraint",)), key=_weight)
     traps = sorted(in_force(journal, ("trap",)), key=_weight)
@@ -98,7 +101,7 @@ def _paths(entity: Entity) -> Iterator[str]:
 
 
 def _plain(value: object) -> str:
-    """One line that is nothing but text to whoever reads the file."""
+    """Return one line that reads as plain text in Markdown."""
     text = " ".join(_CONTROL.sub(" ", str(value or "")).split())
     if len(text) > _CHARACTERS_MAX:
         text = text[: _CHARACTERS_MAX - 1] + "…"

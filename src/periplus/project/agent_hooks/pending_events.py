@@ -1,4 +1,4 @@
-"""For ``doctor``: events of hooks that wait to be taken in, and those that nobody but somebody else will take in."""
+"""For ``doctor``: events of hooks that wait to be imported, and those that only another user can import."""
 
 from __future__ import annotations
 

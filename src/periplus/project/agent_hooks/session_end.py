@@ -1,8 +1,8 @@
-"""What the end of a turn or of a session entails: its trail is sealed, reflected on, and handed off.
+"""The end of a turn or a session: its trail is sealed, reflected on, and handed off.
 
-A turn's end brings the trail up to date, though not more often than every few minutes, for the whole session is read again for
-it. A session's end does all of it. What a session changed is handed off to whoever comes next; the handoff of the session
-before, if nobody took it, gives way to it.
+The end of a turn brings the trail up to date, at most every few minutes, for the whole session is read again for it.
+The end of a session does all of it. The changes of a session are handed off to the next agent; an earlier automatic
+handoff that nobody accepted is replaced.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _FILES_MAX: Final = 50
 _FILES_NAMED: Final = 5
 _UNFINISHED_MAX: Final = 20
 _CHARACTERS_MAX: Final = 300
-_HANDED_OFF: Final = "Where the work stands after"  # how a handoff of ours begins
+_HANDED_OFF: Final = "Where the work stands after"  # the beginning of an automatic handoff
 _CHANGES: Final = frozenset({"FILE_WRITE", "FILE_EDIT", "FILE_DELETE", "FILE_MOVE"})
 _DONE: Final = frozenset({"completed", "done", "cancelled", "canceled"})
 
 
 def settle_session(project: ProjectStore, event: HookEvent, *, is_over: bool, again_ms: int, note: Note) -> list[str]:
-    """Do what ``event``, the last one of its session, entails; gives the ids of trails. Raises what stops all of it."""
+    """Do what ``event``, the last one of its session, entails; returns the ids of trails. Raises what stops all of
+    it.
+    """
     from periplus.project.knowledge.work import ProjectWork
 
     if not is_over and not _is_due(project, event, again_ms):
@@ -50,7 +52,7 @@ def settle_session(project: ProjectStore, event: HookEvent, *, is_over: bool, ag
             trails.append(entity.item_id)
     if is_over:
         own = derived_id("trl", AGENTS[event.agent].format, event.session, "")
-        if project.journal.get("trail", own) is not None:  # also where whoever sealed it was stopped then
+        if project.journal.get("trail", own) is not None:  # also where the process that sealed it was stopped then
             _learn(project, own, event.session, event.cwd, note)
         ProjectWork(project).seal_session(event.session)
         _refresh_instructions(project, event, note)
@@ -58,7 +60,7 @@ def settle_session(project: ProjectStore, event: HookEvent, *, is_over: bool, ag
 
 
 def _refresh_instructions(project: ProjectStore, event: HookEvent, note: Note) -> None:
-    """AGENTS.md says what holds now, where an agent was connected."""
+    """Bring the instructions in AGENTS.md up to date, where an agent was connected."""
     from periplus.project.agent_hooks.connection import ProjectConnecting
 
     try:
@@ -68,7 +70,7 @@ def _refresh_instructions(project: ProjectStore, event: HookEvent, note: Note) -
 
 
 def seal_abandoned_sessions(project: ProjectStore, note: Note) -> None:
-    """Make trails of the runs that were left without an end, learn from them, and end their sessions."""
+    """Make trails of the runs that were left without an end, reflect on them, and end their sessions."""
     from periplus.project.knowledge.work import ProjectWork
     from periplus.project.trail_store.recording import seal_abandoned
 
@@ -82,7 +84,7 @@ def seal_abandoned_sessions(project: ProjectStore, note: Note) -> None:
 
 
 def _is_due(project: ProjectStore, event: HookEvent, again_ms: int) -> bool:
-    """Whether the session's trail is old enough to be made anew; one that there is none of yet always is."""
+    """Return True where the session's trail is old enough to be made again, or missing."""
     from periplus.base.clock import parse_ms
 
     held = project.journal.get("trail", derived_id("trl", AGENTS[event.agent].format, event.session, ""))
@@ -92,7 +94,7 @@ def _is_due(project: ProjectStore, event: HookEvent, again_ms: int) -> bool:
 
 
 def _runs(project: ProjectStore, event: HookEvent) -> list[Run]:
-    """The open run of the session, after those of its subagents that were heard of since."""
+    """Return the open run of the session, after those of its subagents with new events."""
     journal = project.journal
     journal.refresh()
     kind = AGENTS[event.agent].format
@@ -100,7 +102,9 @@ def _runs(project: ProjectStore, event: HookEvent) -> list[Run]:
     known = journal.own
     mine = {journal.lineage} | ({known.previous, *known.left} if known is not None else set())
     found = [run_of(one) for one in journal.entities(RUN_TYPE) if _is_of(one, kind, event.session)]
-    found = [run for run in found if run.lineage in mine]  # the long texts of others' steps come with their trails
+    found = [
+        run for run in found if run.lineage in mine
+    ]  # the long texts of other clones' steps come with their trails
     return sorted(found, key=lambda run: (run.id == own, run.started_ms, run.id))
 
 
@@ -110,7 +114,9 @@ def _is_of(entity: Entity, kind: str, session: str) -> bool:
 
 
 def _learn(project: ProjectStore, trail: str, session: str, cwd: str, note: Note) -> None:
-    """Reflect on a session that is over, and hand off what it changed. What fails is noted: its trail is there all the same."""
+    """Reflect on a session that is over, and hand off its changes. Failures are noted: the trail is there all the
+    same.
+    """
     from periplus.project.knowledge.reflection import ProjectReflection
 
     try:
@@ -124,7 +130,7 @@ def _learn(project: ProjectStore, trail: str, session: str, cwd: str, note: Note
 
 
 def _hand_off(project: ProjectStore, trail: str, session: str, cwd: str) -> None:
-    """Pass on what the session changed, unless it did so itself."""
+    """Hand off the changes of the session, unless it did so itself."""
     from periplus.base.clock import parse_ms
     from periplus.memory.coordination.handoffs import NewHandoff
     from periplus.project.knowledge.work import ProjectWork
@@ -139,7 +145,7 @@ def _hand_off(project: ProjectStore, trail: str, session: str, cwd: str) -> None
     if not files or any(one.value.get("session") == session and not _is_ours(one) for one in known):
         return
     if any(one.value.get("trail") == trail and one.value.get("files") == [*files] for one in known if _is_ours(one)):
-        return  # told already, by who was stopped then
+        return  # written already, by a process that was stopped then
     before = [one for one in known if one.value.get("state") == "open" and _is_ours(one)]
     title = str(entity.value.get("title", ""))
     more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
@@ -158,7 +164,7 @@ def _is_ours(handoff: Entity) -> bool:
 
 
 def _stands(project: ProjectStore, entity: Entity, cwd: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """The files of the project that the trail changed, its last tests, and what its last plan leaves open."""
+    """Return the files of the project that the trail changed, its last tests, and the open items of its last plan."""
     from periplus.memory.fulltext.documents import object_of_card
     from periplus.trail.format.reader import TrailReader
     from periplus.trail.opcodes import BY_CODE
@@ -185,7 +191,9 @@ def _stands(project: ProjectStore, entity: Entity, cwd: str) -> tuple[tuple[str,
 
 
 def _changed_since(project: ProjectStore, cwd: str, started: str) -> list[str]:
-    """The files that git says differ from the last commit and that were written since: commands of a shell change them, too."""
+    """Return the files that differ from the last commit, by git, and were written since: shell commands change files,
+    too.
+    """
     from periplus.base.clock import parse_ms
     from periplus.project.worktree import base_entries, standing_of, worktree_of
     from periplus.trail.checkpoints.git_tree import tree_id
@@ -201,7 +209,7 @@ def _changed_since(project: ProjectStore, cwd: str, started: str) -> list[str]:
         base = base_entries(worktree.top, commit.value) or {}
         standing = standing_of(worktree.look(), tree_id(base, worktree.algorithm), base)
     except (EnvironmentFailure, FormatError):
-        return []  # a broken repository, or no git: what the trail says itself has to do
+        return []  # a broken repository, or no git: the trail's own files have to do
     found = []
     for path in sorted(standing.changed):
         try:

@@ -1,8 +1,9 @@
-"""What hooks told an agent's session already, so that a fact about a file is told when it is first read, and again only where it changed.
+"""Facts that hooks already gave to an agent's session, so that a fact about a file is given when it is first read,
+and again only where it changed.
 
-A file for each session (and subagent, which has a context of its own) in ``.periplus/hooks/told`` holds a short digest of each line that was told. It is
-begun anew when the agent's context is: at the begin of a session that is not resumed, and before a compaction. What is there counts only where this user
-wrote it and nobody else could have.
+A file for each session (and subagent, which has a context of its own) in ``.periplus/hooks/told`` holds a short
+digest of each line that was given. It is cleared when the agent's context is: at the begin of a session that is not
+resumed, and before a compaction. A file counts only where this user wrote it and nobody else could have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _REMOVED_MAX: Final = 1_000
 
 
 class Told:
-    """What was told to ``session`` of ``agent``, or to its subagent ``sub``; ``hooks`` is the store's folder for hooks."""
+    """The lines that were given to ``session`` of ``agent``, or to its subagent ``sub``; ``hooks`` is the store's
+    folder for hooks.
+    """
 
     def __init__(self, hooks: str, agent: str, session: str, sub: str = "") -> None:
         self.path = os.path.join(hooks, FOLDER, sha256(f"{agent}\0{session}\0{sub}".encode()).hex()[:24])
@@ -33,12 +36,12 @@ class Told:
         self._size = 0
 
     def fresh(self, lines: Iterable[str]) -> list[str]:
-        """Those of ``lines`` that were not told."""
+        """Return those of ``lines`` that were not given before."""
         held = self._read()
         return [line for line in lines if _digest(line) not in held]
 
     def add(self, lines: Sequence[str]) -> None:
-        """Keep that ``lines`` were told; nothing where too much was. Raises OSError."""
+        """Note that ``lines`` were given; nothing where there are too many. Raises OSError."""
         new = list(dict.fromkeys(_digest(line) for line in self.fresh(lines)))
         if not new or self._size + len(new) * (_DIGITS + 1) > _BYTES_MAX:
             return
@@ -52,7 +55,7 @@ class Told:
         self._held = None
 
     def forget(self) -> None:
-        """Begin anew. Raises OSError."""
+        """Clear the notes. Raises OSError."""
         self._held = None
         try:
             os.unlink(self.path)
@@ -71,14 +74,14 @@ class Told:
                     data = os.read(fd, _BYTES_MAX)
                     self._held, self._size = set(data.split()), len(data)
             except OSError:
-                pass  # nothing is known to have been told
+                pass  # no notes
             finally:
                 os.close(fd)
         return self._held
 
 
 def remove_old(hooks: str) -> None:
-    """Remove what was kept of sessions that nobody goes on with: untouched for a week."""
+    """Remove the notes of sessions that are over: untouched for a week."""
     folder = os.path.join(hooks, FOLDER)
     try:
         names = os.listdir(folder)[:_REMOVED_MAX]

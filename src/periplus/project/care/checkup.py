@@ -1,8 +1,8 @@
-"""A look at the whole store from time to time, by a process that nobody waits for.
+"""Check the whole store once a week, in a process that nobody waits for.
 
-What is served by the index is not read in the journal, so a byte that changed there is met when somebody asks for just that, or for a rebuild, and
-by then the copies that had it may be gone. Once a week, at the end of a session, everything that cannot be made anew is read and checked as
-``doctor`` does it; what was found is kept until it is not found any more.
+Answers from the index do not read the journal, so a changed byte there would be found only when somebody asks for
+just that, or for a rebuild, and by then the copies that had it may be gone. Once a week, at the end of a session,
+everything that cannot be rebuilt is read and checked as by ``doctor``; the findings are kept until they are gone.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _WHAT_CHARACTERS_MAX: Final = 300
 
 
 def check_up_if_due(project: ProjectStore) -> CheckUp | None:
-    """Look at everything that cannot be made anew where that was not done for a week, or for an hour where errors were found; None where it is not due,
-    or another process looks.
+    """Check everything that cannot be rebuilt, where that was not done for a week, or for an hour where errors were
+    found; None where it is not due, or another process does it.
 
     Raises what ``Project.examine`` raises, and EnvironmentFailure.
     """

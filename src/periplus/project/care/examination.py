@@ -1,4 +1,4 @@
-"""What ``doctor`` looks at: the journal and what lies in it, then what the layers above know of it."""
+"""The examination of ``doctor``: the journal and its contents, then what the layers above know of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which entity files stand in git's way: it pulls nothing over files that it has not got, or that differ from what it has.
+"""Find entity files that block ``git pull``: it does not overwrite untracked or changed files.
 
-What `sync` brought is in the files at once, and in the files that others commit, too; so of two clones that exchange both ways, each pull meets
-them. The journal has all that they say, and they are written again whenever they are missing: whoever removes them makes room.
+What `sync` brings is written to the files at once, and others commit the same files; so where two clones exchange
+both ways, each pull meets them. The journal has all their contents, and writes missing files again: removing them
+makes room.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _TIMEOUT_S: Final = 10.0
 
 
 def files_blocking_pull(root: str) -> list[str]:
-    """The entity files over which a `git pull` of what was fetched would not write, as paths from the store's parent folder.
-
-    Nothing is fetched; where git cannot be asked, or is in the middle of something, there are none.
+    """Return the entity files that a `git pull` of fetched commits would not overwrite, as paths from the store's
+    parent folder. Nothing is fetched; where git cannot be asked, or is in the middle of an operation, there are
+    none.
     """
     state = read_git(root)
     folder, inside = os.path.dirname(root), f"{os.path.basename(root)}/entities"
@@ -44,7 +45,9 @@ def files_blocking_pull(root: str) -> list[str]:
 
 
 def _is_in_the_way(path: bytes, blob: bytes | None) -> bool:
-    """Whether the file is there and not as git has it; ``blob`` is the id of what git has, None where it has nothing."""
+    """Return True where the file exists and differs from git's; ``blob`` is the id of git's version, None where it
+    has none.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -53,7 +56,7 @@ def _is_in_the_way(path: bytes, blob: bytes | None) -> bool:
     if blob is None:
         return True
     digest = hashlib.sha256 if len(blob) > 40 else _sha1
-    forms = (data, data.replace(b"\r\n", b"\n"))  # git keeps the latter of a file to which it gave line ends of its own
+    forms = (data, data.replace(b"\r\n", b"\n"))  # git keeps these sizes for a file whose line ends it converted
     return blob not in (digest(b"blob %d\0" % len(form) + form).hexdigest().encode() for form in forms)
 
 

@@ -1,4 +1,4 @@
-"""A secret leaves the store, trails included: what the journal cannot know of itself, for trails are a layer above."""
+"""Redact a secret from the store, trails and contexts included, which are layers above the journal."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def redact_project(
 ) -> Redaction:
     """Take ``secret``, or the content of our own records ``seqs``, out of the whole store.
 
-    A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. A context that holds it, and
-    all that stands on it, is committed anew without it. Raises what
+    A trail that holds it is replaced by one that withholds those texts: same digest, same receipts. A context that
+    holds it, and every context on top of it, is committed again without it. Raises what
     ``periplus.journal.care.redaction.redact`` raises.
     """
     from periplus.project.context_store.contexts import contexts_of
@@ -70,7 +70,9 @@ def redact_project(
 
 
 def _goes(root: str, path: str, *, dry_run: bool) -> bool:
-    """Whether a file went, or would go, with what is derived of contexts and what gc parked: that was still there when the journal looked."""
+    """Return True for a file that is removed with derived files of contexts and what gc parked, though it was still
+    there when the journal looked.
+    """
     of_contexts = tuple(os.path.join(root, folder, "contexts", "") for folder in ("cache", PARKED_FOLDER))
     return path.startswith(of_contexts) and (dry_run or not os.path.lexists(path))
 
@@ -111,7 +113,7 @@ def _trail_rewriter(
             data = objects.get(bytes.fromhex(str(card["object"])))
             readers = open_parts(data)
         except (PeriplusError, KeyError, ValueError):
-            return None  # damaged or lost: doctor tells, and there is nothing to take out
+            return None  # damaged or lost: doctor reports it, and there is nothing to take out
 
         def holds(_index: int, value: object) -> bool:
             if isinstance(value, TextObject):
@@ -129,7 +131,7 @@ def _trail_rewriter(
 
 
 def _beyond_the_store(project: ProjectStore, done: Redaction) -> list[Remaining]:
-    """Copies that no command of ours reaches: git's history of entity files, what agents wrote down themselves, other clones."""
+    """Yield copies that no command reaches: git's history of entity files, agents' own records, other clones."""
     remaining = []
     layout = project.journal.layout
     told = [(one.item_type, one.item_id) for one in done.records if one.item_type]
@@ -177,7 +179,7 @@ def _beyond_the_store(project: ProjectStore, done: Redaction) -> list[Remaining]
 
 
 def _transcripts(project: ProjectStore, trails: list[tuple[str, str]]) -> Iterator[Remaining]:
-    """The files that trails were imported from: agents keep them where they like."""
+    """Yield the files that trails were imported from: agents keep them elsewhere."""
     for key in trails:
         entity = project.journal.get(*key)
         if entity is not None and entity.value.get("source_sha256") and entity.value.get("session_id"):
@@ -189,7 +191,7 @@ def _transcripts(project: ProjectStore, trails: list[tuple[str, str]]) -> Iterat
 
 
 def _lost(project: ProjectStore) -> Iterator[Remaining]:
-    """Records that were lost to damage: nobody here knows whether they said it, and what has them may bring it back."""
+    """Yield records that were lost to damage: their content is unknown, and a copy may bring it back."""
     from periplus.journal.recovery.lost_payloads import still_lost
 
     for lineage, seqs in still_lost(project.journal).items():
@@ -202,7 +204,7 @@ def _lost(project: ProjectStore) -> Iterator[Remaining]:
 
 
 def _v1_folder(project: ProjectStore, secret: str) -> Iterator[Remaining]:
-    """A folder of the notification log that no redaction writes to: the migration is off, and nobody keeps it the same."""
+    """Yield a v1 folder that no redaction writes to, because the migration is off."""
     from periplus.project.v1_folder.folder_keeper import read_mode
 
     mode = read_mode(project.root)
@@ -212,7 +214,7 @@ def _v1_folder(project: ProjectStore, secret: str) -> Iterator[Remaining]:
     try:
         held = [path for path in files_below(mode.source) if needle is not None and needle.is_in_file(path)]
     except PeriplusError:
-        held, needle = [], None  # it cannot be looked through: then it is told as a whole
+        held, needle = [], None  # it cannot be searched: report it as a whole
     paths = sorted(os.path.relpath(path, mode.source) for path in held)
     if needle is not None and not paths:
         return

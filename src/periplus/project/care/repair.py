@@ -1,4 +1,4 @@
-"""The repair of a project's store: of the journal, with what the layers above it name."""
+"""Repair a project's store: the journal, with the objects that the layers above it name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def repair(
     project: ProjectStore, sources: Sequence[str], progress: Progress, *, archive_lost: bool = False
 ) -> list[Repair]:
-    """Mend what can be mended; see ``periplus.journal.care.repair``."""
+    """Repair what can be repaired; see ``periplus.journal.care.repair``."""
     done = of_journal.repair(
         project.journal, project.writer, sources=sources, references=named_objects, all_references=all_named_objects,
         archive_lost=archive_lost, progress=progress,

@@ -1,8 +1,8 @@
-"""Secrets that a store holds by today's rules: where each stands, of what kind it is, and never what it says.
+"""Search a store for secrets by today's rules: report the place and kind of each, never its text.
 
-Texts are masked before they are stored, by the rules of that time; what the rules did not know then is here still. Looked through are the records of all
-lineages, objects (of trails each text), entity files, index, spools, caches and whatever else lies in the store, and the copies of git remotes
-that it was exchanged with.
+Texts are masked before they are stored, by the rules of that time; secrets that those rules did not know are still
+there. The search covers the records of all lineages, objects (each text of trails), entity files, index, spools,
+caches and all other files of the store, and the copies of git remotes that it was exchanged with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
 
 _PIECE_BYTES: Final = 4 << 20
-_OVERLAP_BYTES: Final = 128 << 10  # of pieces of a file: no shape is longer
+_OVERLAP_BYTES: Final = 128 << 10  # overlap of pieces of a file: no secret is longer
 _TEXT_IN_BINARY: Final = re.compile(rb"[\t\n\r\x20-\x7e]{8,}")
 _ESCAPES: Final = re.compile(r"\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})")
 _BLOBS_AT_ONCE: Final = 200
@@ -39,15 +39,16 @@ _PLACES_MAX: Final = 10_000
 
 
 class Place(NamedTuple):
-    """``kind`` is record, object, trail, entity, index, spool, cache, git or file; ``where`` says which in words that a person can look up."""
+    """``kind`` is record, object, trail, entity, index, spool, cache, git or file; ``where`` names it for people."""
 
     kind: str
     where: str
 
 
 class FoundSecret(NamedTuple):
-    """``id`` tells it from others in this clone, and nothing of what it says: a keyed hash, whose key does not leave the clone. ``text`` is
-    never to be shown or written. ``place_count`` are all its places, ``places`` the first of them.
+    """``id`` identifies it in this clone without revealing its text: a keyed hash, whose key does not leave the
+    clone. ``text`` is never to be shown or written. ``place_count`` counts all its places, ``places`` has the
+    first of them.
     """
 
     id: str
@@ -58,7 +59,7 @@ class FoundSecret(NamedTuple):
 
     @property
     def can_go(self) -> bool:
-        """Whether ``redact`` takes such a text: not one so short that it stands in half of all records."""
+        """Return True where ``redact`` takes such a text: not one so short that half of all records have it."""
         return SECRET_BYTES_MIN <= len(self.text.encode("utf-8", "surrogatepass")) <= SECRET_BYTES_MAX
 
 
@@ -87,7 +88,7 @@ class _Gathered:
         try:
             self.take(data.decode(), place, is_json=is_json)
         except UnicodeDecodeError:
-            # A text stands behind its length, which may look like a letter of it.
+            # A text follows its length, which may look like a letter of it.
             for match in _TEXT_IN_BINARY.finditer(data):
                 run = match.group().decode("ascii")
                 self.take(run, place)
@@ -104,7 +105,9 @@ class _Gathered:
 
 
 def find_in_store(project: ProjectStore, progress: Callable[[int, int], None]) -> list[FoundSecret]:
-    """Every secret that the store holds, those that records hold first. Raises EnvironmentFailure for what cannot be listed."""
+    """Return every secret that the store holds, those in records first. Raises EnvironmentFailure for what cannot be
+    listed.
+    """
     project.journal.refresh()
     gathered = _Gathered(_key_of(project))
     _in_records(project, gathered, progress)
@@ -115,7 +118,9 @@ def find_in_store(project: ProjectStore, progress: Callable[[int, int], None]) -
 
 
 def _key_of(project: ProjectStore) -> bytes:
-    """By the private keys of this clone: ids stay the same from call to call, and nobody else can try texts against them."""
+    """Derive the key from the private keys of this clone: ids stay the same from call to call, and nobody else can
+    try texts against them.
+    """
     folder = project.journal.layout.keys
     parts = []
     for path in sorted(files_below(folder)) if os.path.isdir(folder) else ():
@@ -134,7 +139,7 @@ def _in_records(project: ProjectStore, gathered: _Gathered, progress: Callable[[
         reader = journal.reader(lineage)
         for chunk in reader.read_from(START, salvage=True):
             data = segment_again(reader, chunk)
-            # One search says of nearly every segment that there is nothing; then record by record.
+            # One search clears nearly every segment; the others are searched record by record.
             if not find_secrets(data.decode("utf-8", "replace")):
                 continue
             for entry in chunk.entries:
@@ -156,7 +161,7 @@ def _in_objects(project: ProjectStore, gathered: _Gathered, progress: Callable[[
         try:
             data = journal.objects.get(digest)
         except PeriplusError:
-            continue  # damaged: doctor tells; what it holds nobody can read
+            continue  # damaged: doctor reports it; nobody can read it
         name = trails.get(digest.hex())
         if name is None:
             gathered.take_bytes(data, Place("object", f"object {digest.hex()}"))
@@ -173,7 +178,7 @@ def _in_objects(project: ProjectStore, gathered: _Gathered, progress: Callable[[
 
 
 def _in_files(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
-    """What lies in the store besides records and objects."""
+    """Search the files of the store besides records and objects."""
     layout = project.journal.layout
     apart = (layout.objects + os.sep, layout.keys + os.sep, os.path.join(project.root, "remotes") + os.sep)
     lineages = tuple(layout.lineage_folder(name) + os.sep for name in project.journal.lineages())
@@ -213,7 +218,7 @@ def _pieces(path: str) -> Iterator[bytes]:
 
 
 def _in_git(project: ProjectStore, gathered: _Gathered, progress: Callable[[int, int], None]) -> None:
-    """The copies of git remotes that this store is exchanged through."""
+    """Search the copies of git remotes that this store is exchanged through."""
     from periplus.interop.git_history.git_process import ask
     from periplus.project.worktree import read_blobs
 
@@ -234,7 +239,7 @@ def _in_git(project: ProjectStore, gathered: _Gathered, progress: Callable[[int,
 
 
 def _unescaped(text: str) -> str:
-    """What stands so between the quotes of JSON."""
+    """Return the text as it would stand between the quotes of JSON, unescaped."""
     if "\\" not in text or _ESCAPES.search(text) is None:
         return text
     try:

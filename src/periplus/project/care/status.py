@@ -1,4 +1,4 @@
-"""What is in a store and whether it looks sound, at a glance."""
+"""The contents of a store and its apparent soundness, at a glance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Status(NamedTuple):
-    """What is in the store and whether it looks sound; ``doctor`` looks closer."""
+    """The contents of the store and its apparent soundness; ``doctor`` checks more."""
 
     root: str
     store_id: str
@@ -33,23 +33,23 @@ class Status(NamedTuple):
     previous: str = ""
     conflicts: tuple[str, ...] = ()
     others: tuple[tuple[str, int], ...] = ()  # other lineages, each with how many of its records are held
-    is_checkpoint_due: bool = False  # and too much work for a mutation to do it in passing
+    is_checkpoint_due: bool = False  # and too much work to be done within a mutation
     unsealed: tuple[str, ...] = ()  # ids of the runs that are recorded now, or were left
-    apart: tuple[str, ...] = ()  # in whose place clones that wrote apart put different things
-    stuck: tuple[str, ...] = ()  # plans and steps with which nobody can go on
-    mend: str = ""  # what the damage asks for, where that is not `periplus doctor`
-    away: tuple[str, ...] = ()  # the past that a checkpoint stands for, and that lies elsewhere
+    apart: tuple[str, ...] = ()  # entities that separate clones replaced by different ones
+    stuck: tuple[str, ...] = ()  # plans and steps that nobody can continue
+    mend: str = ""  # the command for the damage, where it is not `periplus doctor`
+    away: tuple[str, ...] = ()  # archived segments that lie elsewhere
     takes_writes: bool = True
-    sparse: str = ""  # whether git's sparse-checkout has the store's folder, as in ``gitfiles.sparse_state``
-    sparse_mend: str = ""  # the command by which it gets it
-    is_from_files: bool = False  # nothing was said here but what entity files say, as in a fresh clone
-    pull_blocked: tuple[str, ...] = ()  # entity files over which `git pull` does not write
-    mail: int = 0  # messages to who asks that are not read, or wait for the answer
-    handoffs: int = 0  # open ones, for who asks or for anybody
-    candidates: int = 0  # proposed memory that nobody accepted or refused
-    claims: int = 0  # that hold now; those that were let go, or are over, are counted beside them in ``counts``
-    unsure: int = 0  # records whose sync failed: nobody is told of them until they are known to be on the disk
-    found: str = ""  # what the last look at everything found wrong, where nothing that was read now is
+    sparse: str = ""  # whether git's sparse-checkout includes the store's folder, as in ``gitfiles.sparse_state``
+    sparse_mend: str = ""  # the command that includes it
+    is_from_files: bool = False  # all records came from entity files, as in a fresh clone
+    pull_blocked: tuple[str, ...] = ()  # entity files that `git pull` does not overwrite
+    mail: int = 0  # unread messages to the writer, or messages that wait for an answer
+    handoffs: int = 0  # open ones, for the writer or for anybody
+    candidates: int = 0  # open candidates
+    claims: int = 0  # claims that hold now; ``counts`` also has released and expired ones
+    unsure: int = 0  # records whose fsync failed: readers do not get them until they are known to be on the disk
+    found: str = ""  # what the last checkup found wrong, where nothing that was read now is
 
 
 def status_of(project: ProjectStore) -> Status:
@@ -73,7 +73,7 @@ def status_of(project: ProjectStore) -> Status:
     others = tuple((name, journal.end(name).next_seq - 1) for name in journal.lineages() if name != journal.lineage)
     counts: dict[str, int] = journal.index.counts()
     newest = journal.reader(journal.lineage).path_of(end.segment) if end.segment else ""
-    size = os.path.getsize(newest) if os.path.exists(newest) else 0  # where it is gone that is told as damage
+    size = os.path.getsize(newest) if os.path.exists(newest) else 0  # a missing file is reported as damage
     gone = absent(journal) if journal.damage is None else []
     incomplete = _incomplete(journal) if journal.damage is None else ""
     damage = str(journal.damage) if journal.damage is not None else incomplete
@@ -114,7 +114,9 @@ def status_of(project: ProjectStore) -> Status:
 
 
 def _waiting(journal: Journal, name: str, held: Collection[str]) -> tuple[int, int, int]:
-    """What waits for ``name``: messages, handoffs, candidates; ``held`` are the types that the store has anything of."""
+    """Count the messages, handoffs and candidates that wait for ``name``; ``held`` are the types that the store has
+    entities of.
+    """
     messages = passed_on = proposed = 0
     if "message" in held:
         from periplus.memory.coordination.mail import mail
@@ -132,7 +134,7 @@ def _waiting(journal: Journal, name: str, held: Collection[str]) -> tuple[int, i
 
 
 def _incomplete(journal: Journal) -> str:
-    """What a store that was made of the rest of another still misses though present state is whole."""
+    """Return what a store that was made from the remains of another still lacks though its present state is whole."""
     from periplus.journal.recovery.missing_records import missing_ranges
     from periplus.journal.storage.truncation_check import incomplete_lineages
 

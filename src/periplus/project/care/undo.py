@@ -1,4 +1,4 @@
-"""Taking back what records changed, with what the layers above the journal know of entities: who holds what, which contexts are here."""
+"""Undo records, with the conditions of the layers above the journal: claims, and refs of contexts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def undo_in_project(
 
 
 def _refs_to_nothing(project: ProjectStore, would: Mapping[_Key, Content]) -> dict[_Key, str]:
-    """The refs that would stand for a context that is not here whole, or not true, and why."""
+    """Return the refs that would point to a context that is incomplete or damaged here, and why."""
     from periplus.project.context_store.contexts import contexts_of
 
     found: dict[_Key, str] = {}
@@ -51,5 +51,5 @@ def _refs_to_nothing(project: ProjectStore, would: Mapping[_Key, Content]) -> di
         except PeriplusError as error:
             found[key] = f"the context {target[:12]} that it pointed to cannot be read: {error}"
     if any(key[0] == CONTEXT_REF for key in would):
-        contexts_of(project).library.source.settle()  # before a record says that a ref stands there
+        contexts_of(project).library.source.settle()  # before a record moves the ref there
     return found

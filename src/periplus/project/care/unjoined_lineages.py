@@ -1,6 +1,8 @@
-"""What lies around the store, for ``doctor``: what git remotes hold of stores that the settings here do not
-name, by what the last sync fetched, and journals in other places of the repository, all of which share one store; and what git may do with its
-folder.
+"""Problems around the store, for ``doctor``: unjoined lineages in git remotes, journals elsewhere in the repository,
+and sparse checkouts.
+
+Git remotes may hold lineages of stores that the settings here do not name, by the last fetch; other places of the
+repository may have journals that share the store; and git may remove the store's folder.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _TIMEOUT_S: Final = 10.0
 
 
 def unjoined_lineage_problems(project: ProjectStore) -> Iterator[Problem]:
-    """Lineages of a store that nobody has joined to this one here; nothing is fetched."""
+    """Yield the lineages of stores that nobody has joined to this one here; nothing is fetched."""
     from periplus.journal.care.doctor import Problem
 
     folder = os.path.join(project.root, "remotes")
@@ -49,8 +51,8 @@ def unjoined_lineage_problems(project: ProjectStore) -> Iterator[Problem]:
 
 
 def stray_journal_problems(project: ProjectStore) -> Iterator[Problem]:
-    """Journals of this repository that lie where an earlier Periplus did not find this store, and that are not held here; and a
-    store that git would remove.
+    """Yield journals of this repository that lie where an earlier Periplus did not find this store, and that are not
+    held here; and a store that git would remove.
     """
     from periplus.journal.care.doctor import Problem
 
@@ -90,8 +92,8 @@ def stray_journal_problems(project: ProjectStore) -> Iterator[Problem]:
 
 
 def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
-    """Where else a store of the repository may have been made: what that is, its ``.periplus``, and whether it is taken for the store of
-    some of the worktrees, as long as it is there.
+    """Yield the other places where a store of the repository may have been made: a description, its ``.periplus``,
+    and whether some worktrees use it as their store.
     """
     git = read_git(root)
     if git is None:
@@ -107,7 +109,7 @@ def _other_places(root: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _stated(git_dir: str) -> dict[str, str]:
-    """The store that each lineage's head names, as far as that can be read."""
+    """Return the store that each lineage's head names, where it can be read."""
     from periplus.interop.git_history.git_process import run_git
     from periplus.journal.storage.tree_head import decode_head
     from periplus.project.store_creation import batch_contents
@@ -120,7 +122,7 @@ def _stated(git_dir: str) -> dict[str, str]:
         asked = b"".join(b"%b:head.json\n" % ref for ref in refs)
         said = run_git(git_dir, "cat-file", "--batch", said=asked, timeout_s=_TIMEOUT_S)
     except PeriplusError:
-        return {}  # no git: then nothing was fetched, or nobody can tell
+        return {}  # no git: nothing was fetched, or it is unknown
     found = {}
     for ref, data in zip(refs, batch_contents(said.stdout, len(refs)), strict=True):
         lineage = ref.decode("utf-8", "replace").removeprefix(_PREFIX)

@@ -2,9 +2,9 @@
 
 Rules kept here:
 
-* objects come first: a context is on the disk, with all that it stands on, before the record of a ref names it;
-* what is committed is the smallest delta: an atom that says nothing new is left out, and a delta that says nothing is none;
-* what is derived lies in ``cache/contexts``, and can be removed at any time.
+* objects come first: a context is on the disk, with everything below it, before the record of a ref names it;
+* a commit is the smallest delta: an atom without news is left out, and an empty delta is not written;
+* derived files lie in ``cache/contexts``, and can be removed at any time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _PREFIX: Final = re.compile(r"[0-9a-f]{4,64}\Z")
 
 
 class Committed(NamedTuple):
-    """``digest`` is where the ref stands now, None for nowhere; atoms that were new, annotated anew, removed; new molecules."""
+    """``digest`` is where the ref points now, None for nowhere; the numbers of atoms that were new, annotated again,
+    removed; of new molecules.
+    """
 
     digest: bytes | None
     base: bytes | None
@@ -58,7 +60,9 @@ class Committed(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """``outcome`` as of ``context.merge``, or kept: of a ref that a clone had ended; ``head`` is where the ref stands now."""
+    """``outcome`` as in ``context.merge``, or kept: of a ref that a clone had ended; ``head`` is where the ref points
+    now.
+    """
 
     outcome: str
     head: bytes
@@ -70,8 +74,8 @@ class Merged(NamedTuple):
 
 
 class RefState(NamedTuple):
-    """``apart`` has every place at which a clone left the ref, with who and when; one, unless clones moved it apart. ``is_ended_apart``:
-    a clone ended it, and another moved it meanwhile.
+    """``apart`` has every place where a clone left the ref, with writer and time; one, unless clones moved it apart.
+    ``is_ended_apart``: a clone ended it, and another moved it meanwhile.
     """
 
     name: str
@@ -99,15 +103,14 @@ class ProjectContexts:
         self.table = self.library.table
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Close what is open."""
         self.library.close()
 
     # -- names -------------------------------------------------------------------------------------------------------
 
     def resolve(self, reference: str) -> bytes:
-        """The context that a ref, a digest or the beginning of one names; ``~N`` behind it is the base N deltas before.
-
-        Raises NotFoundError, UsageError for a beginning that means several.
+        """Return the context that a ref, a digest or the beginning of one names; ``~N`` behind it is the base N
+        deltas before. Raises NotFoundError, UsageError for a beginning of several.
         """
         found = _BACK.match(reference)
         if found is None:
@@ -144,7 +147,7 @@ class ProjectContexts:
         try:
             return kind_of(self.library.source.get(digest)) == KIND_CONTEXT
         except PeriplusError:
-            return False  # not here, or damaged: the doctor tells of it
+            return False  # not here, or damaged: the doctor reports it
 
     def _unknown(self, reference: str) -> NotFoundError:
         damage = self._project.journal.damage
@@ -163,7 +166,9 @@ class ProjectContexts:
         )
 
     def atom_named(self, expansion: Expansion, prefix: str) -> bytes:
-        """The atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises NotFoundError, UsageError."""
+        """Return the atom, or the molecule, of an expansion whose digest begins with ``prefix``. Raises
+        NotFoundError, UsageError.
+        """
         typed, prefix = prefix, typed_id(prefix)
         if not _PREFIX.match(prefix):
             raise UsageError(f"{typed[:80]!r} is not the beginning of a digest, which is 4 to 64 hexadecimal digits",
@@ -181,11 +186,11 @@ class ProjectContexts:
         return found[0]
 
     def entries(self, context: bytes) -> Iterator[Entry]:
-        """The atoms of an expansion in their order, read as they are asked for."""
+        """Yield the atoms of an expansion in their order, read as they are asked for."""
         return (Entry(row.key[2], row.atom, row.origin) for row in self.library.ordered_rows(context))
 
     def live(self, context: bytes) -> int:
-        """How many atoms it stands for; -1 where it is not here."""
+        """Return the number of live atoms of a context; -1 where it is not here."""
         try:
             return self.library.header(context).live
         except (NotFoundError, DamageError):
@@ -194,7 +199,7 @@ class ProjectContexts:
     # -- refs --------------------------------------------------------------------------------------------------------
 
     def refs(self) -> list[RefState]:
-        """Every ref with who moved it last, by name."""
+        """Return every ref with its last writer, by name."""
         states = []
         for name, target in self.table.all().items():
             entity = self.table.entity(name)
@@ -204,8 +209,9 @@ class ProjectContexts:
         return states
 
     def set_ref(self, name: str, target: bytes | None, *, force: bool = False, why: str = "") -> bytes | None:
-        """Let ``name`` stand for ``target``, None ends it; gives where it stood. Raises ConflictError where that is no way forward
-        and nobody forces it, NotFoundError and UsageError for a context that is not here whole, or not true.
+        """Point ``name`` to ``target``, None ends it; returns its former target. Raises ConflictError where
+        ``target`` is not a descendant and nothing forces it, NotFoundError and UsageError for a context that is
+        incomplete or damaged.
         """
         check_ref_name(name)
         standing = self.table.standing(name)
@@ -238,7 +244,7 @@ class ProjectContexts:
         self, context: bytes, *, query: str = "", budget_tokens: int, filters: Filters | None = None,
         is_matching_only: bool = False, explain: bool = False,
     ) -> Selection:  # fmt: skip
-        """The atoms that a budget affords; see ``periplus.context.selection.search``."""
+        """Return the atoms that fit a budget; see ``periplus.context.selection.search``."""
         from periplus.context.selection.filters import Filters
         from periplus.context.selection.search import Again, select
 
@@ -264,11 +270,12 @@ class ProjectContexts:
         message: str = "",
         is_all_memory: bool = False,
     ) -> Committed:
-        """Commit what of this is new over where ``ref`` stands (or over ``base``: a context, or ``none``), and move the ref there.
+        """Commit what is new in this over the target of ``ref`` (or over ``base``: a context, or ``none``), and move
+        the ref there.
 
-        ``is_all_memory``: atoms that an earlier commit took from memory and that are not given now are removed, but for those of
-        memory that is not known here. Raises UsageError naming the field, ConflictError where a ``base`` is given and the ref stands
-        elsewhere by now.
+        ``is_all_memory``: atoms that an earlier commit took from memory and that are missing now are removed, except
+        those of memory that is unknown here. Raises UsageError naming the field, ConflictError where a ``base`` is
+        given and the ref points elsewhere by now.
         """
         check_ref_name(ref)
         self._check_message(message)
@@ -287,12 +294,12 @@ class ProjectContexts:
             except ConflictError:
                 if base or not tries_left:
                     raise
-                continue  # somebody was quicker: the same is committed over what he committed
+                continue  # another commit came first: commit the same on top of it
             return Committed(digest, over, ref, True, *counts, self.library.header(digest).live)
         raise AssertionError("the last try raises or returns")
 
     def _base_of(self, base: str, ref: str, standing: Sequence[bytes]) -> bytes | None:
-        """What a commit to ``ref`` stands on. Raises ConflictError where that would not take the ref forward."""
+        """Return the base of a commit to ``ref``. Raises ConflictError where that would not take the ref forward."""
         tip = standing[0] if standing else None
         over = tip if not base else None if base == "none" else self.resolve(base)
         if standing and over is None:
@@ -303,7 +310,9 @@ class ProjectContexts:
         return over
 
     def _check_message(self, message: str) -> None:
-        """Before anything is written: the context is on the disk when the record that repeats its message is looked at."""
+        """Check before anything is written: the context is on the disk when the record that repeats its message is
+        checked.
+        """
         if len(message) > MESSAGE_CHARACTERS_MAX:
             raise UsageError(f"message: over {MESSAGE_CHARACTERS_MAX:,} characters", safe="Nothing was committed.")
         if self._project.journal.check_said is None:
@@ -315,7 +324,7 @@ class ProjectContexts:
                                    mend="Leave it out; if it is not a secret, insist with --insist where the command has it.")  # fmt: skip
 
     def metadata(self, message: str) -> dict[str, JSONValue]:
-        """What a commit says of itself: who, when, why."""
+        """Return the metadata of a commit: writer, time, message."""
         project = self._project
         said: dict[str, JSONValue] = {AUTHOR_KEY: project.writer.name, TIME_KEY: project.journal.clock.now_ms()}
         return {**said, MESSAGE_KEY: message} if message else said
@@ -330,8 +339,9 @@ class ProjectContexts:
         message: str = "",
         dry_run: bool = False,
     ) -> Merged:
-        """Merge ``other`` into ``ref``; without it the places at which clones left the ref, which is kept where one of them ended it. ``choose`` says for atoms in conflict, by
-        the beginning of their digests, whose stands. With conflicts left nothing is changed.
+        """Merge ``other`` into ``ref``; without it the places where clones left the ref, which is kept where one of
+        them ended it. ``choose`` decides for atoms in conflict, by the beginning of their digests, which side
+        stands. With conflicts left nothing is changed.
         """
         self._check_message(message)
         standing = self.table.standing(ref)
@@ -360,7 +370,7 @@ class ProjectContexts:
         head = standing[0]
         if not done.conflicts and not dry_run:
             head = done.commit(self.library)
-            if done.outcome == "fast-forward":  # nothing of theirs was read, and they may have come in part
+            if done.outcome == "fast-forward":  # nothing of theirs was read, and they may have arrived in part
                 self.library.admit(head)
                 self.library.source.settle()
             if done.outcome != "already" or len(standing) > 1:

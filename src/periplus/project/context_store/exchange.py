@@ -1,10 +1,10 @@
-"""Contexts between this project and another store: one behind an address, or in a folder of this machine.
+"""Exchange contexts between this project and another store: one behind an address, or in a folder of this machine.
 
 Rules kept here:
 
-* objects travel first, each checked against its digest; then the whole context is taken in, checked as if it were committed there;
-  only then a ref moves. A transfer that is cut off is asked for again, and what has come is not sent twice;
-* a ref moves forward or not at all: where the two have gone apart, what was fetched is kept and the caller is told.
+* objects travel first, each checked against its digest; then the whole context is admitted, checked as if it were committed
+  there; only then a ref moves. An interrupted transfer is asked for again, and nothing is sent twice;
+* a ref moves forward or not at all: where the two have diverged, what was fetched is kept and the caller is told.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SCHEMES = ("unix:", "tcp://", "tls://")
 
 
 class Other(NamedTuple):
-    """Another store, ready: ``peer`` for transfers, ``store`` for its refs; ``place`` as people name it."""
+    """An open store on the other side: ``peer`` for transfers, ``store`` for its refs; ``place`` names it for people."""
 
     place: str
     peer: Peer
@@ -66,7 +66,9 @@ class Pushed(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """``outcome``: moved; nothing, for all was here; apart: what came is here, and neither stands on the other."""
+    """``outcome``: moved; nothing, where everything was here; apart: the objects are here, and neither side descends
+    from the other.
+    """
 
     head: bytes
     ref: str
@@ -76,7 +78,7 @@ class Pulled(NamedTuple):
 
 
 class Cloned(NamedTuple):
-    """``refs`` by name with what became of each, as ``Pulled`` has it."""
+    """``refs`` by name with the outcome of each, as in ``Pulled``."""
 
     refs: dict[str, tuple[bytes, str]]
     sent: list[Transferred]
@@ -84,8 +86,9 @@ class Cloned(NamedTuple):
 
 @contextmanager
 def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: Trust | None = None) -> Iterator[Other]:
-    """The store at an address (``unix:PATH``, ``tcp://HOST:PORT``, ``tls://HOST:PORT``), or in a folder: a project's, or one of its
-    own that has had a ref. Raises UsageError, NotAStoreError; connecting waits for the first use.
+    """Open the store at an address (``unix:PATH``, ``tcp://HOST:PORT``, ``tls://HOST:PORT``), or in a folder: a
+    project's, or a folder store with at least one ref. Raises UsageError, NotAStoreError; connecting waits for the
+    first use.
     """
     from periplus.project.context_store.contexts import contexts_of
 
@@ -124,7 +127,9 @@ def open_other(where: str, *, cwd: str, writer: Writer, token: str = "", trust: 
 
 
 def _root_in(path: str) -> str | None:
-    """The project's store in a folder, in whichever of its worktrees, or the one that the folder is; None where there is none."""
+    """Return the project's store in a folder, in any of its worktrees, or the folder itself; None where there is
+    none.
+    """
     from periplus.journal import STORE_FOLDER, find_root
 
     if os.path.lexists(os.path.join(path, ".git")):
@@ -135,7 +140,7 @@ def _root_in(path: str) -> str | None:
 
 @contextmanager
 def understood(other: Other) -> Iterator[None]:
-    """Within it, bytes from the other side of a wire that are not what they should be are no mistake of whoever typed the command."""
+    """Report malformed bytes from the other side as a failure of the environment, not of the person's input."""
     try:
         yield
     except FormatError as error:
@@ -152,7 +157,9 @@ def understood(other: Other) -> Iterator[None]:
 def push_context(
     contexts: ProjectContexts, other: Other, reference: str, name: str, *, force: bool = False, tell: Tell | None = None
 ) -> Pushed:
-    """Let the other store have a context, and its ref ``name`` stand there. Raises ConflictError where that is not forward."""
+    """Send a context to the other store, and move its ref ``name`` there. Raises ConflictError where that is not
+    forward.
+    """
     check_ref_name(name)
     head = contexts.resolve(reference)
     with understood(other):
@@ -182,7 +189,7 @@ def _move(other: Other, name: str, head: bytes, previous: bytes | None, *, force
         other.store.set_ref(name, head, expected=previous, force=force)
     except ConflictError as error:
         if other.peer.refs().get(name) == previous:
-            raise  # nobody was quicker: it says itself what is in the way
+            raise  # no other push came first: the error says itself what is in the way
         raise ConflictError(
             f"{name} of {other.place} was moved by somebody else meanwhile",
             safe="It was not moved again; what was sent is kept there.",
@@ -195,7 +202,7 @@ def _fetch(other: Other, name: str) -> str:
 
 
 def pull_context(contexts: ProjectContexts, other: Other, name: str, into: str, *, tell: Tell | None = None) -> Pulled:
-    """Have the context that the other store's ref ``name`` stands for, and move our ref ``into`` there where that is forward."""
+    """Fetch the context of the other store's ref ``name``, and move our ref ``into`` there where that is forward."""
     check_ref_name(into)
     with understood(other):
         refs = other.peer.refs()
@@ -210,14 +217,14 @@ def pull_context(contexts: ProjectContexts, other: Other, name: str, into: str, 
 
 
 def clone_contexts(contexts: ProjectContexts, other: Other, *, tell: Tell | None = None) -> Cloned:
-    """Have all that the other store's refs stand for, and move ours of the same names there where that is forward."""
+    """Fetch the contexts of all refs of the other store, and move ours of the same names there where that is forward."""
     with understood(other):
         refs, sent = clone(other.peer, LocalPeer(contexts.library), on_progress=tell)
     return Cloned({name: (head, _take(contexts, name, head, other.place)) for name, head in refs.items()}, sent)
 
 
 def _known(contexts: ProjectContexts) -> list[bytes]:
-    """What is here whole, and so need not be listed."""
+    """Return the contexts that are complete here, and so need not be listed."""
     return [target for target in dict.fromkeys(contexts.table.all().values()) if contexts.library.has(target)]
 
 

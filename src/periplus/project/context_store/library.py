@@ -1,4 +1,4 @@
-"""The store of a project's contexts, as ``context.Store`` has it: for the project itself, and for servers that show it to others."""
+"""The store of a project's contexts, as ``context.Store`` defines it: for the project itself, and for servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class ProjectLibrary(ContextLibrary):
-    """The store of ``project``'s contexts. With ``owns`` the project ends with it, for servers, each of whose threads has its own."""
+    """The store of ``project``'s contexts. With ``owns`` it closes the project, too: for servers, whose threads have
+    one each.
+    """
 
     def __init__(self, project: ProjectStore, *, owns: bool = False) -> None:
         journal = project.journal
@@ -44,11 +46,11 @@ class ProjectLibrary(ContextLibrary):
         self._settings = file_mark(Layout(project.root).config)
 
     def descends(self, new: bytes, old: bytes) -> bool:
-        """Whether context ``new`` is ``old`` or stands on it."""
+        """Return True where context ``new`` is ``old`` or descends from it."""
         return is_ancestor(self, old, new)
 
     def gc(self, *, grace_ms: int | None = None, prune_after_ms: int | None = None) -> GcReport:
-        """Park what no ref reaches; with ``prune_after_ms`` remove what has been parked for so long. See ``context.gc``."""
+        """Park what no ref reaches; with ``prune_after_ms`` remove what was parked for so long. See ``context.gc``."""
         from periplus.context.stores.garbage_collection import GRACE_MS, collect
 
         journal = self._project.journal
@@ -70,7 +72,9 @@ class ProjectLibrary(ContextLibrary):
         return report
 
     def _needed(self) -> Iterator[bytes]:
-        """What else of the store names objects: payloads of records, trails, and places where clones left a ref."""
+        """Yield the other objects that the store names: payloads of records, trails, and places where clones left a
+        ref.
+        """
         from periplus.project.trail_store.objects import trail_objects
 
         journal = self._project.journal
@@ -94,11 +98,11 @@ class ProjectLibrary(ContextLibrary):
         return True
 
     def is_in_place(self) -> bool:
-        """By the settings: no store is without them, and another one has others."""
+        """Compare the settings: every store has some, and another one has others."""
         return file_mark(Layout(self._project.root).config) == self._settings
 
     def forget_cache(self) -> None:
-        """Remove what is derived: it is made anew when it is wanted."""
+        """Remove derived files; they are made again when they are needed."""
         for digest in self._cache_files.digests():
             self._cache_files.drop(digest)
 

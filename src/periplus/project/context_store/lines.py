@@ -1,11 +1,11 @@
 """Atoms and molecules as people and programs write them: one JSON object a line.
 
-An atom is ``{"content": …}``, with ``type``, ``relevance`` (0 to 1), ``timestamp`` (RFC 3339, or milliseconds), ``source`` and
-``tags`` where they are known. What a line leaves out of the annotation is not changed where the atom is known already, so that the
-same file twice says nothing new.
+An atom is ``{"content": …}``, with ``type``, ``relevance`` (0 to 1), ``timestamp`` (RFC 3339, or milliseconds),
+``source`` and ``tags`` where they are known. Fields that a line leaves out stay as they are where the atom is known
+already, so that the same file twice changes nothing.
 
-A molecule is ``{"atoms": […], "relations": {name: [[i, j], …]}, "type": …, "metadata": {…}}``; an atom in it is its digest, or the
-number of its line in the file of atoms.
+A molecule is ``{"atoms": […], "relations": {name: [[i, j], …]}, "type": …, "metadata": {…}}``; an atom in it is its
+digest, or the number of its line in the file of atoms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class GivenAtom(NamedTuple):
-    """An atom to commit, and the fields of its annotation that were said; ``where`` it was read, for people."""
+    """An atom to commit, and the fields of its annotation that were given; ``where`` it was read, for people."""
 
     digest: bytes
     atom: Atom
@@ -43,7 +43,7 @@ class GivenAtom(NamedTuple):
     where: str = ""
 
     def over(self, held: Atom | None) -> Atom:
-        """The atom with what was not said of it as ``held`` has it."""
+        """Return the atom with the missing fields of ``held``."""
         if held is None or len(self.said) == 4:
             return self.atom
         kept = {
@@ -72,8 +72,8 @@ def read_atoms(
     lines: Iterable[bytes], name: str, *, now_ms: int, allow_secrets: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GivenAtom]:  # fmt: skip
-    """The atoms of a file that is called ``name``, of now where a line gives no time. Raises UsageError that names line and
-    field, SecretFoundError likewise.
+    """Read the atoms of a file that is called ``name``, with the present time where a line gives none. Raises
+    UsageError that names line and field, SecretFoundError likewise.
     """
     from periplus.context.records.record import atom
 
@@ -107,7 +107,7 @@ def read_atoms(
 def read_molecules(
     lines: Iterable[bytes], name: str, atoms: Sequence[GivenAtom], *, allow_secrets: bool = False
 ) -> list[Molecule]:
-    """The molecules of a file; ``atoms`` are those of the file that numbers of lines mean. Raises what ``read_atoms`` does."""
+    """Read the molecules of a file; ``atoms`` are those that line numbers refer to. Raises what ``read_atoms`` does."""
     by_line = {int(given.where.rpartition(" ")[2]): given.digest for given in atoms if given.where}
     found = []
     for number, line in _decoded(lines, name, msgspec.json.Decoder(_MoleculeLine)):
@@ -141,7 +141,7 @@ def read_molecules(
 
 
 def check_no_secret(atom: Atom, where: str) -> None:
-    """Raises SecretFoundError where content, type, source or a tag looks like one, without repeating it."""
+    """Raise SecretFoundError where content, type, source or a tag looks like a secret, without repeating it."""
     for field in ("content", "type", "source"):
         _refuse_secret(getattr(atom, field), f"{where}, {field}")
     for text in atom.tags:
@@ -181,7 +181,7 @@ def _decoded(lines: Iterable[bytes], name: str, decoder: msgspec.json.Decoder[_T
 
 
 def _told(line: bytes, error: Exception) -> str:
-    """What is wrong with a line, with the field where it is one's."""
+    """Return what is wrong with a line, with the field where it concerns one."""
     text = str(error)
     place = _PLACE.search(text)
     if place is not None:
@@ -196,9 +196,9 @@ def _told(line: bytes, error: Exception) -> str:
 
 
 def _said_twice(line: bytes, fields: Sequence[str]) -> str:
-    """The field that an object of JSON has twice, of which a reader would take the last and say nothing; "" for none."""
+    """Return the field that a JSON object has twice, of which a reader would silently take the last; "" for none."""
     if b"\\u" not in line and all(line.count(b'"%s"' % field.encode()) < 2 for field in fields):
-        return ""  # nearly always: looking closer costs as much as the rest
+        return ""  # nearly always: a closer check costs as much as the rest
     import json
 
     found: list[str] = []
@@ -214,7 +214,7 @@ def _said_twice(line: bytes, fields: Sequence[str]) -> str:
 
 
 def _not_a_number(line: bytes) -> str:
-    """The field that holds what only some writers of JSON take for a number."""
+    """Return the field that holds NaN or Infinity, which are not JSON."""
     import json
     import math
 
@@ -231,7 +231,7 @@ def _texts(value: JSONValue, field: str) -> Iterator[tuple[str, str]]:
         yield field, value
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield field, name  # before it is part of what a field is called
+            yield field, name  # before it is part of a field's name
             yield from _texts(inner, f"{field}.{name}")
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):

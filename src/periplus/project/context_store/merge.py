@@ -1,7 +1,8 @@
-"""Merging one context or several into another, one after the other, without writing anything before all of it is known to go.
+"""Merge one context or several into another, one after the other; nothing is written before all of it is known to
+work.
 
-The places at which clones left a ref are merged in turn, each into what came of those before. What a person chose, by the beginning
-of an atom's digest, is about all of these merges: the atom may be open to choice in any of them.
+The places where clones left a ref are merged in turn, each into the result of those before. A choice for an atom, by
+the beginning of its digest, applies to all of these merges: the atom may be in conflict in any of them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _PLANNED: Final = b"periplus planned\x00"
 
 
 class Planned(NamedTuple):
-    """What merging would come to. ``head`` is where ours would stand: a context that is there, or that of the last of ``contexts``,
-    which stand on each other by the digests that are given with them. With ``conflicts`` it is not whole.
+    """The result of a merge. ``head`` is the new head of ours: an existing context, or the last of ``contexts``,
+    which refer to each other by the digests given with them. With ``conflicts`` it is incomplete.
     """
 
     outcome: str
@@ -37,7 +38,7 @@ class Planned(NamedTuple):
     settled: tuple[Settled, ...]
 
     def commit(self, store: Store) -> bytes:
-        """Commit what is planned; gives where ours stands then."""
+        """Commit the plan; returns the new head of ours."""
         import msgspec
 
         known: dict[bytes | None, bytes] = {}
@@ -54,10 +55,9 @@ def merge_in(
     favour: Choice | None,
     metadata: dict[str, JSONValue],
 ) -> Planned:
-    """Plan merging ``theirs`` into ``ours``; it ends with the first that has conflicts left.
-
-    Raises UsageError for a beginning in ``choose`` that names no atom on which there is something to choose, or several, and for two that
-    choose differently on one.
+    """Plan merging ``theirs`` into ``ours``; stops at the first merge with conflicts left. Raises UsageError for a
+    beginning in ``choose`` that matches no atom in conflict, or several, and for two that choose differently on
+    one.
     """
     overlay = Overlay(store)
     choices = _Choices(choose)
@@ -83,14 +83,14 @@ def merge_in(
 
 
 class _Choices:
-    """Whose stands, by the beginnings of digests, and which atoms these have named so far."""
+    """Choices by the beginnings of digests, and the atoms that each has matched so far."""
 
     def __init__(self, choose: Mapping[str, Choice]) -> None:
         self._choose = choose
         self._named: dict[str, set[bytes]] = {prefix: set() for prefix in choose}
 
     def of(self, store: Overlay, ours: bytes, theirs: bytes) -> dict[bytes, Choice]:
-        """What of it is about merging ``theirs`` into ``ours``. Raises UsageError."""
+        """Return the choices that concern merging ``theirs`` into ``ours``. Raises UsageError."""
         found = merge(store, ours, theirs)
         open_to_choice = {each.digest for each in found.conflicts} | {each.digest for each in found.settled}
         chosen: dict[bytes, Choice] = {}
@@ -105,7 +105,7 @@ class _Choices:
         return chosen
 
     def check(self) -> None:
-        """That each has named an atom, once all merges were looked at. Raises UsageError."""
+        """Check that each choice has matched an atom, once all merges were looked at. Raises UsageError."""
         for prefix, named in self._named.items():
             if not named:
                 raise self._wrong(prefix)

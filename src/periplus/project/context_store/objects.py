@@ -1,7 +1,8 @@
-"""Which objects the contexts of a ref are made of: for exchange, for the doctor, for repair.
+"""Collect the objects of a ref's contexts: for exchange, for the doctor, for repair.
 
-A record of a ref names its context, and with it all that this stands on: bases, what was merged, pages, long contents. A move of
-a ref adds little to what its last place had, so for exchange the way from the new place ends where the last one is met.
+A record of a ref names its context, and with it everything below: bases, merged contexts, pages, long contents. A
+move of a ref adds little to its former target, so for exchange the walk from the new target ends where the former one
+is met.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Lend = Callable[[bytes], bytes]
 
 
 def ref_targets(entity: Entity) -> tuple[bytes | None, bytes | None]:
-    """Where a version of a ref stands, and where it stood before; None for nowhere, and for what is no ref."""
+    """Return the target of a version of a ref, and the one before; None for nowhere, and for other entities."""
     if entity.item_type != CONTEXT_REF or entity.deleted:
         return None, None
     value = entity.value
@@ -36,9 +37,10 @@ def ref_targets(entity: Entity) -> tuple[bytes | None, bytes | None]:
 
 
 def new_objects(entity: Entity, lend: Lend) -> set[bytes]:
-    """The objects that a move of a ref brought: all that its context is made of, but for what it stood on before.
+    """Return the objects that a move of a ref brought: those of its context without those of its former target.
+    ``lend`` reads objects.
 
-    ``lend`` reads objects. What cannot be read is named, and what lies behind it is not: the doctor tells of it.
+    An object that cannot be read is named, and the objects below it are not: the doctor reports it.
     """
     target, previous = ref_targets(entity)
     if target is None:
@@ -49,7 +51,7 @@ def new_objects(entity: Entity, lend: Lend) -> set[bytes]:
 
 
 def all_objects(entity: Entity, lend: Lend) -> set[bytes]:
-    """All objects that the context of a ref's version is made of. Raises DamageError where some of them cannot be read."""
+    """Return all objects of the context of a ref's version. Raises DamageError where some of them cannot be read."""
     target, _ = ref_targets(entity)
     found: set[bytes] = set()
     if target is not None and not _walk([target], found, lend):
@@ -58,10 +60,8 @@ def all_objects(entity: Entity, lend: Lend) -> set[bytes]:
 
 
 class RefObjects:
-    """The objects that the refs of ``journal`` need as they stand now. What is here whole is named once, however often it is
-    asked for.
-
-    A place that a ref has left needs nothing: collection may have taken what only it stood for.
+    """The objects that the refs of ``journal`` need as they are now. Complete contexts are walked once, however often
+    they are asked for. A former target needs nothing: collection may have removed its objects.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -80,7 +80,7 @@ class RefObjects:
 
 
 def context_problems(project: ProjectStore) -> Iterator[Problem]:
-    """What is wrong with contexts that refs stand for: each is read whole, and judged as it was when it was committed."""
+    """Yield the problems of the contexts of refs: each is read whole, and checked as it was when it was committed."""
     from periplus.context.stores.library import ContextLibrary
     from periplus.context.stores.object_folder import FolderObjects
     from periplus.context.stores.refs import MemoryRefs
@@ -95,7 +95,7 @@ def context_problems(project: ProjectStore) -> Iterator[Problem]:
             if target is not None:
                 found.setdefault(target, str(entity.value.get("name")))
     objects = FolderObjects(journal.objects, project.root, journal.files)
-    library = ContextLibrary(objects, MemoryRefs())  # which believes neither refs nor the cache
+    library = ContextLibrary(objects, MemoryRefs())  # which trusts neither refs nor the cache
     for target, name in found.items():
         try:
             library.admit(target)
@@ -106,14 +106,16 @@ def context_problems(project: ProjectStore) -> Iterator[Problem]:
                     mend="`periplus sync` with the clone that redacted it brings the replacement, if there is one. "
                          f"Otherwise end the ref: periplus context refs --end {name}",
                 )  # fmt: skip
-            continue  # the check of the objects names others
+            continue  # the check of the objects reports the others
         except PeriplusError as error:
             yield Problem("error", f"context ref {name}: {error}", project.root)
     library.close()
 
 
 def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
-    """An object that the context ``target`` needs, that is not here and that a redaction took out: nobody misses it otherwise."""
+    """Return an object of the context ``target`` that is missing because of a redaction: it is not reported
+    otherwise.
+    """
     from periplus.journal.recovery.removed_content import taken_out
 
     found: set[bytes] = set()
@@ -123,7 +125,9 @@ def _taken_out_of(journal: Journal, target: bytes) -> bytes | None:
 
 
 def _walk(todo: Iterable[bytes], found: set[bytes], lend: Lend, known: Container[bytes] = ()) -> bool:
-    """Add to ``found`` what ``todo`` leads to, without going into ``known``; False where something could not be read."""
+    """Add everything below ``todo`` to ``found``, without entering ``known``; False where something could not be
+    read.
+    """
     from periplus.context.records.record import children_of
 
     is_whole = True

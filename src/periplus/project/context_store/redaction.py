@@ -1,8 +1,10 @@
-"""A secret leaves the contexts of a project: what stands on a context that held it is committed anew without it.
+"""Redact a secret from the contexts of a project: every context on top of one that held it is committed again without
+it.
 
-A digest covers all that a context stands on, so whatever held the secret, and all above it, becomes another context; what lies below
-keeps its digest. An atom, or its annotation in one delta, is left out where content, type, source or a tag has the secret; a molecule
-where it has it, or stands on an atom that is gone. Authors, times and messages stay, but for what had the secret.
+A digest covers everything below a context, so a context that held the secret, and all above it, become others;
+contexts below keep their digests. An atom, or its annotation in one delta, is left out where content, type, source or
+a tag has the secret; a molecule where it has it, or needs an atom that is gone. Authors, times and messages stay,
+unless they had the secret.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ def redacted_ref(
     *,
     dry_run: bool,
 ) -> dict[str, JSONValue] | None:
-    """The payload of a ref when the contexts below it are without what ``holds`` finds; None where none of them has it.
+    """Return the payload of a ref whose contexts are without what ``holds`` finds; None where none of them has it.
+    ``ways`` gets the contexts that were committed again, by their former digests.
 
-    ``ways`` gets the contexts that were committed anew, by their digests before. Raises RefusedError where contexts below are missing or damaged,
-    and such as were ``doomed`` may be theirs: what is said there would be lost with them.
+    Raises RefusedError where contexts below are missing or damaged, and some that were ``doomed`` may belong to them:
+    their content would be lost.
     """
     target, _ = ref_targets(entity)
     name = str(entity.value.get("name", ""))
@@ -55,7 +58,7 @@ def redacted_ref(
             return None
     except (NotFoundError, DamageError) as error:
         if not any(_is_context(library, digest) for digest in doomed):
-            return None  # the doctor tells
+            return None  # the doctor reports it
         raise RefusedError(
             f"the ref {name} may stand on a context that holds it, and that context is incomplete here: {error.wrong}", safe="Nothing was changed.",
             mend="Complete it first: periplus doctor --repair --from COPY, or periplus sync --with ANOTHER_CLONE; "
@@ -78,7 +81,7 @@ def _is_context(library: ProjectLibrary, digest: bytes) -> bool:
 
 
 def forget_parked(library: ProjectLibrary, holds: Holds) -> None:
-    """What was derived from contexts goes, and of what gc parked whatever has the secret."""
+    """Remove derived files of contexts, and parked objects that have the secret."""
     library.forget_cache()
     parked = library.shelf.parked
     assert parked is not None
@@ -86,7 +89,7 @@ def forget_parked(library: ProjectLibrary, holds: Holds) -> None:
         try:
             has_it = holds(parked.get(digest))
         except PeriplusError:
-            has_it = True  # nobody can tell, and nobody misses it
+            has_it = True  # unknown, and not needed
         if has_it:
             parked.remove(digest)
 
@@ -103,7 +106,9 @@ def _atom_has(atom: Atom, holds: Holds) -> bool:
 
 
 def _rewritten(library: ProjectLibrary, headers: list[ContextHeader], holds: Holds) -> dict[bytes, bytes]:
-    """Commit anew, the oldest first, whatever has it or stands on what has it; gives the new places, by the old ones."""
+    """Commit again, oldest first, every context that has the secret or one below it; returns the new digests by the
+    old ones.
+    """
     anew: dict[bytes, bytes] = {}
     with library.batch():
         for header in reversed(headers):
@@ -114,7 +119,7 @@ def _rewritten(library: ProjectLibrary, headers: list[ContextHeader], holds: Hol
 
 
 def without(library: ProjectLibrary, context: Context, anew: Mapping[bytes, bytes], holds: Holds) -> Context:
-    """``context`` over what took the place of others, and without what ``holds`` finds."""
+    """Return ``context`` with replaced contexts below it, and without what ``holds`` finds."""
     base = anew.get(context.base, context.base) if context.base is not None else None
     atoms = tuple(atom for atom in context.atoms if not _atom_has(atom, holds))
     mine = {atom_digest(atom) for atom in atoms}

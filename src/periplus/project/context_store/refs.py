@@ -3,8 +3,8 @@
 Rules kept here:
 
 * a ref is an entity ``context_ref`` whose id derives from its name, so that clones that make the same name make one ref;
-* a move is a compare-and-set under the writers' lock: on what the ref stands for, and on every place where clones left it;
-* what a ref stands for was durable before the record that says so: whoever moves one has put the objects already.
+* a move is a compare-and-set under the writers' lock: on the target of the ref, and on every place where clones left it;
+* the target was durable before the record that names it: whoever moves a ref has written the objects already.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ def ref_id(name: str) -> str:
 
 
 class JournalRefs:
-    """The table of refs that ``journal`` holds; ``writer`` is who moves them.
-
-    ``descends(new, old)`` says whether a context stands on another: a ref that clones moved apart can be brought together by a
-    context that stands on all of its places, and by nothing else but ``move``.
+    """The table of refs that ``journal`` holds; ``writer`` moves them. ``descends(new, old)`` says whether a context
+    descends from another: a ref that clones moved apart is brought together only by a context that descends from
+    all of its places, or by ``move``.
     """
 
     def __init__(self, journal: Journal, writer: Writer, descends: Callable[[bytes, bytes], bool]) -> None:
@@ -44,12 +43,14 @@ class JournalRefs:
         self._descends = descends
 
     def all(self) -> dict[str, bytes]:
-        """Every ref, by name ascending; one that clones moved apart as the journal shows it."""
+        """Return every ref by name, ascending; for one that clones moved apart the target that the journal shows."""
         self._journal.refresh()
         found = {}
         for entity in self._journal.entities(CONTEXT_REF):
             target, name = _target(entity.value), str(entity.value.get("name"))
-            if target is not None and entity.item_id == ref_id(name):  # else somebody gave his record the ref's name
+            if target is not None and entity.item_id == ref_id(
+                name
+            ):  # otherwise somebody gave another record the ref's name
                 found[name] = target
         return dict(sorted(found.items()))
 
@@ -58,17 +59,19 @@ class JournalRefs:
         return _target(entity.value) if entity is not None else None
 
     def entity(self, name: str) -> Entity | None:
-        """The record of a ref that stands somewhere, with who moved it last."""
+        """Return the entity of a ref that has a target, with its last writer."""
         self._journal.refresh()
         return self._journal.get(CONTEXT_REF, ref_id(name))
 
     def standing(self, name: str) -> tuple[bytes, ...]:
-        """Every context at which a clone left the ref: one, unless clones moved it apart; the one that is shown first."""
+        """Return every context where a clone left the ref: one, unless clones moved it apart; the shown one first."""
         shown = self.get(name)
         return _standing(self._journal.heads_of(CONTEXT_REF, ref_id(name)), shown)
 
     def change(self, name: str, old: bytes | None, new: bytes | None) -> None:
-        """As ``RefTable`` has it. Raises ConflictError, too, where clones moved the ref apart and ``new`` does not end that."""
+        """As in ``RefTable``. Also raises ConflictError where clones moved the ref apart and ``new`` does not end
+        that.
+        """
         standing = self.standing(name)
         if len(standing) > 1 and (new is None or not all(one == new or self._descends(new, one) for one in standing)):
             raise self.apart(name, standing)
@@ -76,7 +79,7 @@ class JournalRefs:
 
     @staticmethod
     def apart(name: str, standing: Sequence[bytes]) -> ConflictError:
-        """The error for a ref that clones moved apart."""
+        """Return the error for a ref that clones moved apart."""
         return ConflictError(
             f"the ref {name} was moved apart in two clones: it stands at {' and at '.join(map(_short, standing))}",
             safe="Nothing was moved.",
@@ -84,7 +87,7 @@ class JournalRefs:
         )
 
     def places(self, name: str) -> tuple[tuple[bytes, str, str], ...]:
-        """The same as ``standing``, each with who left it there, and when."""
+        """Return the same as ``standing``, each with its writer and time."""
         standing = self.standing(name)
         found: dict[bytes, tuple[str, str]] = {}
         for head in self._journal.heads_of(CONTEXT_REF, ref_id(name)):
@@ -94,7 +97,9 @@ class JournalRefs:
         return tuple((target, found[target][1], found[target][0]) for target in standing)
 
     def is_ended_apart(self, name: str) -> bool:
-        """Whether a clone ended the ref while another moved it: it stands where that one left it until somebody says otherwise."""
+        """Return True where a clone ended the ref while another moved it: it stays where that one left it until
+        somebody decides.
+        """
         return any(head.deleted for head in self._journal.heads_of(CONTEXT_REF, ref_id(name)))
 
     def move(
@@ -106,7 +111,9 @@ class JournalRefs:
         standing: tuple[bytes, ...] | None = None,
         why: str = "",
     ) -> None:
-        """The same, wherever clones left it, or where they left it at ``standing`` and nowhere else. ``why`` is told in the log."""
+        """Move the ref wherever clones left it, or only where they left it at ``standing``. ``why`` goes into the
+        log.
+        """
         item_id = ref_id(name)
 
         def write(transaction: Transaction) -> None:

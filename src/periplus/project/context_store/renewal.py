@@ -1,8 +1,10 @@
-"""Refs that stand on contexts which were redacted elsewhere: what stands on them is committed anew over what took their place.
+"""Renew refs whose contexts were redacted elsewhere: contexts on top of them are committed again over the
+replacements.
 
-Whoever redacts commits anew what their own refs stand on, and says in the audit record which context took the place of which. Another
-clone may have gone on from the old ones meanwhile: its commits are here, what they stand on is gone. The same content over the same
-places gives the same digests, so clones that do this apart, for themselves or for each other, write the same versions.
+A redaction commits its own refs' contexts again, and its audit record says which context replaced which. Another
+clone may have continued from the old ones meanwhile: its commits are here, the contexts below them are gone. The same
+content over the same bases gives the same digests, so clones that do this separately, for themselves or for each
+other, write the same versions.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
 
 
 def renew_refs(project: ProjectStore) -> list[str]:
-    """Move the refs whose contexts stand on redacted ones, here or in what came by a sync, to contexts without them; gives their names.
+    """Move the refs whose contexts descend from redacted ones, here or after a sync, to contexts without them;
+    returns their names.
 
-    A ref is left where it is if what would take the place of its context is not here whole. Where clones left a ref at several places and one of the
-    new ones stands on all others, it ends there. Raises what a mutation raises.
+    A ref stays where it is if the replacement of its context is incomplete here. Where clones left a ref at several
+    places and one of the new ones descends from all others, it ends there. Raises what a mutation raises.
     """
     from periplus.project.context_store.contexts import contexts_of
 
@@ -54,7 +57,7 @@ def renew_refs(project: ProjectStore) -> list[str]:
             try:
                 place = renewed(library, target, ways)
             except (NotFoundError, DamageError):
-                continue  # the doctor tells
+                continue  # the doctor reports it
             if place is not None:
                 anew[head] = place
         if anew and _move(project, library, entity.item_id, str(entity.value.get("name", "")), places, anew):
@@ -63,15 +66,17 @@ def renew_refs(project: ProjectStore) -> list[str]:
 
 
 def _has_redactions(journal: Journal) -> bool:
-    """Whether there may be a redaction among the records, as the index has it: nearly no store has, and most records need not be read for it."""
+    """Return True where the index may have a redaction among the records: nearly no store has one, and most records
+    need not be read for it.
+    """
     index = journal.index
     return bool(index.records("item_type = '' AND item_id = '' AND action = ?", ("redact",), 1) or index.floors())
 
 
 def renewed(library: ProjectLibrary, target: bytes, ways: Mapping[bytes, bytes]) -> bytes | None:
-    """The context ``target`` over what took the place of redacted ones; None where it stands on none of these.
-
-    Commits what is needed. Raises NotFoundError or DamageError where something of it, or what would take its place, is not here.
+    """Return the context ``target`` over the replacements of redacted ones; None where it descends from none of
+    these. Commits what is needed. Raises NotFoundError or DamageError where a part of it, or of a replacement, is
+    not here.
     """
     anew: dict[bytes, bytes] = {}
     same: set[bytes] = set()
@@ -82,7 +87,7 @@ def renewed(library: ProjectLibrary, target: bytes, ways: Mapping[bytes, bytes])
             if digest in anew or digest in same:
                 continue
             place = _end_of(digest, ways)
-            if place is not None and not _stands_on(library, place, digest):  # no circle, whatever somebody says
+            if place is not None and not _stands_on(library, place, digest):  # guards against a circle in the records
                 library.header(place)
                 anew[digest] = place
                 continue
@@ -98,7 +103,7 @@ def renewed(library: ProjectLibrary, target: bytes, ways: Mapping[bytes, bytes])
 
 
 def _end_of(digest: bytes, ways: Mapping[bytes, bytes]) -> bytes | None:
-    """What stands in the place of ``digest`` after all redactions; None where it is not said."""
+    """Return the replacement of ``digest`` after all redactions; None where there is none."""
     seen = {digest}
     place = ways.get(digest)
     while place is not None and place not in seen and place in ways:
@@ -127,7 +132,7 @@ def _move(
         nonlocal written
         held = {head.version for head in project.journal.heads_of(CONTEXT_REF, item_id)}
         if held != {head.version for head in places}:
-            return  # somebody moved it meanwhile: the next time
+            return  # somebody moved it meanwhile: left to the next call
         for head, place in [(None, ends[0])] if ends else anew.items():
             payload: dict[str, JSONValue] = {"v": PAYLOAD_VERSION, "name": name, "target": place.hex()}
             summary = f"context ref {name} -> {place.hex()[:12]}: what it stood on was redacted"

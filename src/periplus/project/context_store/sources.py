@@ -1,13 +1,13 @@
-"""Atoms out of what the store holds: its memory, and the trails of runs. Each says where it came from.
+"""Make atoms from the store: from its memory, and from the trails of runs. Each says where it came from.
 
-Of memory, an atom is the text of a live decision, constraint, trap, lesson or note with what else a reader must know of it. Its
-relevance is the entity's confidence, halved while a decision is only proposed or deferred; its time is that of the last change;
-its source is the evidence, or the entity itself, whose id is a tag then. The tag ``from:memory`` marks it as one that the next
-``--from memory`` may replace or remove, and nobody else's; and of those none that speaks of what the memory here has not heard of:
-contexts travel by other ways than memory does, and earlier.
+An atom of memory is the text of a live decision, constraint, trap, lesson or note with what else a reader must know
+of it. Its relevance is the entity's confidence, halved while a decision is only proposed or deferred; its time is
+that of the last change; its source is the evidence, or the entity itself, whose id is a tag then. The tag
+``from:memory`` marks an atom that the next ``--from memory`` may replace or remove, and no other; atoms about changes
+that the memory here does not know are left: contexts may arrive before memory does.
 
-Of a trail, an atom is what somebody asked, what the agent said, a command that it ran, or what a person answered; the source is
-the step, ``trl_…#12``.
+An atom of a trail is a request, an answer of the agent, a command that it ran, or an answer of a person; the source
+is the step, ``trl_…#12``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
 
 MEMORY_TAG: Final = "from:memory"
-# How much an atom of a trail counts, by its type: what was asked and answered more than what was tried on the way.
+# Relevance of an atom of a trail by its type: requests and answers more than attempts on the way.
 TRAIL_RELEVANCE: Final = {
     "Prompt": 700_000,
     "Answer": 600_000,
@@ -46,7 +46,9 @@ _RESULT_CHARACTERS_MAX: Final = 2_000
 
 
 def atoms_of_memory(journal: Journal, *, allow_secrets: bool = False) -> list[GivenAtom]:
-    """One atom for each live entity; of several that say the same, the most relevant. Raises SecretFoundError."""
+    """Return one atom for each live entity; of several with the same text, the most relevant. Raises
+    SecretFoundError.
+    """
     found: dict[bytes, GivenAtom] = {}
     bring_up_to_date(journal)
     now_ms = journal.clock.now_ms()
@@ -87,9 +89,8 @@ def _atom_of_entity(entity: Entity) -> Atom:
 
 
 def is_outdated(project: ProjectStore, atom: Atom) -> bool:
-    """Whether ``atom``, which memory does not say now, was taken from memory that is known here, so that it is said no more.
-
-    Not so for one that somebody else's memory said: of an entity that this journal does not have, or of a later change of it.
+    """Return True where ``atom`` came from memory that is known here and no longer has it. False for memory of
+    others: for an entity that this journal does not have, or for a later change of it.
     """
     if MEMORY_TAG not in atom.tags:
         return False
@@ -99,7 +100,7 @@ def is_outdated(project: ProjectStore, atom: Atom) -> bool:
 
 
 def _changed_last(project: ProjectStore, atom: Atom, item_id: str) -> int | None:
-    """When the entity was changed last, as far as is known here; None where it is not known at all."""
+    """Return the time of the last known change of the entity; None where it is unknown here."""
     journal = project.journal
     item_type = atom.type.lower()
     if (item_type, item_id) not in journal.ids_with_prefix(item_id):
@@ -119,8 +120,8 @@ def _changed(entity: Entity) -> int:
 
 
 def _evidence(entity: Entity) -> str:
-    """The first piece of evidence as a locator: ``LINEAGE:SEQ``, a step of a trail, ``git:COMMIT``. Empty where there is none that an
-    atom can hold.
+    """Return the first piece of evidence as a locator: ``LINEAGE:SEQ``, a step of a trail, ``git:COMMIT``. Empty
+    where there is none that an atom can hold.
     """
     pieces = entity.value.get("evidence")
     first = pieces[0] if isinstance(pieces, list) and pieces else None
@@ -142,7 +143,9 @@ def atoms_of_trail(
     allow_secrets: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[GivenAtom]:
-    """Prompts, answers, commands and results; of equal ones the last. Raises NotFoundError, DamageError, SecretFoundError."""
+    """Return prompts, answers, commands and results; of equal ones the last. Raises NotFoundError, DamageError,
+    SecretFoundError.
+    """
     from periplus.interop.exports.trail_source import ExportSource
     from periplus.project.trail_store.lookup import trail_bytes
     from periplus.trail import open_parts
@@ -167,7 +170,7 @@ def atoms_of_trail(
 
 
 def _said(source: ExportSource, moment: Moment) -> Iterator[tuple[str, str]]:
-    """Type and text of what a step tells somebody who was not there."""
+    """Yield type and text of a step for a reader who was not there."""
     first = source.text(moment.operand(0))
     if moment.op == "PROMPT":
         yield "Prompt", first
@@ -182,7 +185,7 @@ def _said(source: ExportSource, moment: Moment) -> Iterator[tuple[str, str]]:
 
 
 def _result(source: ExportSource, moment: Moment, command: str) -> str:
-    """What came of a command: how it ended, and the end of what it printed where that was kept."""
+    """Return the result of a command: its outcome, and the end of its output where that was kept."""
     step = moment.step
     printed = (source.content(step.result) or b"").decode("utf-8", "replace")
     error = source.text(step.error)

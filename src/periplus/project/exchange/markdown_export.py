@@ -1,8 +1,8 @@
-"""The memory of a project written as a folder of Markdown (``memory.markdown_export``), over what was written so before and nothing else.
+"""Write the memory of a project as a folder of Markdown (``memory.markdown_export``), replacing only earlier exports.
 
-``periplus-export.json`` in the folder names the files that are ours, with the digest of what was written. A file that is there and is not ours, or
-was changed since, ends the export before anything is written. The list is written first, with what each file is to become: whoever stops in
-between leaves files that the next export knows as its own.
+``periplus-export.json`` in the folder names the files that are ours, with the digests of what was written. A file
+that exists and is not ours, or was changed since, ends the export before anything is written. The list is written
+first, with the new digest of each file: after an interruption the next export knows the files as its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAFE: Final = "Nothing was written."
 
 
 class MarkdownExport(NamedTuple):
-    """How many files were written, were as they should be, and were removed because nothing says them any more."""
+    """The numbers of files that were written, were up to date, and were removed because their entities are gone."""
 
     folder: str
     entities: int
@@ -44,8 +44,8 @@ class MarkdownExport(NamedTuple):
 def export_markdown(
     project: ProjectStore, folder: str, *, force: bool = False, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> MarkdownExport:  # fmt: skip
-    """Write what the project knows into ``folder``, which is made where it is not there. ``force``: over files of ours that somebody
-    changed, too. Raises RefusedError for what is not ours to replace, UsageError for what is no folder.
+    """Write the memory into ``folder``, which is made where it is missing. ``force``: also over files of ours that
+    somebody changed. Raises RefusedError for files that are not ours, UsageError for what is not a folder.
     """
     from periplus.memory.entities.types import rows_of
     from periplus.memory.markdown_export import markdown_pages
@@ -118,7 +118,9 @@ def _check_folder(folder: str) -> None:
 
 
 def _held(folder: str, path: str) -> str:
-    """The digest of a file that is there, empty where none is. Raises RefusedError for what is no plain file."""
+    """Return the digest of an existing file, empty where there is none. Raises RefusedError for what is not a plain
+    file.
+    """
     parent = os.path.join(folder, os.path.dirname(path))
     whole = os.path.join(folder, path)
     for place, is_right in ((parent, stat.S_ISDIR), (whole, stat.S_ISREG)):
@@ -191,4 +193,4 @@ def _remove_folder(disk: Files, path: str) -> None:
     try:
         disk.remove_folder(path)
     except OSError:
-        return  # somebody has something in it
+        return  # somebody has files in it

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """The objects that an entity of a layer above the journal needs; ``lend`` reads objects."""
+    """Return the objects that an entity of a layer above the journal needs; ``lend`` reads objects."""
     return _objects_named(entity, lend, None)
 
 
 def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """Every object that an entity of a layer above the journal names, whether it needs it or not.
+    """Return every object that an entity of a layer above the journal names, whether it needs it or not.
 
     Raises PeriplusError where something that may name objects cannot be read.
     """
@@ -45,14 +45,14 @@ def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[byt
             named |= written_contents(reader)
         if entity.value.get("format") == "recording":
             for digest in named:
-                lend(digest)  # how files stood names what they held
+                lend(digest)  # a file snapshot names the contents of files
     return named
 
 
 def exchanged_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[bytes]:
-    """As ``named_objects``, and what an import kept of files, where it is to be had.
+    """Return ``named_objects`` and the contents of files that an import kept, where they can be read.
 
-    Nobody has to have kept it: it is never missing, and what is broken is told where it lies.
+    They are optional: they are never missing, and damage to them is reported where they lie.
     """
 
     def is_to_be_had(digest: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""A project's store in one file: examined, trails included, before it is written."""
+"""Export a project's store to one file, and import it: the store, trails included, is examined before it is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def export(
     project: ProjectStore, path: str, *, examine: Callable[[], Examination], damaged: bool, progress: Progress | None
 ) -> Packed:
-    """See ``Project.export``; ``examine`` checks the store. What keeps a store from being whole are errors; of a rest also what of its files is not sound."""
+    """See ``Project.export``; ``examine`` checks the store. Errors make the store incomplete; of a damaged one also
+    unsound files count.
+    """
     doubts: list[Flaw] = []
 
     def check() -> list[Flaw]:
@@ -48,7 +50,7 @@ def _flaw(problem: Problem, root: str) -> Flaw:
 
 
 def _doubts(problems: Iterable[Problem], root: str) -> list[Flaw]:
-    """What is wrong with files that an export carries and that no record needs; each file once."""
+    """Return the problems of files that an export carries and that no record needs; each file once."""
     found = (_flaw(one, root) for one in problems if one.severity == "warning" and one.path)
     return list({one.path: one for one in found if limit_of(one.path)}.values())
 

@@ -1,4 +1,6 @@
-"""Exchange as a person asks for it: which carrier a name means, what a trail needs to go along, other projects' memory."""
+"""Sync as a person asks for it: resolve the name of a carrier, choose the objects that go along, gather other
+projects' memory.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,9 @@ _REMOTE_PATIENCE_S: Final = 60.0  # a sync with a remote takes as long as the ne
 
 
 class Synced(NamedTuple):
-    """``recorded`` is None where it was a clone of this project, not another one; ``rivalries`` are what clones said anew apart, ``late`` what one
-    changed that another had superseded, ``stuck`` is work that nobody can start, ``clashes`` are claims that were taken apart.
+    """``recorded`` is None for a clone of this project. ``rivalries`` are competing successors, ``late`` late changes
+    to superseded entities, ``stuck`` is work that nobody can start, ``clashes`` are conflicting claims of separate
+    clones.
     """
 
     report: SyncReport
@@ -68,9 +71,9 @@ def sync_project(
 ) -> Synced:
     """Exchange with the store, the exchange folder or the git repository that ``where`` names, seen from ``cwd``.
 
-    With ``candidates`` the memory of another project is recorded, to accept or refuse. With ``rebase`` this clone gives way where a
-    lineage has forked. ``environment`` is what git runs
-    in. Raises UsageError for a name that means nothing, and what ``periplus.journal.exchange.sync.sync`` raises.
+    With ``candidates`` the memory of another project is recorded as candidates. With ``rebase`` this clone gives way
+    where a lineage has forked. ``environment`` is for git. Raises UsageError for an unknown name, and what
+    ``periplus.journal.exchange.sync.sync`` raises.
     """
     tell = progress or (lambda _done, _total: None)
     with _carrier(project, where, cwd, environment, dry_run=dry_run) as other:
@@ -107,7 +110,7 @@ def _renew_refs(project: ProjectStore) -> None:
 
 
 def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
-    """Whether what is kept of a remote was broken; it is made anew then."""
+    """Return True where our copy of a remote was broken and was made again."""
     if not isinstance(other, GitCarrier) or not other.discard_if_spoilt():
         return False
     other.connect()
@@ -115,7 +118,7 @@ def _is_renewed(other: FolderCarrier | GitCarrier) -> bool:
 
 
 def _connect(carrier: GitCarrier) -> None:
-    """What is kept of a remote is a copy: where it is broken it is made anew."""
+    """Connect to a remote; a broken copy of it is made again."""
     try:
         carrier.connect()
     except (DamageError, EnvironmentFailure):
@@ -125,7 +128,7 @@ def _connect(carrier: GitCarrier) -> None:
 
 
 def _foreign(project: ProjectStore, other: FolderCarrier | GitCarrier, *, dry_run: bool, progress: Progress) -> Synced:
-    """The memory of another project, gathered in a store of its own that lasts as long as this call."""
+    """Record the memory of another project, gathered in a temporary store."""
     store = other.store_id()
     journal = project.journal
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +152,9 @@ def _foreign(project: ProjectStore, other: FolderCarrier | GitCarrier, *, dry_ru
 
 
 def _as_read(transfer: Transfer) -> Transfer:
-    """Nothing of another project's records stays here: only what was refused is told."""
+    """Return the transfer without records: nothing of another project's records stays here, only refusals are
+    reported.
+    """
     return Transfer(transfer.lineage, transfer.direction, held=transfer.held, refused=transfer.refused)
 
 
@@ -161,7 +166,9 @@ def _carrier(
     is_there = os.path.isdir(path)
     is_carrier = is_there and is_folder_carrier(path)
     for place in (path, os.path.join(path, STORE_FOLDER)) if not is_carrier else ():
-        require_settings_file(place)  # else what goes to a clone would lie beside its store, in its repository
+        require_settings_file(
+            place
+        )  # otherwise the carrier's files would lie beside the clone's store, in its repository
     if is_carrier or (is_there and not _is_repository(path)):
         yield open_folder(path, project.journal.files, project.journal.objects.packing)
     else:
@@ -181,8 +188,8 @@ def _carrier(
 
 @contextmanager
 def _cache_of(project: ProjectStore, name: str, *, is_for_once: bool) -> Iterator[str]:
-    """Where git keeps its copy of a remote. One sync at a time works on it: it fetches, makes commits and pushes these, and what another
-    pushed in between looks like somebody else who writes our lineage.
+    """Hold git's copy of a remote. One sync at a time works on it: it fetches, commits and pushes, and another push
+    in between would look like another writer of our lineage.
     """
     if is_for_once:
         with tempfile.TemporaryDirectory() as aside:
@@ -204,12 +211,12 @@ def _cache_of(project: ProjectStore, name: str, *, is_for_once: bool) -> Iterato
 def _address(
     project: ProjectStore, where: str, path: str, environment: Mapping[str, str]
 ) -> tuple[str | None, list[tuple[str, str]]]:
-    """``(URL, settings)``; no URL for a path at which an exchange folder is to be made."""
+    """Return ``(URL, settings)``; no URL for a path at which an exchange folder is to be made."""
     if os.path.isdir(path):
         return os.path.abspath(path), []
     try:
         return resolve_remote(where, project.folder, environment)
-    except EnvironmentFailure:  # no git; what leads from here or from the top can be no remote's name
+    except EnvironmentFailure:  # no git; a path from here or from the root cannot be the name of a remote
         if where.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) and not os.path.lexists(path):
             return None, []
         raise
@@ -231,7 +238,7 @@ def _address(
 
 
 def _file_on_the_way(path: str) -> str:
-    """``path``, or the first above it that is there, where that is no folder; empty where it is one."""
+    """Return ``path``, or its nearest existing parent, where that is not a folder; empty where it is one."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path if os.path.exists(path) and not os.path.isdir(path) else ""

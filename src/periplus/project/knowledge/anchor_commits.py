@@ -25,11 +25,12 @@ class _Change(NamedTuple):
 
 
 class CommitsOfGit:
-    """Finds the commit that changed what is anchored, among the last that changed its file; each anchor is looked up once.
+    """Find the commit that changed anchored code, among the last that changed its file; each anchor is looked up
+    once.
 
-    It asks git twice: for those commits with the names of the contents before and after each, and for the contents. The commit
-    is the newest before which the anchored lines stood there, and after which they do not. Git that is not there, too slow or
-    refuses means that nobody knows: a memory is shown all the same.
+    It asks git twice: for those commits with the names of the contents before and after each, and for the contents.
+    The commit is the newest before which the anchored lines stood there, and after which they do not. Where git is
+    missing, too slow or refuses, the commit is unknown: the memory is shown all the same.
     """
 
     def __init__(self, folder: str) -> None:
@@ -37,12 +38,12 @@ class CommitsOfGit:
         self._found: dict[Anchor, str | None] = {}
 
     def changed_in(self, anchor: Anchor) -> str | None:
-        """The commit; empty where the change is not committed, None where nobody knows."""
+        """Return the commit; empty where the change is not committed, None where it is unknown."""
         if anchor not in self._found:
             try:
                 self._found[anchor] = self._look(anchor)
             except PeriplusError:
-                self._found[anchor] = None  # what git says is an extra; that it is stale is told without it
+                self._found[anchor] = None  # the commit is optional: staleness is reported without it
         return self._found[anchor]
 
     def _look(self, anchor: Anchor) -> str | None:
@@ -71,12 +72,12 @@ class CommitsOfGit:
         if changes and stood(changes[0].after):
             return ""
         found = [one for one in changes if stood(one.before) and not stood(one.after)]
-        # A merge brings what a commit of its other side changed: that one is named, if it is among these.
+        # A merge brings the change of a commit on its other side: name that one, if it is among these.
         return next((one.commit for one in sorted(found, key=lambda one: one.is_merge)), None)
 
 
 def _changes(said: bytes) -> list[_Change]:
-    """What ``git log --raw`` says, newest first."""
+    """Parse the output of ``git log --raw``, newest first."""
     found: list[_Change] = []
     commit = ""
     parents: list[str] = []

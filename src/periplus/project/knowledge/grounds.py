@@ -1,4 +1,6 @@
-"""The working tree of a project as memory looks at it: the worktree that is worked in, beside the others of its repository."""
+"""The working tree against which memory is compared: the worktree that is worked in, beside the others of its
+repository.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 def ground_of(
     project: ProjectStore, *, reach: Reach = QUICK, told_max: int = TOLD_MAX, with_commits: bool = True
 ) -> Ground:
-    """What is stale where ``project`` was opened for work; ``with_commits`` those that made it so: git is asked once something is."""
+    """Return the worktree where ``project`` was opened for work; ``with_commits`` git is asked for commits once
+    something is stale.
+    """
     top = project.top
     made: list[CommitsOfGit] = []
 

@@ -1,6 +1,6 @@
-"""Reflection over a project's trails: they are read, what they teach is recorded as candidates, candidates are decided on.
+"""Reflection over a project's trails: read them, record proposals as candidates, decide on candidates.
 
-Nothing becomes memory unless somebody accepts it, or the store's settings say from which confidence on it may
+Nothing becomes memory unless somebody accepts it, or the store's settings name a confidence from which it is accepted
 (``accept_from`` under ``[reflect]`` in config.toml).
 """
 
@@ -30,7 +30,7 @@ OF_PROPOSERS_MAX: Final = 100
 
 
 class Reflected(NamedTuple):
-    """What came of a reflection: over how many trails, the candidates written, what was not proposed and why.
+    """The result of a reflection: the trails, the candidates written, the proposals that were skipped and why.
 
     ``damaged`` are trails that could not be read; the others were reflected on.
     """
@@ -60,11 +60,11 @@ class ProjectReflection:
         proposers: Sequence[Proposer] = (),
         progress: Progress | None = None,
     ) -> Reflected:
-        """Propose what ``trails`` teach (ids or digests, each may be cut short); with ``every`` all trails, with ``since`` (RFC
-        3339) those that began no earlier, with none of the three the newest one.
+        """Propose what ``trails`` teach (ids or digests, each may be cut short); with ``every`` all trails, with
+        ``since`` (RFC 3339) those that began no earlier, with none of the three the newest one.
 
-        The newest other trails are looked at beside them, for what comes again and again. ``proposers`` are asked after
-        the rules. Raises NotFoundError, and UsageError for what a proposer hands back that is no proposal.
+        The newest other trails are compared for what recurs. ``proposers`` are asked after the rules. Raises
+        NotFoundError, and UsageError for a proposer's result that is not a proposal.
         """
         refuse_text(trails=trails)
         project = self._project
@@ -91,29 +91,33 @@ class ProjectReflection:
                          recorded.skipped, accepted, tuple(damaged))  # fmt: skip
 
     def candidates(self, *, with_decided: bool = False) -> list[Entity]:
-        """The candidates that wait for an answer, of reflection and of other projects, the oldest first."""
+        """Return the open candidates, of reflection and of other projects, the oldest first."""
         return inbox(self._project.journal, with_decided=with_decided)
 
     def candidate(self, reference: str) -> Entity:
-        """A candidate by its id, or the beginning of it. Raises NotFoundError, UsageError for what is none."""
+        """Return a candidate by its id, or the beginning of it. Raises NotFoundError, UsageError for other entities."""
         return find_candidate(self._project.journal, reference)
 
     def accept(self, reference: str, *, text: str = "", item_type: str = "") -> Accepted:
-        """Make a candidate ours, perhaps in other words or of another type; see ``periplus.memory.reflection.candidates.accept``."""
+        """Accept a candidate, perhaps in other words or as another type; see
+        ``periplus.memory.reflection.candidates.accept``.
+        """
         project = self._project
         return accept(
             project.journal, reference, project.writer, text=text, item_type=item_type, root=project.top
         )  # fmt: skip
 
     def refuse(self, reference: str, *, reason: str = "") -> Entity:
-        """Put a candidate away for good; see ``periplus.memory.reflection.candidates.refuse``."""
+        """Reject a candidate for good; see ``periplus.memory.reflection.candidates.refuse``."""
         return refuse(self._project.journal, reference, self._project.writer, reason=reason)
 
     def _chosen(self, trails: Sequence[str], *, every: bool, since: str) -> tuple[list[Entity], list[Entity]]:
-        """The trails that are meant, the oldest first, and the newest others."""
+        """Return the chosen trails, the oldest first, and the newest others."""
         from periplus.project.trail_store.lookup import find_trail
 
-        held = [one for one in self._project.trails() if one.value.get("format") != "git"]  # of those, commits alone
+        held = [
+            one for one in self._project.trails() if one.value.get("format") != "git"
+        ]  # git history has commits only
         held.reverse()
         named = {find_trail(self._project, reference).item_id for reference in trails}
         if every:
@@ -139,7 +143,9 @@ class ProjectReflection:
 def _of_proposers(
     proposers: Sequence[Proposer], sessions: Sequence[SessionActs], found: Sequence[Proposal]
 ) -> list[Proposal]:
-    """What the proposers find, held to what holds for the rules: within bounds, and resting on steps that were looked at."""
+    """Return the proposals of the proposers, held to the rules' conditions: within bounds, and resting on steps that
+    were given.
+    """
     from periplus.base.errors import UsageError
 
     lengths = {one.trail: one.acts[-1].step + 1 if one.acts else 0 for one in sessions}

@@ -1,4 +1,4 @@
-"""Which commit changed what a memory is about, by git; and what is stale, confirmed and checked, for one project."""
+"""Review memory of one project: list what is due, confirm memory, and run checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTPUT_BYTES_MAX: Final = 1 << 20
 
 
 class CheckRun(NamedTuple):
-    """A check that was run; ``why`` is empty where it passed, ``output`` is what it said."""
+    """A check that was run; ``why`` is empty where it passed, ``output`` is its output."""
 
     check: Check
     exit_code: int
@@ -35,18 +35,20 @@ class CheckRun(NamedTuple):
 
 
 class ProjectReview:
-    """Reached as ``project.reviewing``: what of memory wants a look, and the looks."""
+    """``project.reviewing``: memory that needs review, and the review of it."""
 
     def __init__(self, project: ProjectStore) -> None:
         self._project = project
 
     def due(self, progress: Progress = no_progress) -> list[Due]:
-        """What is stale, moved, expired or fails its check; see ``memory.review``."""
+        """Return what is stale, moved, expired or fails its check; see ``memory.review``."""
         self._project.look()
         return review(self._project.journal, self._ground(), progress)
 
     def is_past_away(self) -> bool:
-        """Whether records of before are elsewhere: of what they alone say ``due`` does not tell (failed checks, what clones said apart or late)."""
+        """Return True where older records are elsewhere: ``due`` then lacks what only they say (failed checks,
+        competing successors, late changes).
+        """
         from periplus.journal.checkpoints.offline_archive import absent
 
         journal = self._project.journal
@@ -55,14 +57,14 @@ class ProjectReview:
     def confirm(
         self, item_ids: Sequence[str], *, about: Sequence[str] = (), expires: str = "", key: str = ""
     ) -> Changed:
-        """Say that these still hold, and anchor them to the code as it is now."""
+        """Confirm that these still hold, and anchor them to the code as it is now."""
         refuse_text(item_ids=item_ids, about=about)
         self._project.look()
         project = self._project
         return confirm(project.journal, project.writer, item_ids, self._ground(), about=about, expires=expires, key=key)
 
     def checks(self, item_ids: Sequence[str] = ()) -> list[Check]:
-        """The check commands of these entities, or of all constraints and traps in force."""
+        """Return the check commands of these entities, or of all constraints and traps in force."""
         refuse_text(item_ids=item_ids)
         self._project.look()
         return checks_of(self._project.journal, item_ids)
@@ -70,11 +72,11 @@ class ProjectReview:
     def run(
         self, checks: Sequence[Check], *, path: str, allow_network: bool = False, seconds_max: float = 300.0
     ) -> Iterator[CheckRun]:
-        """Run checks one by one in the worktree that is worked in, each written down before the next begins.
+        """Run checks one by one in the worktree that is worked in; each result is recorded before the next begins.
 
-        To call this is to consent: they are shell text that agents and people wrote, and run as whoever calls. They are confined as a
-        replay confines commands: ``path`` is all they get of the environment, beside an empty home; no network unless allowed. Raises
-        RefusedError where the network cannot be kept from them.
+        To call this is to consent: they are shell text that agents and people wrote, and run with the caller's
+        rights. They are confined as a replay confines commands: ``path`` is all they get of the environment, beside
+        an empty home; no network unless allowed. Raises RefusedError where the network cannot be kept from them.
         """
         import tempfile
 

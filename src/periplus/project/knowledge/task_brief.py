@@ -1,4 +1,4 @@
-"""What is to be known before a task, and what is related to files or to one, seen from the project's folder."""
+"""Briefs and related work for a task, seen from the project's folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "
 
 
 def filters_in(project: ProjectStore, filters: Filters) -> Filters:
-    """``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project names it.
+    """Return ``filters`` with a path that leads from somewhere (``./src``, ``/home/ada/shop/src``) as the project
+    names it.
 
-    Any other is the end of a path, and stays. Raises UsageError for one that lies outside of the project, and for a type that there is not.
+    Any other path is the end of a path, and stays. Raises UsageError for a path outside of the project, and for an
+    unknown type.
     """
     refuse_text(types=filters.types, kinds=filters.kinds)
     for name in filters.types:
@@ -48,8 +50,8 @@ def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
 
 
 def names_in(folder: str) -> list[str]:
-    """The files of a folder from there, those that lie least deep first, some thousands at most; nothing hidden, nothing built,
-    no link followed.
+    """Return the files of a folder, those nearest to its top first, some thousands at most; nothing hidden, nothing
+    built, no link followed.
     """
     found: list[str] = []
     seen = 0
@@ -60,7 +62,7 @@ def names_in(folder: str) -> list[str]:
             try:
                 entries = sorted(os.scandir(os.path.join(folder, inside)), key=lambda entry: entry.name)
             except OSError:
-                continue  # gone, or not ours to read: it is proposed by no name
+                continue  # gone, or not readable: its files are not proposed
             seen += len(entries)
             for entry in entries:
                 if entry.name.startswith(".") or entry.name in _LEFT_OUT:
@@ -76,7 +78,9 @@ def names_in(folder: str) -> list[str]:
 def related_to(
     project: ProjectStore, paths: Sequence[str], task: str, *, limit: int = 10, budget_tokens: int | None = None
 ) -> Related:
-    """See ``memory.retrieval.related``. ``paths`` are as the project names them; files that are not in the worktree are not proposed."""
+    """See ``memory.retrieval.related``. ``paths`` are as the project names them; files that are not in the worktree
+    are not proposed.
+    """
     from periplus.memory.retrieval.related import related
 
     refuse_text(paths=paths)

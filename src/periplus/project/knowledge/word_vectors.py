@@ -1,4 +1,4 @@
-"""The model of word vectors that a user named, opened once for a project; what is wrong with it is for ``doctor``."""
+"""The model of word vectors that a user named, opened once for a project; errors are for ``doctor``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def meaning_of(project: ProjectStore) -> Meaning | None:
-    """None where the user named none, or it is none: then words find what they find."""
+    """Return the model; None where the user named none, or it cannot be opened: then words alone are searched."""
     if not project.embeddings:
         return None
     if not project.opened_meaning:
@@ -30,7 +30,7 @@ def meaning_of(project: ProjectStore) -> Meaning | None:
 
 
 def meaning_problems(project: ProjectStore) -> list[Problem]:
-    """For ``doctor``: why nothing is found by its meaning though a model was named."""
+    """Return the problem for ``doctor`` where a model was named and cannot be used."""
     from periplus.journal.care.doctor import Problem
 
     if meaning_of(project) is not None or not project.embeddings:

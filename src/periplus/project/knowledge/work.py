@@ -1,6 +1,6 @@
 """``Project.work``: who works on what, so that agents do not get in each other's way.
 
-Everything here is said of one project and one writer; what it does is ``memory``'s.
+All of it concerns one project and one writer; the package ``memory`` does the work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ProjectWork:
-    """Reached as ``project.work``."""
+    """``project.work``."""
 
     def __init__(self, project: ProjectStore) -> None:
         self._project = project
@@ -35,16 +35,16 @@ class ProjectWork:
 
     @property
     def top(self) -> str:
-        """The top of the worktree that the project was opened for work in, where that is one of it, else its folder."""
+        """The top of the worktree that the project was opened for work in, or the project's folder."""
         return self._project.top
 
     def path(self, path: str, *, cwd: str = "") -> str:
-        """A path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
+        """Return a path as the project names it: from its folder. Raises UsageError for one that lies outside of it."""
         return self._project.path(path, cwd=cwd)
 
     def scope(self, word: str, *, cwd: str = "") -> str:
-        """A scope as people type it in the folder ``cwd``, from the project's folder. What is there under that very name is taken
-        for it, whatever its characters mean in a glob. Raises UsageError.
+        """Return a scope that people type in the folder ``cwd``, from the project's folder. An existing file of that
+        very name is meant, whatever its characters mean in a glob. Raises UsageError.
         """
         from periplus.memory.scopes import escaped, parse_scope
 
@@ -64,7 +64,7 @@ class ProjectWork:
         return inside
 
     def _up_to_date(self) -> None:
-        """What is written stands on what others wrote, and on what git or a person brought in the files."""
+        """Read what others wrote, and what git or a person changed in the files."""
         self._project.look_if_due()
         self._journal.refresh()
 
@@ -73,7 +73,7 @@ class ProjectWork:
     def claim(
         self, asked: Asked, *, wait_s: float = 0, wait: Callable[[float], bool] | None = None, key: str = ""
     ) -> Acquired:
-        """Claim scopes, waiting up to ``wait_s`` seconds for who holds them. Raises ClaimedError."""
+        """Claim scopes, waiting up to ``wait_s`` seconds for their holders. Raises ClaimedError."""
         refuse_text(scopes=asked.scopes)
         from periplus.memory.coordination.claims import acquire
 
@@ -84,7 +84,7 @@ class ProjectWork:
         return acquire(self._journal, self._project.writer, asked, key=key)
 
     def claims(self) -> list[Entity]:
-        """The claims that hold now, the oldest first."""
+        """Return the claims that hold now, the oldest first."""
         from periplus.memory.claim_status import live_claims
 
         self._journal.refresh()
@@ -92,14 +92,14 @@ class ProjectWork:
         return sorted(found, key=lambda claim: (str(claim.value.get("created")), claim.item_id))
 
     def waiting(self) -> list[Entity]:
-        """The claims that somebody waits for now, in their line."""
+        """Return the claims that somebody waits for now, in the order of the queue."""
         from periplus.memory.claim_status import waiting_claims
 
         self._journal.refresh()
         return waiting_claims(self._journal, self._journal.clock.now_ms())
 
     def is_own(self, claim: Entity) -> bool:
-        """Whether a claim is this writer's."""
+        """Return True where a claim is this writer's."""
         from periplus.memory.claim_status import holds
 
         return holds(self._project.writer, claim)
@@ -107,14 +107,14 @@ class ProjectWork:
     def release(
         self, references: Sequence[str] = (), *, force: bool = False, reason: str = "", key: str = ""
     ) -> Changed:
-        """Let go of claims by id; without ids of all one's own."""
+        """Release claims by id; without ids all claims of the writer."""
         refuse_text(references=references)
         from periplus.memory.coordination.claims import release
 
         return release(self._journal, self._project.writer, references, force=force, reason=reason, key=key)
 
     def check(self, paths: Sequence[str]) -> Checked:
-        """Whose claim paths of the project are now, and which constraints and traps are about them."""
+        """Return the claims on paths of the project, and the constraints and traps about them."""
         refuse_text(paths=paths)
         from periplus.memory.coordination.path_check import check_paths
 
@@ -123,7 +123,7 @@ class ProjectWork:
         return check_paths(self._journal, self._project.writer, paths, folders, root=top)
 
     def check_written(self, paths: Sequence[str]) -> Checked:
-        """Whose claim is what a command would write: paths of the project, or patterns of a shell."""
+        """Return the claims on what a command would write: paths of the project, or shell patterns."""
         refuse_text(paths=paths)
         from periplus.memory.coordination.path_check import check_written
 
@@ -153,14 +153,14 @@ class ProjectWork:
         return add_steps(self._journal, self._project.writer, plan, steps, key=key)
 
     def plans(self) -> list[tuple[Entity, list[Entity]]]:
-        """The open plans with their steps, the most urgent first."""
+        """Return the open plans with their steps, the most urgent first."""
         from periplus.memory.coordination.plans import open_plans, steps_of
 
         self._project.look_to_answer()
         return [(plan, steps_of(self._journal, plan.item_id)) for plan in open_plans(self._journal)]
 
     def plan(self, reference: str) -> tuple[Entity, list[Entity]]:
-        """A plan, open or not, with its steps. Raises NotFoundError."""
+        """Return a plan, open or not, with its steps. Raises NotFoundError."""
         from periplus.base.errors import NotFoundError
         from periplus.memory.coordination.plans import steps_of
 
@@ -171,20 +171,20 @@ class ProjectWork:
         return found, steps_of(self._journal, found.item_id)
 
     def ready(self, plan: str = "") -> list[Entity]:
-        """The steps that can be started now, the most urgent first."""
+        """Return the steps that can be started now, the most urgent first."""
         from periplus.memory.coordination.plans import ready_steps
 
         self._project.look_to_answer()
         return ready_steps(self._journal, plan)
 
     def idle(self, plan: str = "") -> Idle:
-        """Why nothing can be started, of ``plan`` or at all. Raises NotFoundError."""
+        """Return why nothing can be started, of ``plan`` or at all. Raises NotFoundError."""
         from periplus.memory.coordination.stuck_work import idle_work
 
         return idle_work(self._journal, self.plan(plan)[0].item_id if plan else "")
 
     def waits_for(self, step: Entity) -> list[str]:
-        """The ids of what has to be done before a step and is not."""
+        """Return the ids of unfinished work that a step depends on."""
         from periplus.memory.coordination.plans import waits_for
 
         return waits_for(self._journal, step)
@@ -199,7 +199,9 @@ class ProjectWork:
     # -- handoffs, mail, sessions ---------------------------------------------------------------------------------------
 
     def hand_off(self, new: NewHandoff, *, corrects: str = "", key: str = "", key_ms: int | None = None) -> Entity:
-        """Pass on the state of work; ``corrects`` is the handoff that this one replaces. ``key_ms``: as for ``Journal.mutate``."""
+        """Hand off the state of work; ``corrects`` is the handoff that this one replaces. ``key_ms``: as for
+        ``Journal.mutate``.
+        """
         refuse_text(files=new.files, unfinished=new.unfinished)
         from periplus.memory.coordination.handoffs import write_handoff
 
@@ -207,13 +209,15 @@ class ProjectWork:
         return write_handoff(self._journal, self._project.writer, new, corrects=corrects, key=key, key_ms=key_ms)
 
     def accept_handoff(self, reference: str, *, key: str = "", force: bool = False) -> Entity:
-        """Take over what a handoff passes on; with ``force`` also one for somebody else. Raises NotFoundError, ConflictError, RefusedError."""
+        """Take over the work of a handoff; with ``force`` also one for somebody else. Raises NotFoundError,
+        ConflictError, RefusedError.
+        """
         from periplus.memory.coordination.handoffs import accept_handoff
 
         return accept_handoff(self._journal, self._project.writer, reference, key=key, force=force)
 
     def handoffs(self, *, with_closed: bool = False, recipient: str = "") -> list[Entity]:
-        """Newest first."""
+        """Return handoffs, newest first."""
         from periplus.memory.coordination.handoffs import handoffs
 
         return handoffs(self._journal, with_closed=with_closed, recipient=recipient)
@@ -225,7 +229,7 @@ class ProjectWork:
         return send(self._journal, self._project.writer, recipient, text, ref=ref, needs_answer=needs_answer, key=key)
 
     def meant_by(self, name: str) -> str:
-        """The name that is known here where ``name`` is not and is nearly it; else empty."""
+        """Return a known name nearly equal to ``name``, where ``name`` itself is unknown; else empty."""
         from periplus.memory.coordination.mail import meant_by
 
         return meant_by(self._journal, name)
@@ -237,44 +241,44 @@ class ProjectWork:
         return answer(self._journal, self._project.writer, reference, text, key=key)
 
     def mail(self, *, with_read: bool = False) -> list[Entity]:
-        """The writer's mail that is not read or waits for his answer, oldest first."""
+        """Return the writer's mail that is unread or waits for an answer, oldest first."""
         from periplus.memory.coordination.mail import mail
 
         return mail(self._journal, self._project.writer.name, with_read=with_read)
 
     def read_mail(self, references: Sequence[str], *, key: str = "") -> Changed:
-        """Say that messages are read."""
+        """Note that messages were read."""
         refuse_text(references=references)
         from periplus.memory.coordination.mail import mark_read
 
         return mark_read(self._journal, self._project.writer, references, key=key)
 
     def thread(self, reference: str) -> list[Entity]:
-        """A message with those that it answers and that answer it, the oldest first."""
+        """Return all messages of a thread, the oldest first."""
         from periplus.memory.coordination.mail import thread_of
 
         return thread_of(self._journal, reference)
 
     def begin_session(self, new: NewSession, *, key: str = "") -> Entity:
-        """Begin a session, or go on with one."""
+        """Begin a session, or continue it."""
         from periplus.memory.coordination.sessions import begin_session
 
         return begin_session(self._journal, self._project.writer, new, key=key)
 
     def seen(self) -> bool:
-        """A sign of life of the writer; see ``memory.coordination.sessions``."""
+        """Note a sign of life of the writer; see ``memory.coordination.sessions``."""
         from periplus.memory.coordination.sessions import seen
 
         return seen(self._journal, self._project.writer)
 
     def seal_session(self, name: str = "", *, key: str = "") -> Entity:
-        """End a session, the writer's own by default; what it claimed is let go."""
+        """End a session, the writer's own by default; its claims are released."""
         from periplus.memory.coordination.sessions import seal_session
 
         return seal_session(self._journal, self._project.writer, name, key=key)
 
     def who(self) -> list[Present]:
-        """Who works here now, on what."""
+        """Return who works here now, and on what."""
         from periplus.memory.coordination.sessions import who
 
         return who(self._journal)
@@ -284,7 +288,9 @@ class ProjectWork:
     def set_fields(
         self, reference: str, fields: Mapping[str, JSONValue], *, expect: str = "", key: str = ""
     ) -> Changed:
-        """Set fields of an entity; None takes one away. Raises UsageError for what may not be set, ConflictError by ``expect``."""
+        """Set fields of an entity; None removes one. Raises UsageError for a field that cannot be set, ConflictError
+        by ``expect``.
+        """
         self._up_to_date()
         root = self.top
         from periplus.memory.writing.lifecycle import update
@@ -294,7 +300,7 @@ class ProjectWork:
     def change_state(
         self, references: Sequence[str], state: str, *, reason: str = "", force: bool = False, key: str = ""
     ) -> Changed:
-        """Bring entities into a state; ``force`` also for work that somebody else does now."""
+        """Bring entities into a state; ``force`` also for work that somebody else has claimed."""
         refuse_text(references=references)
         self._up_to_date()
         from periplus.memory.writing.lifecycle import change_state
@@ -306,7 +312,7 @@ class ProjectWork:
     def evolve(
         self, reference: str, text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
-        """Say something anew in place of an entity, which it supersedes. See ``memory.writing.lifecycle``."""
+        """Write a new text in place of an entity, which it supersedes. See ``memory.writing.lifecycle``."""
         from periplus.project.knowledge.grounds import ground_of
 
         self._up_to_date()
@@ -319,7 +325,7 @@ class ProjectWork:
     def merge(
         self, references: Sequence[str], text: str, fields: Mapping[str, JSONValue] | None = None, *, key: str = ""
     ) -> Changed:
-        """Say one thing in place of several entities of one type."""
+        """Write one entity in place of several of one type."""
         from periplus.project.knowledge.grounds import ground_of
 
         refuse_text(references=references)
@@ -331,7 +337,7 @@ class ProjectWork:
         )
 
     def split(self, reference: str, texts: Sequence[str], *, key: str = "") -> Changed:
-        """Say several things in place of one entity."""
+        """Write several entities in place of one."""
         from periplus.project.knowledge.grounds import ground_of
 
         refuse_text(texts=texts)
@@ -341,7 +347,7 @@ class ProjectWork:
         return split(self._journal, self._project.writer, reference, texts, ground=ground_of(self._project), key=key)
 
     def link(self, reference: str, kind: str, target: str, *, key: str = "") -> Changed:
-        """Say how an entity is related to another."""
+        """Add a relation from an entity to another."""
         self._up_to_date()
         from periplus.memory.writing.lifecycle import link
 

@@ -1,4 +1,4 @@
-"""What the journal announces of an imported trail, and which of two trails of one session is the later one."""
+"""Cards: the announcement of a trail in the journal, and the order of two trails of one session."""
 
 from __future__ import annotations
 
@@ -18,55 +18,56 @@ if TYPE_CHECKING:
     from periplus.trail.recording.recorder import Ended
 
 _FILES_LISTED_MAX: Final = 200
-_SAME_MS: Final = 5_000  # within which an agent and its hooks tell of one call
+_SAME_MS: Final = 5_000  # within which an agent and its hooks report the same call
 _NO_CALLS: Final = frozenset({"PROMPT", "SAY", "MODEL_CALL", "NOP", "COMMENT", "LABEL", "CHECKPOINT"})
 _LINES_LISTED_MAX: Final = 20
 _COUNTED: Final = {"prompts": "PROMPT", "commands": "COMMAND_RUN", "model_calls": "MODEL_CALL"}
-_UNREADABLE: Final = "unreadable line"  # as the importers count those beyond the numbers that they keep
+_UNREADABLE: Final = "unreadable line"  # as the importers name lines beyond those that they number
 
 
 class Calls(NamedTuple):
-    """How many calls a trail has, and when the last of them was made; 0 where that is not known."""
+    """The number of calls of a trail, and the time of the last; 0 where it is unknown."""
 
     number: int
     last_ms: int
 
     @classmethod
     def of(cls, steps: Iterable[tuple[int, int]]) -> Calls:
-        """Of ``(code, time)`` of each step."""
+        """Count calls from ``(code, time)`` of each step."""
         from periplus.trail.opcodes import BY_CODE
 
         times = [at_ms for code, at_ms in steps if BY_CODE[code].name not in _NO_CALLS]
         return cls(len(times), max(times, default=0))
 
     def goes_beyond(self, others: Calls) -> bool:
-        """Whether there are more of them, the last of them after all of ``others``."""
+        """Return True where there are more calls, the last of them after all of ``others``."""
         return self.number > others.number and (not others.last_ms or self.last_ms > others.last_ms + _SAME_MS)
 
 
 def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
-    """Whether a session's trail should take the place of the one that is held: a session grows, an old copy does not.
+    """Return True where a session's trail should replace the present one: a session grows, an old copy does not.
 
-    What hooks told of a session (it has no source) gives way to the agent's own record of it, and never the other way round.
+    A trail from hooks (it has no source) gives way to the agent's own record of the session, and never the other way
+    round.
     """
     if card["digest"] == held.get("digest"):
-        return bool(card.get("parent")) and not held.get("parent")  # now it is known of which session it was part
+        return bool(card.get("parent")) and not held.get("parent")  # its parent session is now known
     if bool(card["source_sha256"]) != bool(held.get("source_sha256")):
         return bool(card["source_sha256"])
     if ("unreadable_lines" in card) > ("unreadable_lines" in held) and str(card.get("ended", "")) <= str(
         held.get("ended", "")
     ):
-        return False  # a damaged copy of what is held whole
+        return False  # a damaged copy of a trail that is held whole
     counted = [counts.get("steps") if isinstance(counts := one.get("counts"), dict) else 0 for one in (card, held)]
     steps = [count if isinstance(count, int) else 0 for count in counted]
     ends = [str(one.get("ended", "")) for one in (card, held)]
     if card["source_sha256"] and card["source_sha256"] == held.get("source_sha256") and held.get("parent"):
-        return bool(card.get("parent"))  # the file of a subagent that was named alone says less of it
+        return bool(card.get("parent"))  # the file of a subagent alone says less of it
     return (ends[0], steps[0]) >= (ends[1], steps[1])
 
 
 def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
-    """What the journal says of the trail; ``parent`` is the trail of the session that this one was part of."""
+    """Return the card of an imported trail; ``parent`` is the trail of the session that this one was part of."""
     from periplus.trail import TrailReader
 
     reader = TrailReader(imported.trail)
@@ -103,7 +104,7 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
 
 
 def card_of_run(ended: Ended) -> dict[str, JSONValue]:
-    """What the journal says of the trail of a run that was recorded."""
+    """Return the card of the trail of a recorded run."""
     from periplus.trail.format.reader import TrailReader
     from periplus.trail.opcodes import BY_CODE
 
@@ -142,9 +143,11 @@ def card_of_run(ended: Ended) -> dict[str, JSONValue]:
 
 
 class ImportedTrail(NamedTuple):
-    """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld`` counts texts that a
-    redaction took out and that were left out again. ``digest`` is that of what was imported, another than the entity's where the one that is held goes
-    further; ``before`` is what gave way to it. ``left_out`` counts the older commits of a history that were not imported. Where it ``is_settled`` another import of the same would change nothing and say the same but ``changed``.
+    """``entity`` announces the trail; ``changed`` is False where the store held just this one already, ``withheld``
+    counts redacted texts that were left out again. ``digest`` is that of the import, another than the entity's
+    where the present trail is longer; ``before`` is the replaced one. ``left_out`` counts the older commits of a
+    history that were not imported. Where it ``is_settled`` another import of the same file would change nothing
+    and give the same, except ``changed``.
     """
 
     entity: Entity

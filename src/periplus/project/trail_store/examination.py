@@ -1,4 +1,4 @@
-"""Check the trails of a store for doctor."""
+"""Check the trails of a store, for ``doctor``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class TrailReadings:
-    """What an examination has to know of trails, found while each is unpacked once; none of them is kept.
+    """Facts about trails for an examination, gathered while each is unpacked once; none of them is kept.
 
-    ``read`` are the objects that were got, ``reports`` say of those that stand in the journal now whether they verify.
+    ``read`` are the objects that were read, ``reports`` the verification of the present trails.
     """
 
     def __init__(self, project: ProjectStore) -> None:
@@ -31,13 +31,13 @@ class TrailReadings:
         self.reports: dict[bytes, Report] = {}
 
     def get(self, digest: bytes) -> bytes:
-        """Raises NotFoundError, DamageError."""
+        """Read an object. Raises NotFoundError, DamageError."""
         data = self._journal.objects.get(digest)
         self.read.add(digest)
         return data
 
     def references(self, entity: Entity) -> set[bytes]:
-        """As ``syncing.trail_objects``, with all that the trail names and that is held."""
+        """Return the objects that the trail names and that are held; see ``trail_store.objects.trail_objects``."""
         from periplus.project.trail_store.objects import trail_objects
 
         own = str(entity.value.get("object", ""))
@@ -63,12 +63,12 @@ class TrailReadings:
             if held is not None and held.value.get("object") == own:
                 self.reports[bytes.fromhex(own)] = verify(data, store=self, is_redacted=self._withholding.is_out)
         except PeriplusError:
-            pass  # whoever asks for the report that is missing meets it again, and tells
+            pass  # the error occurs again, and is reported, where the missing report is needed
 
 
 def trail_problems(project: ProjectStore, reports: Mapping[bytes, Report]) -> Iterator[Problem]:
-    """What is wrong with trails whose objects are sound; the check of the objects names the others. ``reports`` are those that are
-    known already, by object.
+    """Yield the problems of trails whose objects are sound; the check of the objects reports the others. ``reports``
+    are those that are known already, by object.
     """
     from periplus.journal.care.doctor import Problem
     from periplus.memory.fulltext.documents import object_of_card

@@ -1,7 +1,7 @@
-"""What the fleet's steps of a live run mean to memory: each writes its record in the batch of the step itself.
+"""Records of the fleet's steps in a live run: each writes its memory in the batch of the step itself.
 
-A bottle is a message; trust, level, permission and room are facts about an agent, kept in its entity, whose versions are
-their history; a spell is an observation of a skill. Only steps that took effect come here, and none that is imported.
+A bottle is a message; trust, level, permission and room are facts about an agent, kept in its entity, whose versions
+are their history; a spell is an observation of a skill. Only steps that took effect come here, and no imported ones.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def _spell(transaction: Transaction, seen: Observed) -> None:
 
 
 def _about_agent(change: Callable[[dict[str, JSONValue], Observed], tuple[str, str]]) -> Observer:
-    """An observer that changes the entity of an agent; ``change`` names the agent and says what changed."""
+    """Return an observer that changes the entity of an agent; ``change`` names the agent and describes the change."""
 
     def observe(transaction: Transaction, seen: Observed) -> None:
         changes: dict[str, JSONValue] = {}
-        name, _ = change(changes, seen)  # whose it is has to be known before what it was
+        name, _ = change(changes, seen)  # the owner has to be known before the content
         item_id = derived_id("agt", name)
         held = transaction.get("agent", item_id)
         now = format_ms(seen.now_ms)
@@ -122,7 +122,7 @@ def _where(seen: Observed) -> dict[str, JSONValue]:
 
 
 def _text(value: OperandValue) -> tuple[str, str]:
-    """The text that memory keeps of an operand, and the name of the object where it is longer."""
+    """Return the text that memory keeps of an operand, and the name of the object where it is longer."""
     if isinstance(value, TextObject):
         return f"[{value.length:,} bytes]", value.sha256.hex()
     assert isinstance(value, str), "the recorder checked the kinds of the operands"

@@ -1,4 +1,4 @@
-"""Judging the effects of a trail with a repository of git and the objects of a store at hand; both are only read."""
+"""Judge the effects of a trail with a git repository and the objects of a store; both are only read."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class EffectsOfPart(NamedTuple):
 def trail_effects(
     data: bytes, repository: str, store: ObjectReader | None = None, root: str = ""
 ) -> list[EffectsOfPart]:
-    """What the steps of a trail, or of each part of a concatenation, do to the files that its run began from.
+    """Return the effects of the steps of a trail, or of each part of a concatenation, on the files that its run began
+    from.
 
-    ``repository`` is a folder in the repository that has them; nothing in it is changed, and nothing that it names is run.
-    ``store`` holds the contents, ``root`` is the folder that absolute paths are seen from. Raises FormatError for
-    bytes that are no trail.
+    ``repository`` is a folder in the repository that has them; nothing in it is changed, and nothing that it names is
+    run. ``store`` holds the contents, absolute paths are seen from the folder ``root``. Raises FormatError for bytes
+    that are not a trail.
     """
     worktree = worktree_of(repository)
     if worktree is not None:
@@ -71,7 +72,7 @@ class _Sources:
         try:
             return self._store.get(digest)
         except (DamageError, NotFoundError):
-            return None  # that it is not there, or not sound, is what verifying the trail tells
+            return None  # verifying the trail reports missing and damaged objects
 
     def expect(self, blobs: Iterable[bytes]) -> None:
         wanted = list(blobs)[:_EXPECTED_MAX]

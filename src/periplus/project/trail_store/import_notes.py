@@ -1,20 +1,21 @@
-"""What came of importing a file, noted so that the same file need not be read again while nothing that counts has changed.
+"""Notes of imports, so that an unchanged file need not be read again.
 
-A note lies in ``cache/imports``, belongs to nobody, and may be deleted, lost or wrong at any time: it is believed only where all that it
-was made of is what it was. That is
+A note lies in ``cache/imports``, belongs to nobody, and may be deleted, lost or wrong at any time: it is trusted only
+where all that it was made of is unchanged. That is
 
 * the note itself, by a code made with the store's trail key: a damaged one, one of another store or one that came with a
-  repository is none;
-* the code that imports, by the digest of its files, and the Python that runs it: there is no number that somebody could forget
-  to raise;
+  repository does not count;
+* the importing code, by the digest of its files, and the Python that runs it: there is no version number that somebody could
+  forget to raise;
 * the session's files, by their ``footprint``, taken before the first byte was read and found the same after the last; and old
-  enough then that nothing could be written since without leaving a trace;
+  enough then that no later write could leave no trace;
 * the trails that the journal holds of them, by their versions, in no conflict;
-* every object that the import kept or would have, by the bytes in its file: what was lost or damaged is healed by an import, so
-  that must go on to happen;
+* every object that the import kept or would have, by the bytes in its file: an import heals lost and damaged objects, so it
+  must still happen;
 * the last redaction of this store.
 
-So who follows a note says and does what an import would: nothing is written by either. See docs/decisions/0043-transcript-import.md.
+So following a note has the same result as an import: nothing is written by either. See
+docs/decisions/0043-transcript-import.md.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _FOLDER: Final = os.path.join("cache", "imports")
 _NOTES_MAX: Final = 8192
 _NOTE_BYTES_MAX: Final = 32 << 20
 _CODE_DIGITS: Final = 64
-_CODE: Final = ("base", "objects", "trail", "interop")  # packages whose code makes a trail of a file
+_CODE: Final = ("base", "objects", "trail", "interop")  # packages whose code imports files
 _CODE_HERE: Final = ("project/trail_store/cards.py", "project/trail_store/import_notes.py", "project/trail_store/lookup.py", "project/trail_store/keys.py",
                      "project/trail_store/session_import.py", "project/trail_store/withholding.py")  # fmt: skip
 
@@ -87,7 +88,9 @@ class ImportNotes:
         self._inputs = ""
 
     def known(self, source_format: str | None) -> list[ImportedTrail] | None:
-        """What an import of the file would give, which changes nothing then; None where that is not known without one."""
+        """Return what an import of the file would give, if it would change nothing; None where that is unknown
+        without one.
+        """
         try:
             note = self._read()
             if note is None or source_format not in (None, note.format):
@@ -101,11 +104,11 @@ class ImportNotes:
             if len(trails) < len(found) or self._at_rest(note.objects) != note.at_rest:
                 return None
         except (PeriplusError, OSError):
-            return None  # the import tells, or heals it
+            return None  # the import reports it, or heals it
         return trails
 
     def begin(self, source_format: str) -> None:
-        """To be called before the file is read, of which the format is known by now."""
+        """Prepare a note. To be called before the file is read, once its format is known."""
         from periplus.interop.file_footprint import SETTLED_MS
 
         self._format = source_format
@@ -115,7 +118,7 @@ class ImportNotes:
             self._inputs = ""
 
     def keep(self, trails: Sequence[ImportedTrail], withholding: Withholding) -> None:
-        """Note what the import gave, unless it would give something else if it were repeated, or another file was read."""
+        """Note the result of the import, unless a repeated import would give another, or another file was read."""
         if not self._inputs or not all(map(_is_settled, trails)):
             return
         try:
@@ -134,7 +137,9 @@ class ImportNotes:
         return self._project.journal.objects.has(digest) or not withholding.is_out(digest)
 
     def _inputs_now(self, source_format: str, *, settled_ms: int | None) -> str:
-        """A code of all that an import depends on but for the store; empty where that cannot be told, or changed after ``settled_ms``."""
+        """Return a code of all inputs of an import except the store; empty where it is unknown, or one changed after
+        ``settled_ms``.
+        """
         from periplus.interop.file_footprint import footprint
 
         found, code = footprint(self._path, source_format), importing_code()
@@ -145,7 +150,7 @@ class ImportNotes:
         return self._mac(repr(parts).encode("utf-8", "surrogatepass"))
 
     def _standing(self, session: _Session) -> ImportedTrail | None:
-        """The trail as an import that changes nothing gives it; None where it is another by now."""
+        """Return the trail as an import without changes gives it; None where it has changed."""
         from periplus.project.trail_store.cards import ImportedTrail
 
         entity = self._project.journal.get("trail", session.id)
@@ -158,7 +163,7 @@ class ImportNotes:
         return ImportedTrail(entity, changed=False, children=whole, withheld=session.withheld, digest=session.digest)
 
     def _at_rest(self, objects: Collection[str]) -> str:
-        """Empty where one of them is not there."""
+        """Return a code of the files of objects; empty where one of them is missing."""
         state = hashlib.sha256()
         for name in objects:
             found = self._project.journal.objects.at_rest(bytes.fromhex(name))
@@ -191,7 +196,7 @@ class ImportNotes:
 
 
 def forget_notes(project: ProjectStore) -> None:
-    """Remove all notes: each file is read anew when it is imported next. Raises EnvironmentFailure."""
+    """Remove all notes: the next import reads each file again. Raises EnvironmentFailure."""
     folder = os.path.join(project.root, _FOLDER)
     for name in os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
         _remove(os.path.join(folder, name), project.journal.files)
@@ -199,7 +204,9 @@ def forget_notes(project: ProjectStore) -> None:
 
 @cache
 def importing_code() -> str:
-    """A digest of the program that makes a trail of a file: our modules for it, and the Python that runs them; empty where they are no files."""
+    """Return a digest of the code that imports: our modules for it, and the Python that runs them; empty where they
+    are no files.
+    """
     state = hashlib.sha256(sys.version.encode())
     above = _package()
     try:
@@ -214,7 +221,7 @@ def importing_code() -> str:
 
 
 def _is_code_that_runs() -> bool:
-    """Whether none of our modules was replaced since this process loaded the first of them."""
+    """Return True where none of our modules was replaced since this process loaded the first of them."""
     return max(os.stat(path).st_ctime_ns for path in _modules()) // 1_000_000 < STARTED_MS
 
 
@@ -226,7 +233,7 @@ def _modules() -> tuple[str, ...]:
 
 
 def _package() -> str:
-    """The folder of the package ``periplus``."""
+    """Return the folder of the package ``periplus``."""
     return os.path.dirname(os.path.dirname(os.path.abspath(base.__file__ or "")))
 
 
@@ -246,7 +253,7 @@ def _session_of(trail: ImportedTrail) -> _Session:
 
 
 def _objects_of(trails: Sequence[ImportedTrail]) -> Iterator[bytes]:
-    """What the journal names: another than what was imported, where that was not taken."""
+    """Yield the objects that the journal names: of another trail than the imported one, where that was not taken."""
     for trail in trails:
         name = str(trail.entity.value.get("object", ""))
         if is_digest_text(name):
@@ -255,7 +262,7 @@ def _objects_of(trails: Sequence[ImportedTrail]) -> Iterator[bytes]:
 
 
 def _make_room(folder: str, files: Files) -> None:
-    """Remove the older half of too many notes; nobody is told when a session's file goes."""
+    """Remove the older half of too many notes; nothing reports that a session's file is gone."""
     names = os.listdir(folder)
     if len(names) < _NOTES_MAX:
         return
@@ -278,4 +285,4 @@ def _remove(path: str, files: Files) -> None:
     try:
         files.unlink(path)
     except OSError:
-        pass  # gone already, or it stays: then it is believed no more than it was
+        pass  # gone already, or it stays: it is trusted no more than before

@@ -1,4 +1,4 @@
-"""The key and the secrets by which this store seals trails."""
+"""The key and the secrets with which this store seals trails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def trail_secret(project: ProjectStore, source_sha256: bytes) -> bytes:
-    """As ``Project.trail_secret`` says."""
+    """See ``Project.trail_secret``."""
     import hashlib
     import hmac
 

@@ -28,7 +28,7 @@ class TrailFile(NamedTuple):
 
 
 def calls_of(project: ProjectStore, trail: Entity) -> Calls:
-    """The calls of a trail that is held; none where it cannot be read."""
+    """Return the calls of a trail that is held; none where it cannot be read."""
     try:
         return calls_in(trail_bytes(project, trail.item_id, remains=False).data)
     except PeriplusError:
@@ -51,7 +51,7 @@ def calls_in(data: bytes) -> Calls:
 
 
 def trail_bytes(project: ProjectStore, reference: str, *, remains: bool) -> TrailFile:
-    """As ``Project.trail_bytes`` says."""
+    """See ``Project.trail_bytes``."""
     from periplus.memory.fulltext.documents import object_of_card
 
     if os.path.isfile(reference):
@@ -77,7 +77,9 @@ def trail_bytes(project: ProjectStore, reference: str, *, remains: bool) -> Trai
 
 
 def find_trail(project: ProjectStore, reference: str) -> Entity:
-    """A trail's entity by id or digest, each may be cut short, or by the run that it was recorded of. Raises NotFoundError."""
+    """Return a trail's entity by id or digest, each may be cut short, or by the run that it was recorded of. Raises
+    NotFoundError.
+    """
     typed, reference = reference, typed_id(reference)
     if reference.startswith("trl_"):
         entity = project.journal.find(reference)

@@ -1,4 +1,4 @@
-"""The objects that a trail needs, beside its own bytes."""
+"""The objects that a trail needs, besides its own bytes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 def trail_objects(
     entity: Entity, lend: Callable[[bytes], bytes], *, holds: Callable[[bytes], bool] | None = None
 ) -> set[bytes]:
-    """The objects that a trail needs: its own bytes, the long texts that it names, and what it was recorded with; ``lend``
-    reads objects.
+    """Return the objects that a trail needs: its own bytes, the long texts that it names, and what it was recorded
+    with; ``lend`` reads objects.
 
-    With ``holds`` also those that it names and does not need, where they are held: what an import kept of files.
+    With ``holds`` also objects that it names and does not need, where they are held: contents of files that an import
+    kept.
     """
     if entity.item_type != "trail" or entity.deleted:
         return set()
@@ -32,7 +33,7 @@ def trail_objects(
 
     name = str(entity.value.get("object", ""))
     if not is_digest_text(name):
-        return set()  # doctor's check of the trails names it
+        return set()  # doctor's check of the trails reports it
     own = bytes.fromhex(name)
     try:
         readers = open_parts(lend(own))

@@ -1,7 +1,8 @@
-"""Recording a run of this project: steps as they happen, how the files stood, and what becomes of a run that was left.
+"""Record a run of this project: its steps as they happen, the state of the files, and the seal of a run that was
+left.
 
-A run that begins in a git worktree has the commit it began from in its header, and a CHECKPOINT with the tree of the files
-at its beginning and its end, so that ``trail verify --effects`` can tell whether its steps give those files.
+A run that begins in a git worktree has the commit it began from in its header, and a CHECKPOINT with the tree of the
+files at its beginning and its end, so that ``trail verify --effects`` can tell whether its steps give those files.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Recording:
         self._worktree = worktree
         self._base: dict[str, TreeEntry] | None = None
         self._withholding = Withholding(project)
-        self._contents: dict[bytes, bytes | None] = {}  # by blob, the object that was kept, if it was
+        self._contents: dict[bytes, bytes | None] = {}  # by blob: the object that was kept, if any
         self.run = run
 
     @property
@@ -86,15 +87,15 @@ class Recording:
         return self.run.id
 
     def step(self, op: str, *, key: str = "", **values: object) -> int:
-        """Record a step and give its index in the run; it is durable then. See ``StepMaker.make`` for the values.
+        """Record a step and return its index in the run; it is durable then. See ``StepMaker.make`` for the values.
 
-        With a ``key`` that the run has seen, the step that was recorded with it is meant. Raises UsageError for what is
-        no step, RefusedError for a run that has ended; the run stays as it was.
+        For a ``key`` that the run has seen, the step with that key is returned. Raises UsageError for what is not a
+        step, RefusedError for a run that has ended; the run stays as it was.
         """
         return self.add(op, values, key=key).place
 
     def add(self, op: str, values: Mapping[str, object], *, key: str = "") -> Acknowledged:
-        """As ``step``; also gives the seq of the record."""
+        """As ``step``; also returns the seq of the record."""
         return self._recorder.step(self.id, self._made(op, values), key=key)
 
     def add_beside(
@@ -104,7 +105,7 @@ class Recording:
         self._recorder.steps_beside(self.id, [self._made(op, values) for op, values in steps], beside)
 
     def checkpoint(self, *, key: str = "", looked: WorktreeState | None = None) -> Acknowledged | None:
-        """Record how the files of the worktree stand now (or stood as they were ``looked`` at); None outside git."""
+        """Record the present state of the worktree's files (or the state ``looked``); None outside git."""
         if self._worktree is None:
             return None
         now_ms = self._project.journal.clock.now_ms()
@@ -116,11 +117,11 @@ class Recording:
         return self._recorder.step(self.id, LiveStep(step, now_ms), key=key)
 
     def seal(self, status: Status = "success") -> Sealed:
-        """End the run and make its trail. Done once, it changes nothing when it is done again."""
+        """End the run and make its trail. Idempotent."""
         return _sealed(self._project, self._recorder, self.id, status)
 
     def detach(self) -> None:
-        """Let the run go on without this process: it stays open until it is sealed, or was left for a day."""
+        """Let the run continue without this process: it stays open until it is sealed, or was left for a day."""
         self._recorder.detach(self.id)
 
     def __enter__(self) -> Self:
@@ -149,7 +150,7 @@ class Recording:
         return self._maker.make(op, own, self._project.journal.clock.now_ms())
 
     def _path(self, path: str) -> str:
-        """A path as it is called from the top of the worktree (else of the project); others as they are."""
+        """Return a path from the top of the worktree (else of the project); other paths unchanged."""
         if "\0" in path:
             return path  # it names nothing
         top = self._worktree.top if self._worktree is not None else os.path.realpath(self._project.folder)
@@ -171,7 +172,7 @@ class Recording:
         return self._base
 
     def _keep_standing(self, looked: WorktreeState) -> tuple[bytes, int] | None:
-        """Keep how the files stand as an object: ``(SHA-256, size)``; None where that cannot be said without a secret."""
+        """Keep the state of the files as an object: ``(SHA-256, size)``; None where it would reveal a secret."""
         assert self._worktree is not None
         base = self._base_files()
         standing = standing_of(looked, tree_id(base, self._worktree.algorithm), base)
@@ -199,7 +200,7 @@ class Recording:
                 return None, 0
             data = self._worktree.content(path)
         except OSError:
-            return None, 0  # it went meanwhile: how it stood is known, what it held is not
+            return None, 0  # it was removed meanwhile: its state is known, its content is not
         if blob_id(data, self._worktree.algorithm) != entry.blob:
             return None, 0
         digest = None
@@ -219,10 +220,11 @@ def open_recording(
     checkpoints: bool = True,
     without: Callable[[PeriplusError], None] | None = None,
 ) -> Recording:
-    """Begin a run with ``facts``, or go on with ``run_id``. ``pid`` is the process whose end leaves the run unfinished.
+    """Begin a run with ``facts``, or continue ``run_id``. ``pid`` is the process whose end leaves the run unfinished.
 
-    How the files stand is looked at before the run begins. Where that cannot be said (a broken repository, no git) ``without`` is told
-    why and the run goes on without; where there is no ``without`` that is the error, and nothing was recorded.
+    The files are read before the run begins. Where that fails (a broken repository, no git) ``without`` gets the
+    reason and the run goes on without their state; where ``without`` is None that is the error, and nothing was
+    recorded.
     """
     maker = StepMaker(mask_secrets, Withholding(project).put)
     recorder = _recorder(project, maker)
@@ -251,7 +253,7 @@ def open_recording(
 
 
 def _base(worktree: Worktree) -> Digest:
-    """The commit that a run begins from, or the empty tree before the first."""
+    """Return the commit that a run begins from, or the empty tree before the first commit."""
     return worktree.commit() or Digest(worktree.algorithm, tree_id({}, worktree.algorithm))
 
 
@@ -261,15 +263,15 @@ def seal_run(project: ProjectStore, run_id: str, status: Status) -> Sealed:
 
 
 def unsealed(project: ProjectStore) -> list[Run]:
-    """The runs that have no trail yet, the oldest first."""
+    """Return the runs that have no trail yet, the oldest first."""
     project.journal.refresh()
     runs = [run_of(one) for one in project.journal.entities(RUN_TYPE) if one.value.get("state") != "sealed"]
     return sorted(runs, key=lambda run: (run.started_ms, run.id))
 
 
 def seal_abandoned(project: ProjectStore) -> list[Abandoned]:
-    """Seal what was left: as ``partial`` the open runs whose process is gone or that had no step for a day; and those that
-    ended and were never sealed. Runs of other clones are theirs.
+    """Seal runs that were left: as ``partial`` the open runs whose process is gone or that had no step for a day; and
+    those that ended and were never sealed. Runs of other clones are left to them.
     """
     own = project.journal.own
     mine = {own.lineage, own.previous} if own is not None else set()
@@ -328,7 +330,7 @@ def _sealed_of_hooks(project: ProjectStore, run: Run, status: Status) -> Sealed:
 
 
 def _announced(project: ProjectStore, ended: Ended) -> tuple[str, Callable[[Transaction], None]]:
-    """Keep the trail; gives the id of its entity and what writes that."""
+    """Keep the trail; returns the id of its entity and the function that writes it."""
     run = ended.run
     card = card_of_run(ended)
     item_id = derived_id("trl", "recording", run.id, "")

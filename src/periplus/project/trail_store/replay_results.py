@@ -1,4 +1,4 @@
-"""Keeping the trail of a replay in the store, next to its original."""
+"""Keep the trail of a replay in the store, next to its original."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def keep_replay(project: ProjectStore, data: bytes) -> tuple[Entity, int]:
-    """Keep the bytes of a replay's trail and say so in the journal; the same bytes again change nothing.
+    """Keep the bytes of a replay's trail and announce it in the journal; the same bytes again change nothing.
 
-    Gives the trail, and how many of its texts are withheld because they were redacted in this store.
+    Returns the trail, and the number of its texts that are withheld because they were redacted in this store.
     """
     from periplus.project.trail_store.withholding import Withholding
 

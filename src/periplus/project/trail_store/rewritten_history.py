@@ -1,8 +1,9 @@
 """The history of a repository as one trail, however often it is rewritten.
 
-A history's trail is named by its first commit. ``commit --amend``, a rebase and a squash leave commits behind that were imported and that
-no ref reaches any more: a trail of theirs gives way, one that began with another first commit is deleted, and the new card tells of the
-commits as ``rewritten``. Another branch, and what the repository does not know because somebody else imported it, stay as they are.
+A history's trail is named by its first commit. ``commit --amend``, a rebase and a squash leave imported commits
+behind that no ref reaches any more: their trail is replaced, a trail that began with another first commit is deleted,
+and the new card lists the commits as ``rewritten``. Other branches, and commits that somebody else imported and the
+repository does not have, stay as they are.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _Row = dict[str, JSONValue]
 
 
 class Rewriting(NamedTuple):
-    """``rewritten`` is for the card of the new trail; ``gives_way`` is the digest of the trail that does, empty where none has to;
-    ``ended`` are trails of the same history with another beginning.
+    """``rewritten`` is for the card of the new trail; ``gives_way`` is the digest of the trail that is replaced,
+    empty for none; ``ended`` are trails of the same history with another beginning.
     """
 
     rewritten: list[JSONValue]
@@ -36,7 +37,7 @@ class Rewriting(NamedTuple):
     ended: tuple[str, ...]
 
     def settle(self, project: ProjectStore, item_id: str) -> bool:
-        """Write what the trail ``item_id`` does not say yet, and delete the others. False where there was nothing to do."""
+        """Write what the trail ``item_id`` lacks, and delete the others. False where there was nothing to do."""
         done: list[str] = []
 
         def write(transaction: Transaction) -> None:
@@ -59,7 +60,9 @@ class Rewriting(NamedTuple):
 
 
 def rewriting(project: ProjectStore, repository: str, imported: Imported, item_id: str) -> Rewriting:
-    """What the import of ``repository`` as the trail ``item_id`` finds rewritten. Raises FormatError where git cannot be asked."""
+    """Return what the import of ``repository`` as the trail ``item_id`` finds rewritten. Raises FormatError where git
+    cannot be asked.
+    """
     from periplus.interop.git_history.history_import import reachable_from_refs
     from periplus.memory.fulltext.documents import REWRITTEN_MAX
 
@@ -74,7 +77,7 @@ def rewriting(project: ProjectStore, repository: str, imported: Imported, item_i
     for one in trails:
         own, told = commits[one.item_id], _told(one)
         missing = own & reached.missing
-        # What was collected as garbage was this repository's, where this clone imported it from here; what is told already stays told.
+        # Garbage-collected commits were this repository's, where this clone imported them from here; listed ones stay listed.
         is_from_here = one.lineage == project.journal.lineage and one.value.get("cwd") == imported.cwd
         lost = (own & reached.unreached) | (missing if is_from_here else missing & told.keys())
         if one.item_id != item_id and (not lost or not own <= lost | now.keys()):
@@ -96,7 +99,7 @@ def _with_rows(card: dict[str, JSONValue], rows: list[JSONValue]) -> dict[str, J
 
 
 def _told(trail: Entity) -> dict[str, _Row]:
-    """The commits that a trail's card, which anybody may have written, says were rewritten."""
+    """Return the rewritten commits by a trail's card, which anybody may have written."""
     from periplus.memory.fulltext.documents import REWRITTEN_MAX
 
     told = trail.value.get("rewritten")
@@ -119,7 +122,7 @@ def _is_commit(name: str) -> bool:
 
 
 def _steps_of(data: bytes) -> dict[str, int]:
-    """The commits of a history's trail, and the steps that made them."""
+    """Return the commits of a history's trail, and the steps that made them."""
     from periplus.trail import BY_CODE, Digest, TrailReader
 
     found: dict[str, int] = {}
@@ -132,7 +135,7 @@ def _steps_of(data: bytes) -> dict[str, int]:
 
 
 def _held_steps(project: ProjectStore, trail: Entity) -> dict[str, int]:
-    """``_steps_of`` a trail that is held; none of one that cannot be read."""
+    """Return ``_steps_of`` a trail that is held; none where it cannot be read."""
     from periplus.memory.fulltext.documents import object_of_card
 
     try:
@@ -142,7 +145,7 @@ def _held_steps(project: ProjectStore, trail: Entity) -> dict[str, int]:
 
 
 def _rows(project: ProjectStore, trail: Entity, commits: AbstractSet[str], steps: dict[str, int]) -> dict[str, _Row]:
-    """What a card says of ``commits`` of a trail."""
+    """Return the rows of a card for ``commits`` of a trail."""
     from periplus.memory.fulltext.documents import documents_of_trail
 
     documents = {one.part: one for one in documents_of_trail(trail, project.journal.objects.get)}

@@ -1,4 +1,4 @@
-"""The trails of a project: how one is made of an import, kept and announced, found again, and checked."""
+"""Import trails of sessions and git histories: make, keep and announce them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def import_sessions(
     session: str = "",
     told: Calls | None = None,
 ) -> list[ImportedTrail]:
-    """As ``Project.import_transcripts`` says; with ``session`` only the one of that name. Raises FormatError for one that ends before calls of it
-    that were ``told``.
+    """See ``Project.import_transcripts``; with ``session`` only the one of that name. Raises FormatError for one that
+    ends before calls that were ``told``.
     """
     from periplus.interop import import_transcripts
     from periplus.journal.projections.git_state import project_folders
@@ -78,7 +78,7 @@ def import_sessions(
 
 
 def _says_all(project: ProjectStore, trails: list[ImportedTrail], told: Calls) -> bool:
-    """Whether the trails that are held are those of the file and have all calls that were ``told``."""
+    """Return True where the trails that are held are those of the file and have all calls that were ``told``."""
     return not any(
         one.digest != one.entity.value.get("digest") or told.goes_beyond(calls_of(project, one.entity))
         for one in trails
@@ -88,7 +88,7 @@ def _says_all(project: ProjectStore, trails: list[ImportedTrail], told: Calls) -
 def import_history(
     project: ProjectStore, repository: str, *, commits_max: int, progress: Progress | None
 ) -> ImportedTrail:
-    """As ``Project.import_git`` says."""
+    """See ``Project.import_git``."""
     from periplus.interop import import_git
     from periplus.project.trail_store.rewritten_history import rewriting
     from periplus.project.trail_store.withholding import Withholding
@@ -114,7 +114,9 @@ def import_history(
 def _announce(
     project: ProjectStore, withholding: Withholding, imported: Imported, parent: str, rewriting: Rewriting | None = None
 ) -> ImportedTrail:
-    """Keep a trail and say so in the journal, unless the store holds just this one, or a later one of its session."""
+    """Keep a trail and announce it in the journal, unless the store holds just this one, or a later one of its
+    session.
+    """
     more: dict[str, JSONValue] = {"rewritten": rewriting.rewritten} if rewriting and rewriting.rewritten else {}
     session = imported.session_id or imported.source_sha256.hex()
     item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
@@ -129,7 +131,7 @@ def _announce(
     def keep(held_now: Entity | None) -> Callable[[Transaction], None]:
         nonlocal before, card, withheld
         before, card = held_now, card_of(imported, parent) | more
-        withheld = withholding.put_trail(card, imported.trail, before)  # a lost object is healed by it
+        withheld = withholding.put_trail(card, imported.trail, before)  # this also heals a lost object
         return write
 
     def write(transaction: Transaction) -> None:
@@ -147,16 +149,16 @@ def _announce(
     assert entity is not None
     gone = before if changed and before is not None and not before.deleted else None
     is_new = changed or any(child.changed for child in children)
-    if changed:  # it is what was written, and nothing was taken out of it that what gave way had told of
+    if changed:  # it is what was written, and nothing is withheld that the replaced trail had
         is_settled = not withheld and entity.value.get("object") == card["object"]
-    else:  # what it was compared with still stands
+    else:  # the trail that it was compared with is unchanged
         is_settled = before is not None and (before.version, before.heads) == (entity.version, entity.heads)
     return ImportedTrail(entity, is_new, children, withheld, str(card["digest"]), gone, is_settled)
 
 
 def _is_retold(project: ProjectStore, imported: Imported, held: Entity) -> bool:
-    """Whether the trail that is held says of the same source what ``imported`` says, sealed with the secret of another clone. Two
-    clones that import one session would else take each other's place for ever.
+    """Return True where the trail that is held has the same content as ``imported``, sealed with the secret of
+    another clone. Otherwise two clones that import one session would replace each other's trail for ever.
     """
     from periplus.trail import TrailReader
     from periplus.trail.listings.comparison import is_same_step
@@ -166,11 +168,11 @@ def _is_retold(project: ProjectStore, imported: Imported, held: Entity) -> bool:
     if held.deleted or held.is_in_conflict or (facts.get("format"), facts.get("source_sha256")) != source:
         return False
     if facts.get("digest") == imported.trail_digest.hex():
-        return False  # this clone's own: what was lost of it is healed
+        return False  # this clone's own: importing heals lost objects
     try:
         old = TrailReader(project.journal.objects.get(bytes.fromhex(str(facts.get("object", "")))))
     except (PeriplusError, ValueError):
         return False  # lost or damaged
-    if imported.format == "git":  # all of a history follows from its last commit, but for the name of its folder
+    if imported.format == "git":  # a whole history follows from its last commit, except the name of its folder
         return old.step_count == imported.counts["steps"]
     return is_same_step(old, TrailReader(imported.trail))

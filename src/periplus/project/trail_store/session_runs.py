@@ -1,11 +1,12 @@
-"""The trail of a session whose hooks are connected: while it goes on a run with a step for each prompt and call, then its trail.
+"""The trail of a session whose hooks are connected: first a run with a step for each prompt and call, then its trail.
 
-A session's run is an entity whose id follows from the session, so that whoever hears of the session means the same run. The trail has
-the id that an import of the session would give it: hooks and imports never make two.
+A session's run is an entity whose id follows from the session, so that all hooks of the session find the same run.
+The trail has the id that an import of the session would give it: hooks and imports never make two.
 
-When it is sealed, the agent's own record of the session is imported where it is at hand, for it also says what hooks are not
-told: the model's words and what its calls cost. Else the trail is made of the steps; so it is where that record ends before calls that
-hooks told of, as one does that was moved or lost. A session may go on after its end; its run is opened again then.
+On sealing, the agent's own record of the session is imported where it is at hand, for it has more than hooks get: the
+model's words and the cost of its calls. Otherwise the trail is made of the steps; likewise where that record ends
+before calls that hooks reported, as after a move or a loss. A session may continue after its end; its run is opened
+again then.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class RunOfSession(NamedTuple):
-    """What is known of a session, or of a subagent in it, when something is heard of it."""
+    """The known facts of a session, or of a subagent in it, with an event."""
 
     format: str
     session: str
@@ -58,7 +59,7 @@ def run_id_of(lineage: str, about: RunOfSession) -> str:
 
 
 def is_told_by_another(journal: Journal, event: HookEvent) -> bool:
-    """Whether another agent's hooks told of the session of ``event`` before."""
+    """Return True where another agent's hooks reported the session of ``event`` before."""
     formats = {agent.format for agent in AGENTS.values() if agent.name != event.agent}
     found = (journal.get(RUN_TYPE, run_id_of(journal.lineage, RunOfSession(name, event.session))) for name in formats)
     return any(run is not None and not run.deleted for run in found)
@@ -73,7 +74,9 @@ def take_steps(
     key_ms: int,
     patience_s: float,
 ) -> None:
-    """Add steps to the runs of sessions, which are begun or opened again where that is needed; once for each ``key``, made at ``key_ms``."""
+    """Add steps to the runs of sessions, which are begun or opened again where needed; once for each ``key``, made at
+    ``key_ms``.
+    """
     journal = project.journal
 
     def write(transaction: Transaction) -> None:
@@ -124,9 +127,9 @@ def _opened(project: ProjectStore, about: RunOfSession, started_ms: int) -> dict
 def seal_session_run(
     project: ProjectStore, run: Run, *, is_over: bool, status: Status = "success"
 ) -> tuple[Entity | None, PeriplusError | None]:
-    """Bring the trail of a session up to date, and where it ``is_over`` close its run; with what stood in the way of
-    importing the agent's own record, if anything did. None where there is nothing to make a trail of: a run that is over is taken
-    away then.
+    """Bring the trail of a session up to date, and where it ``is_over`` close its run; also returns the error that
+    prevented the import of the agent's own record, if any. None where there is nothing to make a trail of: a run
+    that is over is removed then.
     """
     told = _told(project, run)
     entity, trouble = _from_transcript(project, run, told)
@@ -158,13 +161,13 @@ def seal_session_run(
 
 
 def _status_of(entity: Entity, status: Status) -> Status:
-    """How a run ended: as the agent's own record says; ``status`` where that says nothing."""
+    """Return the end status of a run by the agent's own record; ``status`` where that has none."""
     found = entity.value.get("status")
     return next((one for one in STATUSES if one == found), status)
 
 
 def _forget(project: ProjectStore, run: Run) -> None:
-    """A session was begun and ended, and nothing was done in it."""
+    """Remove the run of a session in which nothing was done."""
 
     def write(transaction: Transaction) -> None:
         held = transaction.get(RUN_TYPE, run.id)
@@ -183,7 +186,9 @@ def _told(project: ProjectStore, run: Run) -> Calls:
 
 
 def _from_transcript(project: ProjectStore, run: Run, told: Calls) -> tuple[Entity | None, PeriplusError | None]:
-    """The trail of the agent's own record, where that is a plain file of the agent's format and of this very session, and says no less than ``told``."""
+    """Return the trail of the agent's own record, where that is a plain file of the agent's format and of this very
+    session, with no fewer calls than ``told``.
+    """
     from periplus.interop.formats import format_names
     from periplus.project.trail_store.session_import import import_sessions
 
@@ -209,7 +214,7 @@ def _is_plain(path: str) -> bool:
 
 
 def _from_steps(project: ProjectStore, run: Run, status: Status, told: Calls) -> Entity | None:
-    """The trail that the steps of the run make, announced as an import of the session would be."""
+    """Return the trail made of the steps of the run, announced like an import of the session."""
     from periplus.project.trail_store.cards import card_of_run, is_later
     from periplus.project.trail_store.lookup import calls_of
     from periplus.project.trail_store.withholding import Withholding
@@ -262,7 +267,7 @@ def _from_steps(project: ProjectStore, run: Run, status: Status, told: Calls) ->
 
 
 def _done(steps: Sequence[LiveStep], folder: str) -> str:
-    """What the steps did, as a title."""
+    """Return what the steps did, as a title."""
     from periplus.trail.opcodes import BY_CODE
 
     done = Done()

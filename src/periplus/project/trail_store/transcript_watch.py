@@ -1,10 +1,11 @@
-"""Following the files of sessions that are still going on: each is imported again when it changed.
+"""Follow the files of running sessions: each is imported again when it changed.
 
-A trail's secret comes of the digest of its whole source, and every commitment in it of the secret; so a session that grew
-by a line has a new trail, whatever was known of the old one, and a file is read from its beginning each time. What keeps
-this cheap is that it is done seldom: a file is looked at by its signature only (and those beside it that belong to the same
-session), it is left alone until it has been still for a moment, and then until ten times as long has passed as its last
-import took. Of how far it was read nothing is kept between runs, so nothing can be wrong about it. See docs/decisions/0043-transcript-import.md.
+A trail's secret comes from the digest of its whole source, and every commitment in it from the secret; so a session
+that grew by a line has a new trail, whatever was known of the old one, and a file is read from its beginning each
+time. It stays cheap by being done seldom: only the signature of a file is compared (with those of the files beside it
+that belong to the same session), it is left alone until it has been still for a moment, and then until ten times as
+long has passed as its last import took. No position in a file is kept between runs, so none can be wrong. See
+docs/decisions/0043-transcript-import.md.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ INTERVAL_MIN_S: Final = 0.1
 INTERVAL_MAX_S: Final = 1.0
 _GROWTH: Final = 1.25
 _STILL_S: Final = 0.3  # a writer that pauses for so long has written its record
-_STILL_MAX_S: Final = 5.0  # one that never pauses is not waited for
-_SHARE: Final = 10  # times as long as an import took, it is not repeated
+_STILL_MAX_S: Final = 5.0  # a writer that never pauses is not waited for
+_SHARE: Final = 10  # an import is repeated only after so many times its duration
 _REST_MAX_S: Final = 300.0
 _FIND_S: Final = 5.0
 _BESIDE_MAX: Final = 2000
@@ -36,7 +37,7 @@ _Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 class FollowedFile(NamedTuple):
-    """What came of importing a file once more: its trails, or what is wrong with it."""
+    """The result of importing a file once more: its trails, or its error."""
 
     path: str
     trails: list[ImportedTrail]
@@ -44,7 +45,7 @@ class FollowedFile(NamedTuple):
 
 
 class _Watched:
-    """A file: its signature as it was imported, as it was seen last, and when it may be imported again."""
+    """A file: its signatures at the last import and the last look, and the time of the next import."""
 
     __slots__ = ("changed_at", "imported", "rest_until", "seen", "since", "trouble")
 
@@ -52,7 +53,7 @@ class _Watched:
         self.imported: _Signature | None = None
         self.seen: _Signature | None = None
         self.changed_at = 0.0
-        self.since = 0.0  # when the first change came that is not imported yet
+        self.since = 0.0  # time of the first change that is not imported yet
         self.rest_until = 0.0
         self.trouble = ""
 
@@ -65,11 +66,12 @@ def follow_files(
     timeout_s: float | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[FollowedFile]:
-    """Each file that ``find`` names, with what ``take`` made of it: at once, and again after each change.
+    """Yield each file that ``find`` names with the result of ``take``: at once, and again after each change. ``find``
+    is asked every few seconds, so that new sessions are followed, too.
 
-    ``find`` is asked every few seconds, so that new sessions are followed too. ``wait`` sleeps that many seconds and says
-    whether to end (``threading.Event().wait`` is one); after ``timeout_s`` the iteration ends too. A file that cannot be
-    read, or is none, is told once and looked at again when it changes; what is wrong with the store is raised.
+    ``wait`` sleeps that many seconds and returns True to end (``threading.Event().wait`` is one); after ``timeout_s``
+    the iteration ends, too. A file that cannot be read is reported once and read again when it changes; errors of the
+    store are raised.
     """
     begun = now()
     watched: dict[str, _Watched] = {}
@@ -97,7 +99,7 @@ def follow_files(
 
 
 def _look(path: str, file: _Watched, at: float) -> tuple[bool, bool]:
-    """Whether the file is to be imported now, and whether it will be soon."""
+    """Return whether the file is to be imported now, and whether it will be soon."""
     signature = _signature(path)
     if signature == file.imported:
         file.seen = signature
@@ -117,7 +119,9 @@ def _look(path: str, file: _Watched, at: float) -> tuple[bool, bool]:
 def _import(
     path: str, file: _Watched, take: Callable[[str], list[ImportedTrail]], now: Callable[[], float]
 ) -> FollowedFile | None:
-    """What is new; None where it is what was told before. What is written meanwhile changes the signature: no loss."""
+    """Return what is new; None where it is the same as before. A write meanwhile changes the signature: nothing is
+    lost.
+    """
     is_first = file.imported is None
     file.imported = file.seen
     begun = now()
@@ -139,7 +143,7 @@ def _import(
 
 
 def _signature(path: str) -> _Signature:
-    """The file, a database's log, and the files of the same session beside it: size, time and inode of each."""
+    """Return size, time and inode of the file, of a database's log, and of the files of the same session beside it."""
     found = [_placed(path), _placed(path + "-wal")]
     stem = os.path.splitext(path)[0]
     budget = [_BESIDE_MAX]

@@ -1,9 +1,9 @@
-"""What a redaction took out stays out when a session is imported or recorded once more.
+"""Withhold redacted texts when a session is imported or recorded once more.
 
-An object is known by its digest: it is not kept again, and a trail withholds the text that it would have been. A short text has
-no digest that anybody wrote down. But the trail of its session withholds it, and keeps its commitment; whoever made that trail
-can tell the text by it in a later trail of the same session, which has grown since. To any other clone its place tells it, where
-the later trail begins as the one before.
+An object is known by its digest: it is not kept again, and a trail withholds its text. A short text has no digest on
+record. But the trail of its session withholds it, and keeps its commitment; the clone that made that trail can
+recognise the text in a later, longer trail of the same session. Any other clone recognises it by its place, where the
+later trail begins like the one before.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _TRIES_MAX: Final = 8
 
 
 class Withholding:
-    """Keeps objects and trails for ``project``, but for what was redacted, also by others while this is at it.
+    """Keep objects and trails for ``project`` without what was redacted, also by others meanwhile.
 
-    ``kept`` are the objects that came, also those that were redacted.
+    ``kept`` are the objects that came, redacted ones included.
     """
 
     def __init__(self, project: ProjectStore) -> None:
@@ -39,25 +39,26 @@ class Withholding:
         self.kept: set[bytes] = set()
 
     def is_out(self, digest: bytes) -> bool:
-        """Whether the object was taken out of the store. Who puts it then asks while ``ObjectStore.keeping``."""
+        """Return True where the object was redacted. To put it afterwards, ask while ``ObjectStore.keeping``."""
         return digest in self._project.taken_out.now()
 
     def put(self, data: bytes) -> bytes:
-        """As ``ObjectStore.put``; what was taken out is not kept, and its digest given all the same."""
-        digest = hashing.sha256(data).digest()
+        """As ``ObjectStore.put``; a redacted object is not kept, and its digest is returned all the same."""
+        digest = hashlib.sha256(data).digest()
         self.kept.add(digest)
         with self._objects.keeping():
             return digest if self.is_out(digest) else self._objects.put(data)
 
     def put_wanted(self, data: bytes) -> bytes | None:
-        """As ``put``, but for what was taken out it gives None."""
+        """As ``put``, but returns None for a redacted object."""
         with self._objects.keeping():
             return None if self.is_out(hashing.sha256(data).digest()) else self.put(data)
 
     def announce(self, item_id: str, keep: Callable[[Entity | None], Callable[[Transaction], None]]) -> Receipt:
-        """Write of trail ``item_id`` what ``keep`` gives, which keeps its objects by what stands of the trail; again where that is another by then.
+        """Write the trail ``item_id`` with the result of ``keep``, which keeps its objects given the present trail;
+        again where the trail has changed by then.
 
-        A redaction is done before this begins, or looks for what it has to take out when this is done. Raises ConflictError.
+        A redaction is done before this begins, or searches for its objects when this is done. Raises ConflictError.
         """
         journal = self._project.journal
         with self._objects.keeping():
@@ -82,9 +83,11 @@ class Withholding:
                             safe="Nothing was written.", mend="Repeat the command.")  # fmt: skip
 
     def put_trail(self, card: dict[str, JSONValue], data: bytes, held: Entity | None) -> int:
-        """Keep the trail that ``card`` announces, without what was redacted; gives how many of its texts are withheld. While ``keeping``.
+        """Keep the trail that ``card`` announces, without redacted texts; returns the number of withheld texts. To be
+        called while ``keeping``.
 
-        ``card`` is told the object and its size, and has a mark in the place of such a text. ``held`` is what stands of the session.
+        ``card`` gets the object and its size, and a mark in the place of such a text. ``held`` is the present trail
+        of the session.
         """
         from periplus.trail import TextObject, Withheld, open_parts, withhold
 
@@ -107,7 +110,7 @@ class Withholding:
         return count
 
     def _told_again(self, reader: TrailReader, held: Entity) -> Iterator[OperandValue]:
-        """The texts of a trail that the one which is held of its session withholds, and which were in it."""
+        """Yield the texts of a trail that the present trail of its session withholds."""
         from periplus.project.trail_store.keys import trail_secret
         from periplus.trail import TrailReader
         from periplus.trail.format.layout import FORM_WITHHELD
@@ -117,7 +120,7 @@ class Withholding:
             old = TrailReader(self._objects.get(bytes.fromhex(str(held.value.get("object", "")))))
             source = bytes.fromhex(str(held.value.get("source_sha256", "")))
         except (PeriplusError, ValueError):
-            return  # lost or damaged, or no plain trail: doctor tells
+            return  # lost or damaged, or no plain trail: doctor reports it
         if not old.strings.is_redacted or not source:
             return
         secret = trail_secret(self._project, source)
@@ -131,7 +134,7 @@ class Withholding:
         tries = 0
         for at in wanted:
             salt, commitment = entry_salt(secret, at), commitments[32 * at : 32 * at + 32]
-            for place in (at, *range(len(table))):  # what was said before stands where it stood
+            for place in (at, *range(len(table))):  # earlier texts keep their place
                 tries += 1
                 if place < len(table) and hashing.sha256(salt + table[place]).digest() == commitment:
                     yield reader.string(place)
@@ -141,7 +144,7 @@ class Withholding:
 
 
 class _AnotherError(Exception):
-    """The trail is not what it was when its objects were kept."""
+    """The trail changed since its objects were kept."""
 
 
 def _heads(trail: Entity | None) -> tuple[str, ...]:
@@ -149,7 +152,9 @@ def _heads(trail: Entity | None) -> tuple[str, ...]:
 
 
 def withheld_places(data: bytes) -> Iterator[int]:
-    """The places in the string table of a trail whose texts were taken out; those of several parts are counted through."""
+    """Yield the places in the string table of a trail whose texts were withheld; those of several parts are counted
+    through.
+    """
     from periplus.trail import open_parts
 
     yield from _places(open_parts(data))
@@ -166,7 +171,7 @@ def _places(readers: Sequence[TrailReader]) -> Iterator[int]:
 
 
 def _committed(reader: TrailReader, at: int) -> bytes:
-    """What the commitment of a string is made over, behind its salt: see the format of trails, Identity."""
+    """Return the bytes that the commitment of a string covers, after its salt: see the format of trails, Identity."""
     from periplus.trail import TextObject
 
     value = reader.string(at)
@@ -178,9 +183,11 @@ def _committed(reader: TrailReader, at: int) -> bytes:
 
 
 def _last_agreed(old: TrailReader, reader: TrailReader) -> int:
-    """The place of the last string in which both say the same, before the first in which they do not; -1 where there is none.
+    """Return the place of the last string in which both agree, before the first in which they do not; -1 where there
+    is none.
 
-    What was withheld in ``old`` before that is what ``reader`` has there: the session begins as it did. Behind it nobody knows.
+    A text that ``old`` withholds before that place is the one that ``reader`` has there: the session begins alike.
+    After it nothing is known.
     """
     from periplus.trail import Withheld
 

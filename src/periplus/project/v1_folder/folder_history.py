@@ -1,4 +1,4 @@
-"""What a journal of segments beside a v1 folder says that entities were, as versions to take in before what they are now."""
+"""The history of entities in a journal of segments beside a v1 folder, as versions to import before the present ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Version(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An entity that was deleted, with what it was; ``summary`` says where that is told."""
+    """A deleted entity with its last content; ``summary`` names the record of the deletion."""
 
     key: Key
     versions: list[Version]
@@ -29,8 +29,8 @@ class Ended(NamedTuple):
 
 
 class History:
-    """``told`` is by the name of a kind and the old id (``read_history``). It proves nothing: what cannot be read, is of another type or
-    holds a secret is left out.
+    """``told`` is by the name of a kind and the old id (``read_history``). It proves nothing: records that cannot be
+    read, are of another type or hold a secret are left out.
     """
 
     def __init__(self, told: Mapping[Key, Sequence[Was]], types: Mapping[str, EntityType]) -> None:
@@ -38,14 +38,14 @@ class History:
         self._types = types
 
     def before(self, file: V1File) -> list[Version]:
-        """The versions of the entity of a file, but for the last one where the file says the same."""
+        """Return the versions of the entity of a file, without the last one where the file says the same."""
         told = list(self._told.get((file.entity.name, file.entity.old_id), ()))
         if told and told[-1].text and parse_file(told[-1].text.encode())[1] == parse_file(file.text.encode())[1]:
             del told[-1]
         return self._versions(told, file.path, (file.entity.item_type, file.entity.item_id))
 
     def ended(self, folder: V1Folder) -> list[Ended]:
-        """The entities whose end is told and that have no file."""
+        """Return the deleted entities that have no file."""
         held = {(file.entity.name, file.entity.old_id) for file in folder.files.values()}
         found: list[Ended] = []
         for (name, old_id), told in sorted(self._told.items()):

@@ -1,16 +1,16 @@
-"""Keeping a v1 folder and the journal the same: what somebody changed there is taken in, what changed here is written.
+"""Keep a v1 folder and the journal the same: changes there are imported, changes here are written.
 
 Rules kept here:
 
 * the journal comes first: a file is written only for a version that the journal holds;
-* the steps of a plan that came from a file stand in that file: plan and steps are judged, taken in and written as one;
-* a file that somebody changed is never written over: it is taken in where the journal had not moved since, else
-  reported as a conflict; both stand until a person says which is to be taken, and the other one is kept aside;
-* a file that is gone says nothing: it is reported, and written again when asked for (``heal``), or in ``primary``; one
-  that never was here, of an entity that came from elsewhere, is written;
-* what a file was when it was last seen, and which version that was, tells whose change it is (``seen.json``). A text that
-  the journal had later than that one is nobody's edit; any other one is, also the one of long ago. Without ``seen.json``
-  every file is read again, and held against the text that its entity was last taken in with.
+* the steps of a plan that came from a file stand in that file: plan and steps are compared, imported and written as one;
+* a file that somebody changed is never overwritten: it is imported where the journal had not changed since, else reported as
+  a conflict; both stay until a person decides which is taken, and the other one is kept aside;
+* a missing file says nothing: it is reported, and written again when asked for (``heal``), or in ``primary``; one that never
+  was here, of an entity that came from elsewhere, is written;
+* the last seen state of a file, and its version, tell which side changed (``seen.json``). A text that the journal had later
+  than that version is nobody's edit; any other one is, also an old one. Without ``seen.json`` every file is read again, and
+  compared with the text that its entity was last imported with.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _PATIENCE_S: Final = 5.0
 _NAME_BYTES_MAX: Final = (
     255 - len(".") - len(".4194304.01234567") - len(TEMPORARY_SUFFIX)
 )  # as it is while it is written
-_GRAIN_NS: Final = 100_000_000  # how coarse the times of files may be
+_GRAIN_NS: Final = 100_000_000  # granularity of file times
 _OURS: Final = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
 
 class MigrationPlaces:
-    """Where a store keeps what belongs to a migration; ``root`` is the ``.periplus`` folder."""
+    """The paths of a migration in a store; ``root`` is the ``.periplus`` folder."""
 
     def __init__(self, root: str) -> None:
         self.folder = os.path.join(root, "migration")
@@ -101,11 +101,9 @@ class MigrationPlaces:
 
 
 class ModeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """``migration/mode.json``. ``place`` is (device, inode) of ``source``: another folder under its name is not trusted.
-
-    In the file a byte of ``source`` that is no UTF-8 is a NUL and its two hexadecimal digits, as no path has a NUL.
-
-    ``folders`` says in which folder the files of each type lie, for those that are yet to be made.
+    """``migration/mode.json``. ``place`` is (device, inode) of ``source``: another folder under its name is not
+    trusted. In the file a byte of ``source`` that is not UTF-8 is a NUL and its two hexadecimal digits, as no path
+    has a NUL. ``folders`` says in which folder the files of each type lie, for those that are yet to be made.
     """
 
     format: int = _FORMAT
@@ -120,7 +118,7 @@ class ModeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
 
 
 def read_mode(root: str) -> ModeFile:
-    """Raises DamageError for a file that is none, NewerFormatError for one of a later Periplus."""
+    """Read the mode of a store. Raises DamageError for an invalid file, NewerFormatError for one of a later Periplus."""
     places = MigrationPlaces(root)
     places.refuse_links()
     try:
@@ -188,7 +186,7 @@ class Keeper:
             self.know(name)
 
     def know(self, name: str) -> None:
-        """Let the journal take entities of a type that we have no schema for."""
+        """Let the journal take entities of a type without a schema."""
 
         def check(payload: dict[str, JSONValue]) -> None:
             if not self._allow_secrets:
@@ -198,7 +196,7 @@ class Keeper:
             self._types[name] = EntityType(name, "v1", is_projected=False, check=check)
 
     def after_change(self) -> None:
-        """A pass where the mode asks for one. What fails is kept in ``failure``: the journal holds the change."""
+        """Run a pass where the mode asks for one. An error is kept in ``failure``: the journal holds the change."""
         if self._is_running or self.mode.mode == "off" or self._journal.damage is not None:
             return
         try:
@@ -208,10 +206,10 @@ class Keeper:
             self.failure = str(error)
 
     def run(self, *, take: Take = "", heal: bool = False, is_dry: bool = False, is_whole: bool = True) -> Kept:
-        """One pass over folder and journal. Raises what reading and writing raise; repeating it goes on.
+        """Run one pass over folder and journal. Raises what reading and writing raise; repeating it continues.
 
         A pass with ``is_dry`` changes nothing and counts what one would do; one that is not ``is_whole`` reads only
-        what changed since the last one, and reports of that alone.
+        what changed since the last one, and reports on that alone.
         """
         if is_dry:
             return self._pass(take, is_dry=True, heal=heal, is_whole=True)
@@ -250,7 +248,7 @@ class Keeper:
         for name in sorted(
             {*self._kept_whole(folder), *(item_type for item_type, _ in folder.files)} - self._types.keys()
         ):
-            self.know(name)  # who was stopped before the mode was written may have taken in some of them
+            self.know(name)  # a run that was stopped before the mode was written may have imported some of them
             live.update({(one.item_type, one.item_id): one for one in journal.entities(name)})
         folder, converted = self._as_before(folder, live)
         settled = {(one.item_type, one.item_id) for one in known.values() if one.version}
@@ -271,20 +269,20 @@ class Keeper:
         imported, taken = self._take_in(work, take)
         self._take_deleted(folder)
         try:
-            if work.writes or work.parks:  # what somebody wrote and did not live to sync is made durable first
+            if work.writes or work.parks:  # make durable first what an interrupted writer did not sync
                 self._journal.mutate(lambda _: None, self._writer)
             written = sum(self._write(key, work) for key in work.writes)
             parked = sum(self._park(key, work) for key in work.parks)
         except (PeriplusError, OSError):
-            with suppress(PeriplusError, OSError):  # the first error is the one to tell
-                self._remember(work, listing, is_done=False)  # where one file fails, what is in the others is known
+            with suppress(PeriplusError, OSError):  # report the first error
+                self._remember(work, listing, is_done=False)  # where one file fails, the others are known
             raise
         self._remember(work, listing, is_done=written == len(work.writes) and parked == len(work.parks))
         self.findings = work.findings
         return work.kept(imported, taken, written, parked)._replace(history=self._history_count)
 
     def check_place(self) -> None:
-        """Raises EnvironmentFailure where the folder is not there or cannot be read, UsageError where it is another one."""
+        """Raise EnvironmentFailure where the folder is missing or cannot be read, UsageError where it is another one."""
         try:
             status = os.stat(self.mode.source)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -316,7 +314,7 @@ class Keeper:
         return {lineage: self._journal.end(lineage).next_seq for lineage in self._journal.lineages()}
 
     def _known(self, seen: SeenFile, listing: Listing, live: Mapping[Key, Entity]) -> dict[str, Seen]:
-        """The files that are as they were, of entities that are as they were; those of no entity too."""
+        """Return the unchanged files of unchanged entities, and those of no entity."""
         return {
             path: one
             for path, one in seen.files.items()
@@ -325,7 +323,7 @@ class Keeper:
         }
 
     def version_of(self, entity: Entity | None) -> str:
-        """The version of what stands in an entity's file: its own, and those of its steps."""
+        """Return the version of the content of an entity's file: its own, and those of its steps."""
         if entity is None:
             return ""
         parts = self._parts.get(entity.item_id) if entity.item_type == "plan" else None
@@ -335,7 +333,7 @@ class Keeper:
         return f"{entity.version}+{sha256(steps.encode()).hex()[:16]}"
 
     def render(self, entity: Entity) -> bytes:
-        """The file of an entity as the journal has it."""
+        """Return the file of an entity as the journal has it."""
         key = (entity.item_type, entity.item_id)
         if not has_parts(entity.item_type, entity.value):
             return render_file(*key, entity.value)
@@ -350,7 +348,9 @@ class Keeper:
         return key in self._journal.ids_with_prefix(key[1]) and self._journal.get(*key) is None
 
     def is_held_since(self, entity: Entity, text: bytes, version: str) -> bool:
-        """Whether the journal had this text as the entity in a version that came after ``version``, as far as is known."""
+        """Return True where the journal had this text as the entity in a version after ``version``, as far as is
+        known.
+        """
         version = version.partition("+")[0]
         key, index = (entity.item_type, entity.item_id), self._journal.index
 
@@ -372,8 +372,8 @@ class Keeper:
         return False
 
     def _live(self) -> dict[Key, Entity]:
-        """Trails are no entities of v1, nor is what has no text of its own, unless it came from a file. Steps that stand in a plan's
-        file are listed with it.
+        """Return the entities that have a file. Trails have none in v1, nor has an entity without a text of its own,
+        unless it came from a file. Steps in a plan's file are listed with it.
         """
         ours = [row.name for row in TYPES if issubclass(row.schema, Common) and row.schema is not Step]
         foreign = {name for name in self._types if name.startswith(FOREIGN_PREFIX)}
@@ -408,7 +408,7 @@ class Keeper:
             self._parts[plan.item_id] = {one.item_id: one for one in found if self._stands_in_plan(one, True)}
 
     def _kept_whole(self, folder: V1Folder) -> set[str]:
-        """Types that nobody knows yet, of which an earlier version took in files and was stopped."""
+        """Return unknown types of which an earlier version imported files and was interrupted."""
         found: set[str] = set()
         for file in folder.files.values():
             for key in file.entity.before:
@@ -417,8 +417,9 @@ class Keeper:
         return found
 
     def _as_before(self, folder: V1Folder, live: dict[Key, Entity]) -> tuple[V1Folder, dict[Key, Key]]:
-        """Files that an earlier version took in as something else. Where neither side changed since they are converted: given are what they
-        become and were. Where one did the file is read as what it was, until both are the same again.
+        """Return files that an earlier version imported as something else, with what they become and were. Where
+        neither side changed since they are converted. Where one did, the file is read as before, until both are
+        the same again.
         """
         files = dict(folder.files)
         converted: dict[Key, Key] = {}
@@ -440,7 +441,7 @@ class Keeper:
         return folder._replace(files=files), converted
 
     def _sweep(self, listing: Listing) -> None:
-        """Our own leftovers of a write that was interrupted; whoever writes holds the lock, so nobody needs them."""
+        """Remove our own leftovers of an interrupted write; every writer holds the lock, so nobody needs them."""
         for one in list(listing.findings):
             if one.kind == "other" and _OURS.fullmatch(os.path.basename(one.path)):
                 self._journal.files.unlink(os.path.join(self.mode.source, one.path))
@@ -481,7 +482,7 @@ class Keeper:
                 file = work.folder.files[key]
                 held = transaction.get(*key)
                 if held is not None and held.deleted and (key in work.ours or take == "journal"):
-                    work.parks.append(key)  # the tombstone is the proof; that the entity is not listed is none
+                    work.parks.append(key)  # the tombstone is the proof; a missing entity is none
                 elif held is None or (held.deleted and take == "files"):
                     if self._put(transaction, key, file, "import", take=take, was=work.converted.get(key)):
                         counts[0] += 1
@@ -506,8 +507,8 @@ class Keeper:
     def _put(
         self, transaction: Transaction, key: Key, file: V1File, action: str, *, take: Take, was: Key | None = None
     ) -> bool:  # fmt: skip
-        """Write what a file says: its entity with the steps in it. Steps that were in it, and are not, are deleted. False where what it
-        ``was`` is gone, or another by now.
+        """Write the content of a file: its entity with the steps in it. Steps that are no longer in it are deleted.
+        False where what it ``was`` is gone, or has changed by now.
         """
         summary = f"v1: {file.path}" if action == "import" else f"v1: {file.path} edited"
         if was is not None:
@@ -535,7 +536,7 @@ class Keeper:
         return True
 
     def _take_deleted(self, folder: V1Folder) -> None:
-        """What the history says was there and was deleted: it is deleted here too, and what it was is kept."""
+        """Delete here what the history says was deleted; the last content is kept."""
         ended = self._history.ended(folder)
         for start in range(0, len(ended), _BATCH):
             batch = ended[start : start + _BATCH]
@@ -575,7 +576,7 @@ class Keeper:
         return True
 
     def _is_in_the_way(self, key: Key, work: Pass) -> bool:
-        """Whether an entity's file may not be written; why is noted."""
+        """Return True where an entity's file may not be written; the reason is noted."""
         path = work.writes[key]
         file = work.folder.files.get(key)
         expected = file.stat if file is not None and file.path == path else None
@@ -589,7 +590,7 @@ class Keeper:
         return bool(why)
 
     def _park(self, key: Key, work: Pass) -> bool:
-        """The file of an entity that the journal deleted: kept aside, then taken out of the folder."""
+        """Keep the file of a deleted entity aside, then take it out of the folder."""
         file = work.folder.files[key]
         target = os.path.join(self.mode.source, file.path)
         if _stat_of(target) != file.stat:
@@ -605,7 +606,7 @@ class Keeper:
         write_atomic(self._journal.files, os.path.join(self._places.aside, name), data)
 
     def _unsafe(self, path: str) -> str:
-        """Why nothing may be written at ``path``, which a record of somebody else may state; empty where it may."""
+        """Return why nothing may be written at ``path``, which somebody else's record may name; empty where it may."""
         *folders, name = parts = path.split("/")
         if (
             not name.endswith(".json") or name.startswith(".") or ".git" in folders or len(folders) > FOLDERS_DEEP_MAX
@@ -634,7 +635,9 @@ class Keeper:
         return found if found.source == _text_of(self.mode.source) else nothing
 
     def _remember(self, work: Pass, before: Listing, *, is_done: bool) -> None:
-        """``before`` is the listing from before anything was read: what changed since is looked at in the next pass."""
+        """Write ``seen.json``. ``before`` is the listing from before anything was read: the next pass reads what
+        changed since.
+        """
         self._journal.refresh()
         now_ns = self._journal.clock.now_ms() * 1_000_000
         files: dict[str, Seen] = {}
@@ -642,7 +645,7 @@ class Keeper:
             one = work.settled.get(path) or work.last_of(path)
             known = one.stat if path in work.settled else before.candidates.get(path, (0, 0, 0))
             if now_ns - known[0] < _GRAIN_NS and path not in work.writes.values():
-                known = (0, 0, 0)  # it may change again without its times saying so
+                known = (0, 0, 0)  # it may change again without a change of its times
             files[path] = msgspec.structs.replace(one, stat=known)
         there = {(one.item_type, one.item_id) for one in files.values()}
         missing = tuple(sorted(key for key in work.missing if key not in there))
@@ -652,7 +655,7 @@ class Keeper:
 
 
 def _labels(live: Mapping[Key, Entity]) -> dict[str, str]:
-    """The labels that entities have from where they were taken in, with their ids."""
+    """Return the labels of imported entities with their ids."""
     found: dict[str, str] = {}
     for key in sorted(live, reverse=True):
         origin = live[key].value.get("v1")
@@ -663,7 +666,7 @@ def _labels(live: Mapping[Key, Entity]) -> dict[str, str]:
 
 
 def _batches(items: list[tuple[Key, str]], folder: V1Folder) -> Iterator[list[tuple[Key, str]]]:
-    """Few enough for a mutation that keeps nobody waiting for long."""
+    """Split into batches that hold the lock only for a short time."""
     batch: list[tuple[Key, str]] = []
     size = 0
     for item in items:

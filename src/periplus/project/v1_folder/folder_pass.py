@@ -1,4 +1,6 @@
-"""One pass over a v1 folder and a journal: for each entity, whose change it is and what is to be done. Nothing is changed here."""
+"""Plan one pass over a v1 folder and a journal: for each entity, which side changed it and what is to be done.
+Nothing is changed here.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ Take: TypeAlias = Literal["", "files", "journal"]
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when last looked at; ``version`` is the entity's that it held, empty where it held none."""
+    """A file at its last look; ``version`` is that of the entity in it, empty for none."""
 
     stat: Stat
     item_type: str
     item_id: str
     version: str
     digest: str
-    name: str = ""  # type and id as v1 calls them: by these another file is seen to be a duplicate
+    name: str = ""  # type and id in v1, by which another file is recognised as a duplicate
     old_id: str = ""
 
 
@@ -38,7 +40,7 @@ class SeenFile(msgspec.Struct, frozen=True):
 
 
 class Kept(NamedTuple):
-    """What one pass did; ``entities`` is how many have their place in the folder now."""
+    """The result of one pass; ``entities`` counts those with a place in the folder now."""
 
     folder: V1Folder
     entities: int
@@ -47,11 +49,13 @@ class Kept(NamedTuple):
     written: int
     parked: int
     findings: list[Finding]
-    history: int = 0  # versions of before that a journal of segments told of
+    history: int = 0  # earlier versions from a journal of segments
 
 
 class Sides(Protocol):
-    """What a pass asks of who knows both sides: what stands in an entity's file by now, in which version, and what stood in it before."""
+    """What a pass asks about both sides: the present content of an entity's file, its version, and its former
+    content.
+    """
 
     def version_of(self, entity: Entity | None) -> str: ...
 
@@ -61,7 +65,7 @@ class Sides(Protocol):
 
 
 class Pass:
-    """What one pass finds out before it changes anything."""
+    """The findings of one pass before it changes anything."""
 
     def __init__(
         self, folder: V1Folder, listing: Listing, seen: SeenFile, folders: Mapping[str, str],
@@ -76,7 +80,7 @@ class Pass:
         self.edits: dict[Key, str] = {}  # the version that is expected to be the entity's
         self.writes: dict[Key, str] = {}
         self.parks: list[Key] = []
-        self.converted: dict[Key, Key] = {}  # what is taken in anew, with what it was taken in as before
+        self.converted: dict[Key, Key] = {}  # entities that are imported again, with what they were imported as before
         self.asides: set[Key] = set()
         self.ours: set[Key] = set()  # files as they were when the journal had their entity
         self.live: dict[Key, Entity] = {}
@@ -117,14 +121,14 @@ class Pass:
 
     def _judge_file(self, key: Key, file: V1File) -> None:
         seen = self._last_seen(key, file)
-        self.imports.append(key)  # the journal's own answer says whether it is new, deleted, or there after all
+        self.imports.append(key)  # the journal itself says whether it is new, deleted, or there after all
         if seen is not None and (seen.item_type, seen.item_id) == key and seen.digest == file.digest.hex():
             self.ours.add(key)
 
     def _judge_missing(self, key: Key, entity: Entity, *, heal: bool) -> None:
         path = self.path_of(entity)
         was_here = key in self._was_here or key in self._was_missing
-        if path in self.bad:  # reported as such; what cannot be read is put right only where the journal counts
+        if path in self.bad:  # reported as such; an unreadable file is corrected only where the journal counts
             if heal and self.bad[path] == "unreadable" and path in self.stats:
                 self.writes[key] = path
                 self.asides.add(key)
@@ -132,7 +136,7 @@ class Pass:
                 self.missing.add(key)
             return
         if self._is_first and isinstance(entity.value.get("v1"), dict):
-            was_here = True  # it was taken in from a folder, and nothing tells that it was another one
+            was_here = True  # it was imported from a folder, and nothing says that it was another one
         if heal or not was_here:
             self.writes[key] = path
         else:
@@ -173,13 +177,13 @@ class Pass:
             self.note("conflict", file.path, "changed in the folder and in the journal")
 
     def _last_seen(self, key: Key, file: V1File) -> Seen | None:
-        """How the entity's file was when it was last seen to hold a version, wherever it lay; None where it never was."""
+        """Return the entity's file as it was when it last held a version, at any path; None where it never did."""
         here = self.seen.get(file.path)
         found = here if here is not None and here.digest == file.digest.hex() else self._was_here.get(key)
         return found if found is not None and found.version else None
 
     def last_of(self, path: str) -> Seen:
-        """What is to be remembered of a file that holds no version that the journal has."""
+        """Return what to remember of a file without a version that the journal has."""
         seen = self.seen.get(path)
         if seen is not None and seen.version:
             return seen

@@ -1,8 +1,9 @@
 """Copies that a migration keeps in the store's ``archive/``: the v1 folder before each step, and the log when parked.
 
-A copy counts when it was read back and has the digest of what was copied; a backup when its ``MANIFEST.json`` is there,
-which is written last. One that was interrupted stays as far as it came, and goes on where the same content is to be
-copied again. Nothing in the archive is ever changed or removed by us; a parked log that the old program had open may still grow there.
+A copy counts when it was read back and has the digest of its source; a backup when its ``MANIFEST.json`` is there,
+which is written last. An interrupted backup is kept, and continued where the same content is to be copied again.
+Nothing in the archive is ever changed or removed by us; a parked log that the old program had open may still grow
+there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PIECE: Final = 1 << 20
 
 
 def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
-    """Copy ``source`` aside; gives the backup's folder within the store. The same content is copied once."""
+    """Copy ``source`` aside; returns the backup's folder within the store. The same content is copied once."""
     found = _walk(source)
     digests = {path: _digest(os.path.join(source, path)) for path in found}
     name = f"archive/{_name_of(digests)}"
@@ -68,13 +69,14 @@ def back_up(files: Files, source: str, root: str, progress: Progress) -> str:
 
 @contextmanager
 def _at_work(folder: str, how: int) -> Iterator[bool]:
-    """While files are copied into a backup (LOCK_SH), nobody takes any of them for what was left of copying (LOCK_EX): before its list is
-    written nobody can tell a file of somebody's folder that is called like ours. Gives whether it was had; LOCK_EX waits for nobody.
+    """Lock a backup while files are copied into it (LOCK_SH), so that nobody removes them as leftovers (LOCK_EX):
+    before its list is written a file of the source may look like a temporary one of ours. Yields whether the lock
+    was had; LOCK_EX does not wait.
     """
     fd = -1
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(fd, how if how == fcntl.LOCK_SH else how | fcntl.LOCK_NB)  # who looks is soon done
+        fcntl.flock(fd, how if how == fcntl.LOCK_SH else how | fcntl.LOCK_NB)  # a reader is soon done
         is_had = True
     except BlockingIOError:
         is_had = False
@@ -101,8 +103,8 @@ def _name_of(digests: Mapping[str, bytes]) -> str:
 
 
 def park_logs(files: Files, source: str, root: str) -> None:
-    """Move the log into the archive: by its name, where folder and store lie on one file system, for then whoever has it open writes into what
-    is parked; else copied, read back, and taken out of the folder.
+    """Move the log into the archive: by a rename where folder and store lie on one file system, so that a process
+    that has it open writes into the parked file; otherwise it is copied, read back, and removed from the folder.
     """
     places = MigrationPlaces(root)
     for name in sorted(name for name in list_folder(source).logs if "/" not in name):  # a journal of segments stays
@@ -122,10 +124,10 @@ def park_logs(files: Files, source: str, root: str) -> None:
 
 
 def _is_renamed(files: Files, path: str, target: str) -> bool:
-    """Whether the plain file at ``path`` is ``target`` from now on; False where that lies on another file system."""
+    """Rename the plain file at ``path`` to ``target``; False where that lies on another file system."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
-            files.sync(held.fileno())  # whoever wrote it need not have
+            files.sync(held.fileno())  # the writer need not have synced it
         files.replace(path, target)
     except OSError as error:
         if error.errno == errno.EXDEV:
@@ -137,12 +139,12 @@ def _is_renamed(files: Files, path: str, target: str) -> bool:
 
 
 def _take_out(files: Files, path: str, copy: str, digest: bytes) -> None:
-    """Unlink ``path``, of which ``copy``, on another file system, is one. Who has it open may write into it until then: that is put back, or
-    into ``copy`` where there is another file by then.
+    """Unlink ``path``, of which ``copy`` is a copy on another file system. A process that has it open may write into
+    it until then: that is put back, or into ``copy`` where there is another file by then.
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as held:
-            status = os.fstat(held.fileno())  # before it is compared: what is written behind that makes it larger
+            status = os.fstat(held.fileno())  # before it is compared: a later write makes it larger
             if _digest(path) != digest:
                 raise _moved(path)
             files.unlink(path)
@@ -172,7 +174,7 @@ def restore_logs(files: Files, source: str, root: str) -> None:
 
 
 def check_backups(root: str) -> Iterator[Problem]:
-    """Each file of each backup against the manifest written when it was made."""
+    """Compare each file of each backup with the manifest written when it was made."""
     from periplus.journal.care.doctor import Problem
 
     mend = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
@@ -195,7 +197,7 @@ def check_backups(root: str) -> Iterator[Problem]:
 
 
 def _without_manifest(root: str, path: str, mend: str) -> Problem:
-    """What is to be said of a backup of which the list at ``path`` is not there, or is not its own."""
+    """Return the problem of a backup whose manifest at ``path`` is missing or wrong."""
     from periplus.journal.care.doctor import Problem
 
     folder = os.path.dirname(path)
@@ -216,15 +218,15 @@ def _without_manifest(root: str, path: str, mend: str) -> Problem:
 
 
 def _was_finished(root: str, folder: str) -> bool:
-    """Whether a step relied on this backup, which it does when it was finished."""
+    """Return True where a step relied on this backup, as on every finished one."""
     try:
         return f"archive/{os.path.basename(folder)}" in read_mode(root).backups
     except PeriplusError:
-        return True  # nobody can tell: then it is told as what is worse
+        return True  # unknown: report the worse case
 
 
 def _copied_in(folder: str) -> dict[str, bytes]:
-    """The files of a backup, as they are. Raises EnvironmentFailure where they cannot be read, DamageError for a link."""
+    """Return the files of a backup. Raises EnvironmentFailure where they cannot be read, DamageError for a link."""
     files = os.path.join(folder, COPIES_FOLDER)
     link = _link_in(folder)
     if link:
@@ -233,7 +235,7 @@ def _copied_in(folder: str) -> dict[str, bytes]:
 
 
 def _link_in(folder: str) -> str:
-    """A link among a backup's folders: what is written there would go where it leads. Empty where there is none."""
+    """Return a link among a backup's folders, which would lead writes elsewhere. Empty where there is none."""
     paths = (os.path.join(at, name) for at, folders, _ in os.walk(folder) for name in folders)
     return next(filter(os.path.islink, (folder, *paths)), "")
 
@@ -256,14 +258,14 @@ def _is_all_there(folder: str) -> bool:
 
 
 def _left_in(folder: str, listed: Mapping[str, str]) -> list[str]:
-    """Temporary files in a backup that are none of its own: what somebody's folder holds may be called so, too."""
+    """Return temporary files of ours in a backup: the source may have files of such names, too."""
     found = (os.path.join(at, name) for at, _, names in os.walk(os.path.join(folder, COPIES_FOLDER)) for name in names)
     left = sorted(path for path in found if is_temporary(os.path.basename(path)) and path not in listed)
     return [] if left and not listed[os.path.join(folder, MANIFEST)] and _is_all_there(folder) else left
 
 
 def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[str]) -> Iterator[Repair]:
-    """The mode of the migration and its backups: as copies of this store have them, and what needs none of them."""
+    """Restore the mode of the migration and its backups: from copies of this store, and what needs none of them."""
     from periplus.journal.recovery.copies import stores_below
     from periplus.journal.recovery.plain_files import PlainFiles
     from periplus.journal.storage.layout import Layout
@@ -311,7 +313,7 @@ def rescue_migration(root: str, files: Files, clock: Clock, sources: Sequence[st
 
 
 def _tidy(root: str, files: Files, yard: Parking) -> Iterator[Repair]:
-    """What is mended without a copy: the list of files that are all there, and what was left of copying."""
+    """Repair what needs no copy: the manifest of a complete backup, and leftovers of copying."""
     for folder in _folders_of(root):
         if not _link_in(folder):
             with _at_work(folder, fcntl.LOCK_EX) as is_had:
@@ -355,9 +357,8 @@ def _is_mode(root: str) -> bool:
 
 
 def _backed_up(root: str) -> dict[str, str]:
-    """The files of the backups, the manifests too, and the digest that each must have; none for a manifest that lies.
-
-    A manifest's own digest is in its folder's name, which sums up what it lists.
+    """Return the files of the backups with the digest that each must have, manifests included; none for a manifest
+    that does not match. A manifest's own digest is in its folder's name.
     """
     found: dict[str, str] = {}
     for folder in _folders_of(root):
@@ -383,7 +384,7 @@ def _is_digest(path: str, sha256: str) -> bool:
 
 
 def _walk(source: str) -> list[str]:
-    """Every plain file below ``source``, git's own aside; links and the like are no content."""
+    """Return every plain file below ``source`` without git's own; links and special files are left out."""
     found: list[str] = []
 
     def raised(error: OSError) -> None:
@@ -409,7 +410,7 @@ def _digest(path: str) -> bytes:
 
 
 def _pieces(path: str) -> Iterator[bytes]:
-    """Raises OSError."""
+    """Read a file in pieces. Raises OSError."""
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         while piece := file.read(_PIECE):
             yield piece
