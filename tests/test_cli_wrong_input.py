@@ -774,7 +774,7 @@ WRONG = {
         (["{file}"], 5, "is there already"),
         (["{folder}"], 5, "is there already"),
         (["{absent}/x/y.zip"], 2, "{absent}"),
-        (["--markdown", "{file}"], 2, "is no folder"),
+        (["--markdown", "{file}"], 2, "is not a folder"),
         (["--markdown", "{absent}/x"], 2, "there is no folder"),
         (["--markdown", ""], 2, "is empty"),
         (["x.zip", "--markdown", "book"], 2, "exclude each other"),

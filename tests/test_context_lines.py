@@ -124,7 +124,7 @@ def test_molecules_name_atoms_by_digest_or_line():
     assert molecule.relations == {"follows": ((0, 1),)}
     for wrong, told in (
         ({"atoms": [2]}, "m.jsonl, line 1, atoms[0]: no atom in line 2"),
-        ({"atoms": ["abc"]}, "m.jsonl, line 1, atoms[0]: 'abc' is no digest"),
+        ({"atoms": ["abc"]}, "m.jsonl, line 1, atoms[0]: 'abc' is not a digest"),
         ({"atoms": [1], "relations": {"r": [[0]]}}, "m.jsonl, line 1, relations"),
         ({"atoms": [1], "relations": {"r": [["a", 0]]}}, "m.jsonl, line 1, relations"),
         ({}, "m.jsonl, line 1, atoms: there is none"),

@@ -292,7 +292,7 @@ def test_files_that_changed_since_are_told_with_the_last_that_touched_them(ada, 
         assert set(files) == {"a.py", "b.py"}
         assert files["a.py"].times == 2
         assert files["b.py"].source.startswith(last)
-        with pytest.raises(NotFoundError, match="no session"):
+        with pytest.raises(NotFoundError, match="nor a known session"):
             bob.changed("never heard of")
 
 

@@ -348,7 +348,7 @@ def test_relations_are_said_once_and_superseding_changes_the_other(project):
     assert state_of(project, other) == "superseded"
     kinds = [said["kind"] for said in project.journal.get("decision", one.item_id).value["relations"]]
     assert kinds == ["contradicts", "supersedes"]
-    with pytest.raises(UsageError, match="no relation"):
+    with pytest.raises(UsageError, match="not a relation"):
         link(project.journal, WRITER, one.item_id, "likes", other.item_id)
     with pytest.raises(UsageError, match="to itself"):
         link(project.journal, WRITER, one.item_id, "references", one.item_id)

@@ -191,7 +191,7 @@ def test_no_link_is_followed_and_no_list_is_believed_beyond_the_folder(project, 
     with pytest.raises(DamageError):
         project.export_markdown(os.fspath(book))
     assert bytes_of(target) == {"README.md": b"kept"}
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         project.export_markdown(os.fspath(target / "README.md"))
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Naming(NamedTuple):
-    """How a syntax node defines a name. An empty ``kind`` only opens a scope. ``fields`` lead to the parts of the
+    """The rule by which a syntax node defines a name. An empty ``kind`` only opens a scope. ``fields`` lead to the parts of the
     name, by fields of the grammar from the node (``a/b``), or to the first node below of given types (``~x|y``);
     all but the last may be absent. With ``is_outer`` only nodes outside of functions count.
     """

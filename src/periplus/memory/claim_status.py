@@ -1,4 +1,4 @@
-"""Which claims hold now, who holds each, and which scopes it covers."""
+"""The status of claims: whether a claim holds, its holder, and its scopes."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class Project(ProjectStore):
         """Return the entity as our own lineage, or ``lineage``, had it after writing ``seq``, and its records until
         then.
 
-        See ``journal.versions``.
+        See ``journal.history.versions``.
         """
         from periplus.journal.history.versions import Versions, entity_at, find_ever
 
@@ -281,7 +281,7 @@ class Project(ProjectStore):
     def undo(
         self, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", key: str = "", dry_run: bool = False,
         progress: Progress | None = None) -> Undoing:  # fmt: skip
-        """Undo records or a session; see ``journal.undo``."""
+        """Undo records or a session; see ``journal.history.undo``."""
         from periplus.project.care.undo import undo_in_project
 
         return undo_in_project(self, seqs=seqs, session=session, lineage=lineage, key=key, dry_run=dry_run,
@@ -333,7 +333,7 @@ class Project(ProjectStore):
         lineages: Sequence[str] | None = None,
         timeout_s: float | None = None,
     ) -> Iterator[News]:
-        """Yield new records as they come; see ``journal.follow``."""
+        """Yield new records as they come; see ``journal.history.follow``."""
         from periplus.journal.history.follow import follow
 
         return follow(self.journal, seen, wanted, wait=wait, lineages=lineages, timeout_s=timeout_s)

@@ -44,7 +44,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where it is written down: a journal record (seq), a step (trail id ``#`` index) or a commit."""
+    """The place of a piece of evidence: a journal record (seq), a step (trail id ``#`` index) or a commit."""
 
     kind: Literal["record", "step", "commit"]
     ref: str
@@ -198,7 +198,7 @@ class SkillCandidate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class Process(msgspec.Struct, frozen=True):
-    """The process that carries a run; see ``periplus.base.processes``."""
+    """The process that carries a run; see ``periplus.base.process.process_marks``."""
 
     pid: int
     started: str

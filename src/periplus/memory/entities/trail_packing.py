@@ -1,4 +1,4 @@
-"""How the object store compresses trails: the journal gets it with the type of trails. The code is loaded where there
+"""The compression of trails in the object store: the journal gets it with the type of trails. The code is loaded where there
 is a trail.
 """
 

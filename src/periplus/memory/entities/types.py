@@ -94,7 +94,7 @@ class MemoryType(NamedTuple):
     (``memory.entities.declared_types``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
     ``groups`` are one value: what is shown of them is of one clone; of ``latest``, times besides those of every type, the greatest holds, and of a
     field in ``ranks`` the first of its values; where they agree on all else of a group, nothing in ``incidental`` is in conflict, and what has
-    the most in ``withheld`` is shown (see ``journal.state.MergeRules``).
+    the most in ``withheld`` is shown (see ``journal.state.entity.MergeRules``).
     """
 
     name: str

@@ -32,7 +32,7 @@ def check_rows(
     live: Iterable[Entity],
     left_out: Container[tuple[str, str]],
 ) -> Iterator[str]:
-    """See ``journal.index.Indexer``; ``live`` is sorted by type and id. SQLite compares the words of a table with its
+    """See ``journal.index.index_file.Indexer``; ``live`` is sorted by type and id. SQLite compares the words of a table with its
     texts.
     """
     known: set[tuple[str, str]] = set()

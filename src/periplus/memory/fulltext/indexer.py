@@ -141,7 +141,7 @@ class MemoryIndexer:
         return names_of(entity)
 
     def named(self, db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
-        """See ``journal.index.Indexer``."""
+        """See ``journal.index.index_file.Indexer``."""
         rows = db.execute(
             "SELECT item_type, item_id FROM links WHERE field = ? AND value = ? ORDER BY 1, 2 LIMIT ?",
             (NAMES, name, _NAMED_MAX),
@@ -151,7 +151,7 @@ class MemoryIndexer:
     def check(
         self, db: sqlite3.Connection, live: Iterable[Entity], left_out: Container[tuple[str, str]]
     ) -> Iterator[str]:
-        """See ``journal.index.Indexer``."""
+        """See ``journal.index.index_file.Indexer``."""
         from periplus.memory.fulltext.index_check import check_rows
 
         return check_rows(self.rows_of, db, live, left_out)

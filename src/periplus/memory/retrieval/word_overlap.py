@@ -1,7 +1,7 @@
 """Count the words that a question and a text share, to judge whether the text is relevant at all.
 
 Words are compared by the stems of the index. In scripts without spaces the search knows pairs of letters only
-(``base.analysis``); a run of shared pairs counts as words by the usual length of a word in that script. A run too
+(``base.text.search_terms``); a run of shared pairs counts as words by the usual length of a word in that script. A run too
 short to be a word counts for nothing, for two texts of one language share many pairs by chance, nor does hiragana, in
 which Japanese writes its grammar.
 """
@@ -21,7 +21,7 @@ from periplus.memory.fulltext.indexer import TOKENIZER
 
 _WORD: Final = 20
 _RUN_MIN: Final = 12  # two letters of Han or Hangul, three of katakana, four of Thai and its neighbours
-_WORTH: Final = (  # of a letter, by the ranges that base.analysis cuts into pairs
+_WORTH: Final = (  # of a letter, by the ranges that base.text.search_terms cuts into pairs
     ("\u3005", "\u3007", 10), ("\u3040", "\u309f", 0), ("\u30a0", "\u30ff", 4), ("\u3400", "\u4dbf", 10), ("\u4e00", "\u9fff", 10),
     ("\uac00", "\ud7af", 6), ("\uf900", "\ufaff", 10), ("\U00020000", "\U0003fffd", 10),
     ("\u0e01", "\u0ece", 3), ("\u1000", "\u109d", 3), ("\u1780", "\u17d3", 3),

@@ -24,7 +24,7 @@ _Key = tuple[str, str]
 def undo_in_project(
     project: ProjectStore, *, seqs: Sequence[int], session: str, lineage: str, key: str, dry_run: bool, progress: Progress | None
 ) -> Undoing:  # fmt: skip
-    """See ``journal.undo``. With ``dry_run`` nothing is written."""
+    """See ``journal.history.undo``. With ``dry_run`` nothing is written."""
 
     def judge(would: Mapping[_Key, Content]) -> dict[_Key, str]:
         return claims_in_the_way(project.journal, would) | _refs_to_nothing(project, would)

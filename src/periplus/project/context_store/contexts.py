@@ -60,7 +60,7 @@ class Committed(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """``outcome`` as in ``context.merge``, or kept: of a ref that a clone had ended; ``head`` is where the ref points
+    """``outcome`` as in ``context.deltas.merge``, or kept: of a ref that a clone had ended; ``head`` is where the ref points
     now.
     """
 

@@ -50,7 +50,7 @@ class ProjectLibrary(ContextLibrary):
         return is_ancestor(self, old, new)
 
     def gc(self, *, grace_ms: int | None = None, prune_after_ms: int | None = None) -> GcReport:
-        """Park what no ref reaches; with ``prune_after_ms`` remove what was parked for so long. See ``context.gc``."""
+        """Park what no ref reaches; with ``prune_after_ms`` remove what was parked for so long. See ``context.stores.garbage_collection``."""
         from periplus.context.stores.garbage_collection import GRACE_MS, collect
 
         journal = self._project.journal

@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Sides(Protocol):
-    """What a pass asks about both sides: the present content of an entity's file, its version, and its former
+    """Queries of a pass about both sides: the present content of an entity's file, its version, and its former
     content.
     """
 
