@@ -133,8 +133,8 @@ def test_whoever_asks_is_told_by_every_way_there_is(team):
     told = hook(
         "UserPromptSubmit", event | {"cwd": str(ada.folder)}, cwd=ada.folder, environment=ada.environment()
     ).stdout.decode()
-    assert f"apart from {rivals[0]}" in told
-    assert f"apart from {rivals[1]}" in told
+    assert f"competes with {rivals[0]}" in told
+    assert f"competes with {rivals[1]}" in told
     ada("evolve", rivals[0], "The engine uses steam after all")
     ada("link", rivals[1], "resolves", ada.json("recall", "after all").hits[0].id)
     assert all(not hit.rivals for hit in ada.json("recall", "engine").hits)

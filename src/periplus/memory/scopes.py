@@ -1,25 +1,26 @@
-"""Scopes: which files a piece of work is about, so that two of them can be held against each other.
+"""Scopes: the files that a piece of work is about, so that two of them can be compared.
 
 A scope is a path from the project's folder, or a glob of such paths, and perhaps a symbol behind a colon::
 
-    src/auth                 that file or folder, with all that lies in it
+    src/auth                 that file or folder, with everything below it
     src/**/x_*.py            ** is any folders, also none; * and ? do not cross a /; [a-z] and [!a-z] are one character
     src/{auth,login}.py      one of several
     src/auth.py:Login.check  a symbol of that file, with those in it
     .                        everything
 
-A scope takes in all that lies below what it names. But a last name with an extension, as ``auth.py`` or ``*.py``, is a file, below
-which nothing lies: otherwise ``**/x.py`` would be in the way of every file, which might be a folder that holds an ``x.py``. A
-folder with such a name is written with a ``/`` behind it. A backslash takes its meaning from the character behind it.
+A scope covers everything below what it names. But a last name with an extension, such as ``auth.py`` or ``*.py``, is
+a file, which has nothing below it: otherwise ``**/x.py`` would conflict with every file, which might be a folder that
+holds an ``x.py``. A folder with such a name is written with a ``/`` behind it. A backslash takes the special meaning
+from the character behind it.
 
-*Theory of operation.* Whether any path could match both of two scopes is decided exactly, not tried out. Braces are written out
-first. What is left is a row of parts, where one kind of part (``**`` in a path, ``*`` in a name) stands for any run and every other
-for exactly one element. Two such rows are laid against each other as the product of their two automata: a place is a pair of
-positions, and since no automaton ever goes back, one pass over the first row with a bit for each position in the second finds
-whether both ends can be reached together. The same pass runs over the names of a path and over the characters of two names. That is
-exact because every part by itself stands for something: what no name can match is refused when it is read. A
-name that is empty, ``.`` or ``..`` is none, and is left out of what a name can be. Time is bounded by the product of the lengths, and
-those by the limits below.
+*Theory of operation.* The question whether any path could match two scopes is decided exactly. Braces are expanded
+first. The result is a row of parts, where one kind of part (``**`` in a path, ``*`` in a name) stands for any run and
+every other for exactly one element. Two such rows are compared by the product of their two automata: a state is a
+pair of positions, and since no automaton ever goes back, one pass over the first row with a bit for each position in
+the second finds whether both ends can be reached together. The same pass runs over the names of a path and over the
+characters of two names. That is exact because every part by itself stands for something: a part that no name can
+match is refused when it is read. A name that is empty, ``.`` or ``..`` is not a name, and is left out of what a name
+can be. Time is bounded by the product of the lengths, and those by the limits below.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def overlap(first: Scope, second: Scope) -> bool:
 
 
 def first_overlap(first: Sequence[Scope], second: Sequence[Scope]) -> tuple[Scope, Scope] | None:
-    """The first pair of the two sets that overlaps, or None."""
+    """Return the first pair of the two sets that overlaps, or None."""
     return next(((one, other) for one in first for other in second if overlap(one, other)), None)
 
 

@@ -425,7 +425,7 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
         if later:
             yield f"  {'superseded by':13} {', '.join(visible(one) for one in later)}"
         if rivals:
-            yield f"  {paint.warn}competes with{paint.end} {', '.join(map(visible, rivals))}: periplus review"
+            yield f"  {paint.warn}competes with{paint.end}  {', '.join(map(visible, rivals))}: periplus review"
         yield "history"
         told = records[:_HISTORY_TOLD]
         width = max((len(seq_shown(record, own)) for record in told), default=0)

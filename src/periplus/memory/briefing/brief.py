@@ -189,7 +189,7 @@ def _line(hit: Hit) -> str:
     stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
     checked = f" ({hit.checked})" if hit.checked.startswith("check failed") else ""
     conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
-    apart = f" (apart from {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
+    apart = f" (competes with {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
     return f"- {text}{state}{conflict}{apart}{stale}{checked} [{hit.item_id}]"
 
 

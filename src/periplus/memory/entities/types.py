@@ -85,16 +85,19 @@ class Cascade(NamedTuple):
 
 
 class MemoryType(NamedTuple):
-    """A row of the table. ``weight`` is in hundredths: how much a hit of this type counts beside others in recall.
+    """A row of the table.
 
-    ``sets`` names the arrays that merge by element where clones wrote apart; what is added in both is kept. ``transitions`` says
-    which states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is where an entity
-    goes when another supersedes it, empty where it stays. By the fields in ``linked`` entities are found (``memory.fulltext.links``).
-    ``old_states`` are names that states had in earlier versions, with those that they have now. Of a type that a project declares
-    (``memory.entities.declared_types``) ``own`` are its own fields, ``own_schema`` what their JSON Schema says. Where clones wrote apart the fields of each of
-    ``groups`` are one value: what is shown of them is of one clone; of ``latest``, times besides those of every type, the greatest holds, and of a
-    field in ``ranks`` the first of its values; where they agree on all else of a group, nothing in ``incidental`` is in conflict, and what has
-    the most in ``withheld`` is shown (see ``journal.state.entity.MergeRules``).
+    ``weight`` is in hundredths: the weight of a hit of this type beside others in recall. ``sets`` names the arrays
+    that merge by element where separate clones wrote; an element added in both is kept. ``transitions`` says which
+    states may follow a state, ``touchable`` which fields a plain update may set. ``replaced_state`` is the state of a
+    superseded entity, empty where it keeps its own. ``linked`` names the fields by which entities are found
+    (``memory.fulltext.links``). ``old_states`` maps names of states in earlier versions to the present ones. For a
+    declared type (``memory.entities.declared_types``) ``own`` are its own fields, ``own_schema`` their JSON Schema.
+
+    The others are rules for merging what separate clones wrote (see ``journal.state.entity.MergeRules``): the fields
+    of each of ``groups`` are one value and come from one clone; of ``latest``, times besides those of every type, the
+    greatest holds, and of a field in ``ranks`` the first of its values; where they agree on all else of a group,
+    nothing in ``incidental`` is in conflict, and the value with the most in ``withheld`` is shown.
     """
 
     name: str

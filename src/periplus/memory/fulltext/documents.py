@@ -78,8 +78,8 @@ _UNSAID: Final = frozenset({"id", "uuid", "version", "schema_version", "$dec"})
 
 
 class Document(NamedTuple):
-    """A thing to find. ``part`` is the step's index in its trail, −1 for an entity or a session as a whole, less for a commit that was
-    rewritten.
+    """A document of the full text. ``part`` is the step's index in its trail, −1 for an entity or a session as a
+    whole, less for a commit that was rewritten.
     """
 
     kind: str

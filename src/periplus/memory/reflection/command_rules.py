@@ -130,7 +130,7 @@ def pieces(command: str) -> list[Piece]:
 
 
 def failures(sessions: Sequence[SessionActs], beside: Sequence[SessionActs]) -> Iterator[Proposal]:
-    """Proposals of the rules ``failed-then-passed`` and ``failed-again``."""
+    """Yield the proposals of the rules ``failed-then-passed`` and ``failed-again``."""
     ours = {session.trail for session in sessions}
     same: dict[tuple[str, str], list[_Failure]] = {}
     for session in {one.trail: one for one in (*beside, *sessions)}.values():
@@ -149,7 +149,7 @@ def failures(sessions: Sequence[SessionActs], beside: Sequence[SessionActs]) -> 
 
 
 def routines(sessions: Sequence[SessionActs], beside: Sequence[SessionActs]) -> Iterator[Proposal]:
-    """The proposal of the rule ``routine``: one for the project, of what most sessions run."""
+    """Yield the proposal of the rule ``routine``: one for the project, of what most sessions run."""
     every = list({one.trail: one for one in (*beside, *sessions)}.values())
     runs: dict[str, dict[str, dict[str, Act]]] = {}
     for session in every:

@@ -88,7 +88,7 @@ class _Said(NamedTuple):
 
 
 def corrections(sessions: Sequence[SessionActs], beside: Sequence[SessionActs]) -> Iterator[Proposal]:
-    """Proposals of the rule ``correction``."""
+    """Yield the proposals of the rule ``correction``."""
     ours = {session.trail for session in sessions}
     same: dict[str, list[_Said]] = {}
     for session in {one.trail: one for one in (*beside, *sessions)}.values():

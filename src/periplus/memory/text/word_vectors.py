@@ -181,7 +181,7 @@ class Meaning:
 
 
 def _files_of(name: str) -> tuple[str, str]:
-    """The paths of the tensors and of the tokenizer. Raises UsageError for a package that is not installed."""
+    """Return the paths of the tensors and of the tokenizer. Raises UsageError for a package that is not installed."""
     if name not in PACKAGES:
         return os.path.join(name, TENSORS), os.path.join(name, TOKENIZER)
     from importlib.util import find_spec

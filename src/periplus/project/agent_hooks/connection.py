@@ -236,7 +236,7 @@ def _check_part(site: Site, agent: Agent, part: Part, again: str) -> Finding:
         return Finding(agent.name, part.what, part.path, "", str(error), error.mend)
     is_old = stands == "older" and _still_works(site, part, held)
     wrong = {
-        "absent": f"no {part.what} of ours there",
+        "absent": f"no {part.what} of Periplus there",
         "older": "" if is_old else "out of date",
         "edited": "edited between our lines",
         "foreign": "another entry is in our place",

@@ -111,7 +111,7 @@ def _for_prompt(project: ProjectStore, prompt: str) -> str:
         if is_named or shared >= enough:
             stale = f" (stale: {', '.join(hit.standing)})" if hit.standing else ""
             conflict = f" (in conflict: {', '.join(hit.conflicts)})" if hit.conflicts else ""
-            apart = f" (apart from {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
+            apart = f" (competes with {', '.join(hit.rivals)}: periplus review)" if hit.rivals else ""
             lines.append(f"- {hit.item_type}: {_line(hit.text)}{conflict}{apart}{stale} [{hit.item_id}]")
     return _cut("\n".join(["What this project's memory says of this:", *lines[:_HITS_MAX]])) if lines else ""
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def export(
     project: ProjectStore, path: str, *, examine: Callable[[], Examination], damaged: bool, progress: Progress | None
 ) -> Packed:
-    """See ``Project.export``; ``examine`` checks the store. Errors make the store incomplete; of a damaged one also
-    unsound files count.
+    """See ``Project.export``; ``examine`` checks the store. Errors keep the export from being whole; in the rest of a
+    damaged store unsound files count, too.
     """
     doubts: list[Flaw] = []
 

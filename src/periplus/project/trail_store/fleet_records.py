@@ -25,7 +25,7 @@ _CAPABILITIES_MAX: Final = 1_000
 
 
 def fleet_observers() -> dict[int, Observer]:
-    """The observers by the code of their step."""
+    """Return the observers by the code of their step."""
     table: dict[str, Observer] = {
         "BOTTLE_DROP": _bottle,
         "SPELL_CAST": _spell,
