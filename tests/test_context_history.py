@@ -156,7 +156,7 @@ def test_blame_says_who_removed_it_and_what_was_never_there_is_not_found(lines):
     assert blamed.events[0].said.message == "wrong after all"
     back = store.commit(Context(later, (Atom("a"),)))
     assert [event.kind for event in blame(store, back, identity("a")).events] == ["brought"]
-    with pytest.raises(NotFoundError, match="has no atom"):
+    with pytest.raises(NotFoundError, match="never had atom"):
         blame(store, root, identity("nowhere"))
 
 

@@ -128,7 +128,7 @@ def test_what_was_chosen_once_is_not_asked_again(trunk):
 def test_there_must_be_something_to_choose(trunk):
     ours, theirs = trunk.fork().add(atom("ours")), trunk.fork().add(atom("theirs"))
     for nothing in ("ours", "a", "nowhere"):
-        with pytest.raises(UsageError, match="choose: there is nothing to choose"):
+        with pytest.raises(UsageError, match="choose: there is no conflict"):
             merge(trunk.store, ours.head, theirs.head, choose={identity(nothing): "ours"})
 
 

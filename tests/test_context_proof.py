@@ -49,7 +49,7 @@ def verified(digest, chunks, end, limits=SMALL):
         try:
             verifier.feed(chunk)
         except FormatError:
-            with pytest.raises(FormatError, match="not to be believed"):
+            with pytest.raises(FormatError, match="cannot be trusted"):
                 verifier.feed(chunk)
             return chunk.chunk_id
     try:

@@ -468,8 +468,8 @@ PAGED = encoded(Context(atoms=placed(300)))
         (changed_record(FULL, s0=numbers(1, 7, 11, 3, 1, 3, 0)), "bytes after the numbers"),
         (changed_record(FULL, s0=numbers(1, 7, 11, 1 << 25, 1, 3)), "a number over 16,777,216"),
         (changed_record(FULL, s0=numbers(1, 1 << 53, 11, 3, 1, 3)), "a number over 9,007,199,254,740,991"),
-        (changed_record(FULL, s0=numbers(1, 0, 11, 3, 1, 3)), "a root has depth 0"),
-        (changed_record(PAGED, s0=numbers(1, 1, 11, 300, 0, 0)), "a root has depth 0"),
+        (changed_record(FULL, s0=numbers(1, 0, 11, 3, 1, 3)), "depth 0 belongs to roots"),
+        (changed_record(PAGED, s0=numbers(1, 1, 11, 300, 0, 0)), "depth 0 belongs to roots"),
         (changed_record(FULL, s1=b"short"), "a digest of 5 bytes"),
         (changed_record(FULL, s1=None), "merged into a root"),
         (changed_record(FULL, s2=b""), "0 bytes of contexts merged in"),
@@ -478,7 +478,7 @@ PAGED = encoded(Context(atoms=placed(300)))
         (changed_record(FULL, s2=bytes(range(32))), "the base among them"),
         (changed_record(FULL, s2=bytes(32 * 65)), "2080 bytes of contexts merged in"),
         (changed_record(FULL, s3=None), "without the root of its atoms"),
-        (changed_record(FULL, s3=EMPTY_ROOT), "the root of the tree of no atoms"),
+        (changed_record(FULL, s3=EMPTY_ROOT), "the root of an empty tree"),
         (changed_record(FULL, s4=b"{}"), "an object that is not empty"),
         (changed_record(FULL, s4=b"[1]"), "an object that is not empty"),
         (changed_record(FULL, s4=b'{"b":1,"a":2}'), "not canonical JSON"),
@@ -487,7 +487,7 @@ PAGED = encoded(Context(atoms=placed(300)))
         (changed_record(FULL, s4=b" " * 65_537), "65,537 bytes of metadata"),
         (changed_record(FULL, s16=None), "3 announced, and 0 sections"),
         (changed_record(FULL, s17=bytes(64)), "3 announced, and 2 sections"),
-        (changed_record(FULL, s0=numbers(1, 7, 11, 0, 1, 3)), "the root of the tree of no atoms"),
+        (changed_record(FULL, s0=numbers(1, 7, 11, 0, 1, 3)), "the root of an empty tree"),
         (changed_record(FULL, s0=numbers(1, 7, 11, 3, 0, 3)), "0 announced, and 1 sections"),
         (changed_record(FULL, s16=bytes(4_103)), "section 0x10 has 4,103 bytes"),
         (changed_record(FULL, s32=bytes(8_193)), "section 0x20 has 8,193 bytes"),
@@ -532,8 +532,8 @@ PLAIN = normalised(Context(atoms=placed(5)))
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda atoms, identities: (atoms[::-1], identities[::-1]), "not the one form"),
-        (lambda atoms, identities: (atoms, [identities[0], *identities[:0:-1]]), "not the one form"),
+        (lambda atoms, identities: (atoms[::-1], identities[::-1]), "not canonical"),
+        (lambda atoms, identities: (atoms, [identities[0], *identities[:0:-1]]), "not canonical"),
         (lambda atoms, identities: ([*atoms, atoms[0]], [*identities, identities[0]]), "the same content and type"),
         (lambda atoms, identities: ([*atoms[:4], Atom("x", "List[")], identities), "not a type"),
         (lambda atoms, identities: ([*atoms[:4], Atom("x", tags=("b", "a"))], identities), "tags that are empty"),
@@ -584,7 +584,7 @@ def test_forms_that_are_not_the_one_form_are_refused():
         with pytest.raises(FormatError):
             decode_atoms(frame(What.ATOMS, pack_of(wrong)))
     long_integer = pack_of(one).replace(b"\x05", b"\xcd\x00\x05")
-    with pytest.raises(FormatError, match="not in its one form"):
+    with pytest.raises(FormatError, match="not canonical"):
         decode_atoms(frame(What.ATOMS, long_integer))
     with pytest.raises(FormatError, match="digests out of order"):
         decode_digests(frame(What.DIGESTS, bytes(64)))
@@ -628,13 +628,13 @@ def test_objects_that_are_swapped_are_found():
     view = read_header(PAGED.objects[0][1])
     first, second = view.pages(objects.__getitem__)
     swapped = {first.digest: objects[second.digest], second.digest: objects[first.digest]}
-    with pytest.raises(FormatError, match="the page of atom 0 is another one"):
+    with pytest.raises(FormatError, match="the page of atom 0 does not match its row"):
         view.atoms_of(first, swapped.__getitem__)
     removing = encoded(Context(removed=some_digests(5_000)))
     objects = dict(removing.objects)
     view = read_header(removing.objects[0][1])
     one, two = view.parts()
-    with pytest.raises(FormatError, match="page 0 of removals is another one"):
+    with pytest.raises(FormatError, match="page 0 of removals does not match its row"):
         list(view.removed({one: objects[two], two: objects[one]}.__getitem__))
     paged = encoded(Context(molecules=some_molecules(40)))
     objects = dict(paged.objects)
@@ -652,7 +652,7 @@ def test_rows_of_pages_that_lie_are_found_when_they_come_in():
     for lie in (*(lie + second for lie in lies), second + first, first + first):
         with pytest.raises(FormatError):
             check(changed_record(PAGED, s49=lie), objects.__getitem__)
-    with pytest.raises(FormatError, match="not the one form"):
+    with pytest.raises(FormatError, match="not canonical"):
         check(changed_record(PAGED, s3=bytes(32)), objects.__getitem__)
     lost = {digest: data for digest, data in objects.items() if digest != first[:32]}
     with pytest.raises(KeyError):
@@ -669,9 +669,9 @@ def test_counts_that_lie_are_found_where_they_are_read():
     with pytest.raises(FormatError, match="1 molecules where 2 were announced"):
         read_header(changed_record(FULL, s0=numbers(1, 7, 11, 3, 2, 3))).molecules(objects.__getitem__)
     large = encoded(Context(atoms=placed(64 * 256 + 1)))
-    with pytest.raises(FormatError, match="bytes of rows where 65 pages are wanted"):
+    with pytest.raises(FormatError, match="bytes of rows where 65 pages were expected"):
         read_header(large.objects[0][1]).pages(lambda _: frame(What.ATOM_PAGES, bytes(108)))
-    for count, match in ((64 * 256 - 5, "section 0x32"), (65 * 256 + 1, "bytes of rows where 66 pages are wanted")):
+    for count, match in ((64 * 256 - 5, "section 0x32"), (65 * 256 + 1, "bytes of rows where 66 pages were expected")):
         lied = changed_record(large, s0=numbers(1, 0, 11, count, 0, 0))
         with pytest.raises(FormatError, match=match):
             read_header(lied).pages(dict(large.objects).__getitem__)

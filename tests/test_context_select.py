@@ -436,7 +436,7 @@ def test_entries_read_again_are_the_same_or_refused():
     assert query(Again(lambda: iter(entries)), asked, now_ms=NOW) == query(entries, asked, now_ms=NOW)
     readings = iter([entries, entries[1:], entries, entries[:3]])
     for _ in range(2):
-        with pytest.raises(UsageError, match="entries: they were others"):
+        with pytest.raises(UsageError, match="entries: the second reading"):
             query(Again(lambda: iter(next(readings))), asked, now_ms=NOW)
 
 

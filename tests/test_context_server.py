@@ -109,14 +109,14 @@ def test_a_replaced_certificate_is_told_and_nothing_is_sent(tmp_path):
             pinned.refs()
         assert others.fingerprint.hex() in caught.value.wrong
         assert "token" in caught.value.safe
-        with pytest.raises(RefusedError, match="not vouched for"):
+        with pytest.raises(RefusedError, match="not signed by"):
             server.client(token=TOKEN, trust=Trust(ca_file=files.authority)).refs()
 
         async def ask(trust):
             async with ContextClient(server.address, token=TOKEN, trust=trust):
                 raise AssertionError
 
-        for trust, told in ((Trust(fingerprint=files.fingerprint), "another"), (Trust(files.authority), "vouched")):
+        for trust, told in ((Trust(fingerprint=files.fingerprint), "another"), (Trust(files.authority), "not signed")):
             with pytest.raises(RefusedError, match=told):
                 asyncio.run(ask(trust))
         document = server.stop()
@@ -138,7 +138,7 @@ def test_a_name_that_the_certificate_does_not_have_is_refused(tmp_path):
     files = make_certificate(tmp_path, host="192.0.2.1")
     with (
         ServerProcess(tmp_path / "served", tls_endpoint(files)) as server,
-        pytest.raises(RefusedError, match="vouched"),
+        pytest.raises(RefusedError, match="not signed"),
     ):
         server.client(token=TOKEN, trust=Trust(files.authority)).refs()
 
@@ -308,7 +308,7 @@ def test_the_example_of_the_documentation_reads_what_the_budget_affords(tmp_path
         assert [line.split(maxsplit=2)[2].strip() for line in lines] == [text.strip() for text in whole[: len(lines)]]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)  # trusting the machine's authorities
         assert done.returncode == 1
-        assert "not vouched for" in done.stderr
+        assert "not signed by" in done.stderr
     assert len(EXAMPLE.read_text().splitlines()) <= 36
 
 

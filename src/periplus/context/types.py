@@ -114,7 +114,7 @@ class TypeSignature:
         given: object = self.kind
         kind = usual if given is None else given
         if not isinstance(kind, Kind):
-            raise UsageError(f"{kind!r:.40} is no Kind")
+            raise UsageError(f"{kind!r:.40} is not a Kind")
         depth, size = 1, 0
         for parameter in parameters:
             depth = max(depth, parameter.depth + 1)
@@ -270,7 +270,7 @@ class _Parser:
             word = self._until(_ENDS_NAME)
             kind = _KINDS.get(word)
             if kind is None:
-                raise self._error(f"{word[:40]!r} is no kind: star, arrow, constraint or context", mark)
+                raise self._error(f"{word[:40]!r} is not a kind: use star, arrow, constraint or context", mark)
         return _Open(at, name, kind)
 
     def _whole(self, opened: _Open) -> TypeSignature:
@@ -281,7 +281,7 @@ class _Parser:
                 at = self.at
                 constraint = self._until(_ENDS_CONSTRAINT)
                 if constraints and constraint <= constraints[-1]:
-                    raise self._error("constraints are sorted, each stands once", at)
+                    raise self._error("constraints must be sorted, each once", at)
                 constraints.append(constraint)
             if self._next() != "}":
                 raise self._unexpected("',' and a space, or '}'")
@@ -290,7 +290,7 @@ class _Parser:
         if not parameters and not constraints and opened.kind is None:
             return self._leaf(opened)
         if opened.kind is not None and opened.kind is _usual_kind(opened.name, parameters):
-            raise self._error(f"the kind {opened.kind.value} goes without saying here", opened.at)
+            raise self._error(f"the kind {opened.kind.value} is the default here and must be left out", opened.at)
         return self._made(opened, parameters, tuple(constraints))
 
     def _leaf(self, opened: _Open) -> TypeSignature:
@@ -397,7 +397,7 @@ def check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise FormatError(
-            f"a lone surrogate (U+{ord(text[error.start]):04X}), which is no character",
+            f"a lone surrogate (U+{ord(text[error.start]):04X}), which is not a character",
             offset=len(text[: error.start].encode()),
         ) from error
 
@@ -430,7 +430,7 @@ def _check_name(name: object) -> None:
     check_text(name)
     found = _first_of(name, _ENDS_NAME | UNSEEN)
     if found is not None:
-        raise UsageError(f"{found!r} cannot stand in the name of a type")
+        raise UsageError(f"{found!r} is not allowed in the name of a type")
     if len(name.encode()) > NAME_BYTES_MAX:
         raise UsageError(f"a name over {NAME_BYTES_MAX} bytes")
 
@@ -441,7 +441,7 @@ def _check_constraint(constraint: object) -> None:
     check_text(constraint)
     found = _first_of(constraint.replace(" ", ""), _ENDS_CONSTRAINT | UNSEEN)
     if found is not None:
-        raise UsageError(f"{found!r} cannot stand in a constraint")
+        raise UsageError(f"{found!r} is not allowed in a constraint")
     if constraint[0] == " " or constraint[-1] == " ":
         raise UsageError("a constraint neither begins nor ends with a space")
     if len(constraint.encode()) > NAME_BYTES_MAX:
@@ -473,7 +473,7 @@ def _check_form(signature: TypeSignature) -> None:
     if any(len(parameter.parameters) != 1 for parameter in parameters):
         raise UsageError("a field of a Record is name[Type]")
     if any(left >= right for left, right in pairwise(names)):
-        raise UsageError("the fields of a Record are sorted by name, each stands once")
+        raise UsageError("the fields of a Record are sorted by name, each once")
 
 
 def _too_long() -> UsageError:

@@ -85,14 +85,14 @@ def prepare(context: Context) -> Prepared:
     Raises UsageError naming the first field that is wrong.
     """
     if type(context) is not Context:
-        raise UsageError(f"a context is wanted, not {type(context).__name__}")
+        raise UsageError(f"a context was expected, not {type(context).__name__}")
     if context.base is not None:
         _check_digest("base", context.base)
     merged = _digests("merged", context.merged, MERGED_MAX)
     if context.base is not None and context.base in merged:
         raise UsageError("merged: the base is among the contexts merged in")
     if merged and context.base is None:
-        raise UsageError("merged: a root takes in no other contexts")
+        raise UsageError("merged: a root cannot merge contexts")
     removed = _digests("removed", context.removed, ATOMS_MAX)
     atoms, digests = _atoms(context.atoms)
     molecules = _molecules(context.molecules)
@@ -132,7 +132,7 @@ def atom(
     time_ms = timestamp if isinstance(timestamp, int) else _moment(timestamp)
     share = _millionths(relevance) if millionths is None else millionths
     if isinstance(tags, str):
-        raise UsageError("tags: a list of texts is wanted, not one text")
+        raise UsageError("tags: a list of texts was expected, not one text")
     made = Atom(content, str(type) if isinstance(type, TypeSignature) else type, time_ms, share, source, tuple(tags))
     return _checked_atom("", made)
 
@@ -140,7 +140,7 @@ def atom(
 def _atoms(atoms: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[bytes, ...]]:
     """Return the atoms and their digests in canonical order."""
     if not isinstance(atoms, (tuple, list)):
-        raise UsageError("atoms: a tuple of atoms is wanted")
+        raise UsageError("atoms: a tuple of atoms was expected")
     if len(atoms) > ATOMS_MAX:
         raise UsageError(f"atoms: {len(atoms):,} atoms in one context; at most {ATOMS_MAX:,}")
     kept = list(atoms)
@@ -187,7 +187,7 @@ def check_repeated(size_bytes: int) -> None:
     if size_bytes > REPEATED_BYTES_MAX:
         raise UsageError(
             f"atoms: over {REPEATED_BYTES_MAX:,} bytes of contents that other atoms of the context have as well",
-            mend="Say such a content once, or in contexts of their own.",
+            mend="Add such a content once, or in separate contexts.",
         )
 
 
@@ -212,7 +212,7 @@ def _refuse_twice(digests: Sequence[bytes]) -> None:
 def _checked_atom(path: str, given: object) -> Atom:
     """Return ``given`` with sorted tags. Raises UsageError naming the invalid field."""
     if type(given) is not Atom:
-        raise UsageError(f"{path.rstrip('.') or 'atom'}: an atom is wanted, not {type(given).__name__}")
+        raise UsageError(f"{path.rstrip('.') or 'atom'}: an atom was expected, not {type(given).__name__}")
     _check_text(path + "content", given.content, CONTENT_BYTES_MAX)
     _check_type(path + "type", given.type)
     _check_integer(
@@ -221,7 +221,7 @@ def _checked_atom(path: str, given: object) -> Atom:
     _check_integer(path + "relevance", given.relevance, 0, RELEVANCE_MAX, "millionths, 0 to 1,000,000")
     _check_text(path + "source", given.source, SOURCE_BYTES_MAX)
     if not isinstance(given.tags, (tuple, list)):
-        raise UsageError(f"{path}tags: a tuple of texts is wanted")
+        raise UsageError(f"{path}tags: a tuple of texts was expected")
     for place, tag in enumerate(given.tags):
         _check_text(f"{path}tags[{place}]", tag, TAG_BYTES_MAX)
         if not tag:
@@ -234,7 +234,7 @@ def _checked_atom(path: str, given: object) -> Atom:
 
 def _molecules(molecules: Sequence[Molecule]) -> list[tuple[bytes, Molecule]]:
     if not isinstance(molecules, (tuple, list)):
-        raise UsageError("molecules: a tuple of molecules is wanted")
+        raise UsageError("molecules: a tuple of molecules was expected")
     if len(molecules) > MOLECULES_MAX:
         raise UsageError(f"molecules: {len(molecules):,} molecules in one context; at most {MOLECULES_MAX:,}")
     found: dict[bytes, tuple[int, Molecule]] = {}
@@ -251,10 +251,10 @@ def _molecules(molecules: Sequence[Molecule]) -> list[tuple[bytes, Molecule]]:
 def check_molecule(path: str, given: object) -> Molecule:
     """Return ``given`` in canonical form. Raises UsageError naming the field under ``path``."""
     if type(given) is not Molecule:
-        raise UsageError(f"{path}: a molecule is wanted, not {type(given).__name__}")
+        raise UsageError(f"{path}: a molecule was expected, not {type(given).__name__}")
     atoms: object = given.atoms
     if not isinstance(atoms, (tuple, list)) or len(atoms) > MOLECULE_ATOMS_MAX:
-        raise UsageError(f"{path}.atoms: at most {MOLECULE_ATOMS_MAX:,} digests of atoms are wanted")
+        raise UsageError(f"{path}.atoms: at most {MOLECULE_ATOMS_MAX:,} digests of atoms were expected")
     if not atoms:
         raise UsageError(f"{path}.atoms: a molecule has at least one atom")
     places: dict[bytes, int] = {}
@@ -264,7 +264,7 @@ def check_molecule(path: str, given: object) -> Molecule:
             raise UsageError(f"{path}.atoms[{place}]: the same atom as atoms[{places[digest]}]")
     relations: object = given.relations
     if not isinstance(relations, dict) or len(relations) > MOLECULE_RELATIONS_MAX:
-        raise UsageError(f"{path}.relations: pairs by at most {MOLECULE_RELATIONS_MAX} names are wanted")
+        raise UsageError(f"{path}.relations: pairs by at most {MOLECULE_RELATIONS_MAX} names were expected")
     for name in relations:
         _check_relation_name(f"{path}.relations[{name!r}]", name)
     ordered = {name: _pairs(f"{path}.relations[{name!r}]", relations[name], len(atoms)) for name in sorted(relations)}
@@ -278,12 +278,12 @@ def _check_relation_name(path: str, name: object) -> None:
     _check_text(path, name, RELATION_NAME_BYTES_MAX)
     assert isinstance(name, str)
     if not name or not UNSEEN.isdisjoint(name.replace(" ", "")):
-        raise UsageError(f"{path}: a name has a character, and all of them can be seen")
+        raise UsageError(f"{path}: a name has at least one character, all of them visible")
 
 
 def _pairs(path: str, pairs: object, count: int) -> tuple[tuple[int, int], ...]:
     if not isinstance(pairs, (tuple, list)) or len(pairs) > MOLECULE_PAIRS_MAX:
-        raise UsageError(f"{path}: at most {MOLECULE_PAIRS_MAX:,} pairs of places are wanted")
+        raise UsageError(f"{path}: at most {MOLECULE_PAIRS_MAX:,} pairs of places were expected")
     for place, pair in enumerate(pairs):
         if (
             not isinstance(pair, (tuple, list))
@@ -296,7 +296,7 @@ def _pairs(path: str, pairs: object, count: int) -> tuple[tuple[int, int], ...]:
 
 def _metadata(path: str, metadata: object) -> dict[str, JSONValue]:
     if type(metadata) is not dict:
-        raise UsageError(f"{path}: values by name are wanted")
+        raise UsageError(f"{path}: values by name were expected")
     if not metadata:
         return {}
     check(metadata, path)
@@ -313,7 +313,7 @@ def _metadata(path: str, metadata: object) -> dict[str, JSONValue]:
 
 def _digests(path: str, digests: object, most: int) -> tuple[bytes, ...]:
     if not isinstance(digests, (tuple, list)):
-        raise UsageError(f"{path}: a tuple of digests is wanted")
+        raise UsageError(f"{path}: a tuple of digests was expected")
     if len(digests) > most:
         raise UsageError(f"{path}: {len(digests):,} digests; at most {most:,}")
     seen: dict[bytes, int] = {}
@@ -337,12 +337,12 @@ def _check_apart(removed: tuple[bytes, ...], atoms: set[bytes], molecules: set[b
 def _check_digest(path: str, digest: object) -> None:
     if type(digest) is not bytes or len(digest) != DIGEST_BYTES:
         what = f"{len(digest)} bytes" if isinstance(digest, bytes) else type(digest).__name__
-        raise UsageError(f"{path}: a digest of {DIGEST_BYTES} bytes is wanted, not {what}")
+        raise UsageError(f"{path}: a digest of {DIGEST_BYTES} bytes was expected, not {what}")
 
 
 def _check_text(path: str, text: object, most: int) -> None:
     if type(text) is not str:
-        raise UsageError(f"{path}: text is wanted, not {type(text).__name__}")
+        raise UsageError(f"{path}: text was expected, not {type(text).__name__}")
     try:
         check_text(text)
     except FormatError as error:
@@ -354,7 +354,7 @@ def _check_text(path: str, text: object, most: int) -> None:
 
 def _check_type(path: str, text: object) -> None:
     if type(text) is not str:
-        raise UsageError(f"{path}: the print of a type is wanted, not {type(text).__name__}")
+        raise UsageError(f"{path}: the print of a type was expected, not {type(text).__name__}")
     try:
         parse(text)
     except FormatError as error:
@@ -365,16 +365,16 @@ def _check_integer(path: str, value: object, least: int, most: int, what: str) -
     if type(value) is float and value != value:  # noqa: PLR0124 - the one value that is not itself
         raise UsageError(f"{path}: NaN where a number was wanted: {what}")
     if type(value) is not int:
-        raise UsageError(f"{path}: an integer is wanted ({what}), not {type(value).__name__}")
+        raise UsageError(f"{path}: an integer was expected ({what}), not {type(value).__name__}")
     if not least <= value <= most:
         raise UsageError(f"{path}: {value} is outside its range: {what}")
 
 
 def _millionths(relevance: object) -> int:
     if type(relevance) is float and relevance != relevance:  # noqa: PLR0124 - the one value that is not itself
-        raise UsageError("relevance: NaN is no number in 0 … 1")
+        raise UsageError("relevance: NaN is not a number in 0 … 1")
     if type(relevance) not in (int, float) or not 0 <= relevance <= 1:  # type: ignore[operator]  # the first test shows that it is a number
-        raise UsageError(f"relevance: {str(relevance)[:40]} is no number in 0 … 1")
+        raise UsageError(f"relevance: {str(relevance)[:40]} is not a number in 0 … 1")
     return round(relevance * RELEVANCE_MAX)  # type: ignore[operator]  # as above
 
 
@@ -387,13 +387,13 @@ def _moment(given: object) -> int:
         try:
             moment = datetime.fromisoformat(given)
         except ValueError as error:
-            raise UsageError(f"timestamp: {given[:40]!r} is no RFC 3339 time") from error
+            raise UsageError(f"timestamp: {given[:40]!r} is not an RFC 3339 time") from error
         marks = given[4:5] + given[7:8] + given[10:11] + given[13:14] + given[16:17]
         zone = given[19:].lstrip(".0123456789")
         if marks not in ("--T::", "--t::", "-- ::") or len(zone) not in (0, 1, 6) or "," in given:
-            raise UsageError(f"timestamp: {given[:40]!r} is no RFC 3339 time")
+            raise UsageError(f"timestamp: {given[:40]!r} is not an RFC 3339 time")
     if not isinstance(moment, datetime):
-        raise UsageError(f"timestamp: a time is wanted, not {type(given).__name__}")
+        raise UsageError(f"timestamp: a time was expected, not {type(given).__name__}")
     if moment.utcoffset() is None:
         raise UsageError(
             f"timestamp: {str(given)[:40]} has no time zone",

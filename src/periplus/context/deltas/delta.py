@@ -178,7 +178,7 @@ def compose(
     merged: set[bytes] = set()
     for number, delta in enumerate(deltas):
         if number == 0 and delta.base != parent:
-            raise UsageError("base: the first delta stands on another context than the one given")
+            raise UsageError("base: the first delta has another base than the given context")
         standing.apply(delta)
         merged.update(delta.merged)
     return compress(standing.expansion(), base, metadata=metadata, merged=merged - {parent} if parent else ())

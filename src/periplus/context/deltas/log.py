@@ -125,7 +125,7 @@ def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
         removal = removal_of(store, head, digest)
         if removal is None:
             raise NotFoundError(
-                f"context {head.hex()[:16]} has no atom {digest.hex()}, and had none",
+                f"context {head.hex()[:16]} never had atom {digest.hex()}",
                 mend="Look for it with expand or select.",
             )
         events.append(Event("removed", said(removal), None))

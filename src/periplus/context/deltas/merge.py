@@ -152,7 +152,7 @@ def merge(
     for digest in chosen:
         if digest not in open_to_choice:
             raise UsageError(
-                f"choose: there is nothing to choose on atom {digest.hex()}",
+                f"choose: there is no conflict on atom{digest.hex()}",
                 safe="Nothing was changed.",
                 mend="Leave it out.",
             )

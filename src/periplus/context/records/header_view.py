@@ -89,7 +89,7 @@ class RecordView:
         else:
             found = self._here(self._section(layout.ATOMS + layout.HERE) or b"")
         if len(found.atoms) != page.count or found.identities[:DIGEST_BYTES] != page.first[2]:
-            raise FormatError(f"the page of atom {page.start:,} is another one")
+            raise FormatError(f"the page of atom {page.start:,} does not match its row")
         return found
 
     def atoms_of(self, page: PageRef, get: GetObject, texts: dict[bytes, str] | None = None) -> list[Atom]:
@@ -214,7 +214,7 @@ class RecordView:
         if rows is None:
             rows = unframe(get(self._section(section + layout.INDEX) or b""), what)
         if len(rows) != wanted * width:
-            raise FormatError(f"{len(rows):,} bytes of rows where {wanted:,} pages are wanted")
+            raise FormatError(f"{len(rows):,} bytes of rows where {wanted:,} pages were expected")
         return rows
 
 
@@ -302,7 +302,7 @@ class Digests(Sequence[bytes]):
             digests = decode_digests(self._get(self._rows[at : at + DIGEST_BYTES]))
             wanted = min(DIGESTS_PER_PAGE, self._count - page * DIGESTS_PER_PAGE)
             if len(digests) != wanted or digests[0] != self._firsts[page]:
-                raise FormatError(f"page {page:,} of removals is another one")
+                raise FormatError(f"page {page:,} of removals does not match its row")
             self._held = (page, digests)
         return self._held[1]
 
@@ -326,9 +326,9 @@ def read_header(data: bytes) -> RecordView:
     if merged and (base is None or base in merged):
         raise FormatError("contexts merged into a root, or the base among them", offset=sections[layout.MERGED][0])
     if (base is None) != (depth == 0):
-        raise FormatError("a root has depth 0, nothing else has", offset=at)
+        raise FormatError("depth 0 belongs to roots, and only to roots", offset=at)
     if (atom_count == 0) != (root == EMPTY_ROOT):
-        raise FormatError("the root of the tree of no atoms belongs to no atoms", offset=sections[layout.ROOT][0])
+        raise FormatError("the root of an empty tree for atoms, or the reverse", offset=sections[layout.ROOT][0])
     _check_list(sections, layout.REMOVED, removed_count, layout.ROW, DIGESTS_PER_PAGE)
     _check_list(sections, layout.MOLECULES, molecule_count, layout.ROW, MOLECULES_PER_PAGE)
     _check_list(sections, layout.ATOMS, atom_count, layout.ATOM_ROW, PAGE_ATOMS)
@@ -397,7 +397,7 @@ def _read_metadata(data: bytes, sections: dict[int, tuple[int, int]]) -> dict[st
     except FormatError as error:
         raise FormatError(f"metadata: {error.wrong}", offset=start) from error
     if not isinstance(value, dict) or not value:
-        raise FormatError("metadata: an object that is not empty is wanted", offset=start)
+        raise FormatError("metadata: an object that is not empty was expected", offset=start)
     return value
 
 

@@ -237,7 +237,7 @@ def decode_atoms(data: bytes, *, is_checked: bool = False) -> AtomPage:
     if is_checked:
         return page
     if _ENCODER.encode(page) != payload:
-        raise FormatError("a page of atoms that is not in its one form", offset=_HEAD)
+        raise FormatError("a page of atoms that is not canonical", offset=_HEAD)
     if len(page.identities) != DIGEST_BYTES * len(page.atoms):
         raise FormatError("a page of atoms with another number of identities", offset=_HEAD)
     _check_long(page)
@@ -306,7 +306,7 @@ def decode_molecules(data: bytes) -> list[Molecule]:
         raise FormatError(f"not a page of molecules: {error}", offset=_HEAD) from error
     molecules = [_molecule(place, form) for place, form in enumerate(forms)]
     if encode_molecules(molecules) != data:
-        raise FormatError("a page of molecules that is not in its one form", offset=_HEAD)
+        raise FormatError("a page of molecules that is not canonical", offset=_HEAD)
     return molecules
 
 

@@ -261,9 +261,9 @@ def check(data: bytes, get: GetObject) -> RecordView:
     except FormatError:
         raise
     except UsageError as error:
-        raise FormatError(f"a context that cannot be: {error.wrong}") from error
+        raise FormatError(f"an invalid context: {error.wrong}") from error
     if anew.digest != header.digest:
-        raise FormatError("the record and its objects are not the one form of what they say")
+        raise FormatError("the record and its objects are not canonical")
     return view
 
 
@@ -298,4 +298,4 @@ def is_of_contexts(head: bytes) -> bool:
 
 def _check_count(field: str, value: object, most: int) -> None:
     if type(value) is not int or not 0 <= value <= most:
-        raise UsageError(f"{field}: a number from 0 to {most:,} is wanted")
+        raise UsageError(f"{field}: a number from 0 to {most:,} was expected")

@@ -85,7 +85,7 @@ def parse_address(text: str) -> Address:
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     is_number = port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= _PORT_MAX
     if not found or scheme not in {"tcp", "tls"} or not colon or not host or not is_number or "/" in host:
-        raise UsageError(f"{text!r} is no address of a context server", mend=f"Give {_FORMS}.")
+        raise UsageError(f"{text!r} is not the address of a context server", mend=f"Give {_FORMS}.")
     return Address("tls" if scheme == "tls" else "tcp", host=host, port=int(port))
 
 
@@ -116,7 +116,7 @@ def check_token_stays_secret(address: Address, token: str) -> None:
     """Raise RefusedError if a token would travel over a network unencrypted: plain TCP is for this machine."""
     if token and address.scheme == "tcp" and not is_loopback(address.host):
         raise RefusedError(
-            f"will not send a token to {address}: plain TCP shows it to whoever is on the way",
+            f"will not send a token to {address}: plain TCP shows it to everybody on the way",
             safe="Nothing was sent.",
             mend=f"Name the server as {address._replace(scheme='tls')}.",
         )
@@ -153,7 +153,7 @@ def client_tls(trust: Trust) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=trust.ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"ca_file {trust.ca_file}: not a certificate in PEM form that can be read") from error
+        raise UsageError(f"ca_file {trust.ca_file}: not a readable certificate in PEM form") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if trust.fingerprint is not None:
         context.check_hostname = False
@@ -174,7 +174,7 @@ def check_fingerprint(address: Address, trust: Trust, certificate: bytes | None)
     if not compare_digest(shown, trust.fingerprint):
         raise RefusedError(
             f"{address} shows another certificate than the pinned one: {shown.hex()}, not {trust.fingerprint.hex()}",
-            safe="Nothing was sent to it, the token neither.",
+            safe="Nothing was sent to it, not even the token.",
             mend="Ask who runs the server whether the certificate was replaced; if so, pin the new fingerprint.",
         )
 
@@ -183,24 +183,24 @@ def certificate_failure(address: Address, trust: Trust, reason: str) -> RefusedE
     """Return the error for a certificate that the authority did not sign; ``reason`` is that of TLS."""
     vouching = f"{trust.ca_file}" if trust.ca_file else "the authorities of this machine"
     return RefusedError(
-        f"the certificate of {address} is not vouched for by {vouching}: {reason}",
-        safe="Nothing was sent to it, the token neither.",
+        f"the certificate of {address} is not signed by {vouching}: {reason}",
+        safe="Nothing was sent to it, not even the token.",
         mend="Ask who runs the server whether the certificate was replaced; if so, give the new authority.",
     )
 
 
 def connection_failure(address: Address, error: OSError | None, doing: str = "reach") -> EnvironmentFailure:
     reason = "it ended the connection" if error is None else error.strerror or str(error) or type(error).__name__
-    look = "Look whether the server runs"
+    look = "Check that the server runs"
     if address.scheme == "tcp" and doing != "reach":  # the server was reached, and refused the protocol
         look += f"; if it speaks TLS, name it as {address._replace(scheme='tls')}"
     elif getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
-        reason = "what answers there speaks no TLS"
+        reason = "the server there does not speak TLS"
         look += f"; if it is one without TLS, name it as {address._replace(scheme='tcp')}"
     return EnvironmentFailure(
         f"cannot {doing} the context server at {address}: {reason}",
         safe="Nothing here was changed; what was transferred is kept.",
-        mend=f"{look}, then repeat the command: it goes on where it stopped.",
+        mend=f"{look}, then repeat the command: it continues where it stopped.",
     )
 
 

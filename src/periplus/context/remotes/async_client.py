@@ -189,7 +189,7 @@ class ContextClient:
         except ssl.SSLCertVerificationError as error:
             raise certificate_failure(address, trust, error.verify_message) from error
         except TimeoutError as error:
-            raise connection_failure(address, OSError("nobody answered in time")) from error
+            raise connection_failure(address, OSError("there was no answer in time")) from error
         except OSError as error:
             raise connection_failure(address, error) from error
         except PeriplusError:

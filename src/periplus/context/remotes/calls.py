@@ -481,7 +481,7 @@ def context(link: Link, view: RecordView) -> Call[None, Context]:
         try:
             return found[digest]
         except KeyError:
-            raise FormatError(f"object {digest.hex()} is none that the record names") from None
+            raise FormatError(f"object {digest.hex()} is not named by the record") from None
 
     return view.context(get)
 

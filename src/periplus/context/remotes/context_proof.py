@@ -37,7 +37,7 @@ def prove_inclusion(context: bytes, atom: bytes, get: GetObject) -> Proof:
             path = tuple(_tree(view, get).inclusion(index))
             leaf = annotation_record(atom, held.atoms[place])
             return Proof("inclusion", index, size, root=view.header.atoms_root, path=path, leaf=leaf, record=data)
-    raise NotFoundError(f"context {context.hex()[:16]} does not bring atom {atom.hex()}: ask of the one that did")
+    raise NotFoundError(f"context {context.hex()[:16]} does not add atom {atom.hex()}: ask for the context that did")
 
 
 def prove_consistency(context: bytes, size: int, size_later: int, get: GetObject) -> Proof:
@@ -65,7 +65,7 @@ def check_inclusion(proof: Proof, context: bytes, atom: bytes) -> ContextHeader:
         or (proof.root, proof.size) != (header.atoms_root, header.atom_count)
         or not verify_inclusion(leaf_hash(proof.leaf), proof.index, proof.size, proof.path, proof.root)
     ):
-        raise FormatError(f"the proof does not show that context {context.hex()} brings atom {atom.hex()}")
+        raise FormatError(f"the proof does not show that context {context.hex()} adds atom {atom.hex()}")
     return header
 
 
@@ -79,7 +79,7 @@ def check_consistency(proof: Proof, context: bytes) -> ContextHeader:
         or (proof.root_later, proof.size_later) != (header.atoms_root, header.atom_count)
         or not verify_consistency(proof.size, proof.size_later, proof.path, proof.root, proof.root_later)
     ):
-        raise FormatError(f"the proof does not show what the first atoms of context {context.hex()} go on to")
+        raise FormatError(f"the proof does not show that the first atoms of context {context.hex()} are a prefix")
     return header
 
 

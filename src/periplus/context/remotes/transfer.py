@@ -156,7 +156,7 @@ class _Walk:
             self._is_known[digest] = True
             self._unknown -= 1
         if below is not None and self._rows[digest].depth >= below:
-            raise FormatError(f"context {digest.hex()}: one that stands on it is not deeper")
+            raise FormatError(f"context {digest.hex()}: a context that descends from it is not deeper")
 
     def run(self) -> Iterator[tuple[int, bytes] | None]:
         """Yield depth and digest of contexts that no known context descends from; None for each of the others."""
@@ -236,7 +236,7 @@ def transfer(
         if listed > LISTED_MAX:
             raise RefusedError(
                 f"the other side lists over {LISTED_MAX:,} objects for one context",
-                safe="What has come is kept and checked; nothing was taken in.",
+                safe="The objects received so far are kept; no context was taken in.",
             )
         lacks = target.lacking(batch)
         if lacks:

@@ -201,7 +201,7 @@ class Packer:
         if candidate.tokens < 0:
             counted = self._counter.count(candidate.scored.entry.atom.content)
             if counted < 0:
-                raise UsageError(f"counter: {self._counter.name} counted {counted} tokens, less than none")
+                raise UsageError(f"counter: {self._counter.name} counted {counted} tokens, a negative number")
             candidate.tokens = counted + self._overhead
         return candidate.tokens
 

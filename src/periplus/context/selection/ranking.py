@@ -161,7 +161,7 @@ class Ranking:
             raise UsageError(f"likeness: {len(found)} numbers for {len(batch)} texts")
         for (place, entry), value in zip(batch, found, strict=True):
             if not math.isfinite(value):
-                raise UsageError(f"likeness: {value} is no number to rank by")
+                raise UsageError(f"likeness: {value} is not a finite number")
             self._take_in(place, entry, min(max(float(value), 0.0), 1.0))
         batch.clear()
 
@@ -253,7 +253,7 @@ class Ranking:
                     yield
             found = [by_place[self._places[row]] for row in rows if self._places[row] in by_place]
         if [entry.digest for entry in found] != [self._digest(row) for row in rows]:
-            raise UsageError("entries: they were others when they were read again")
+            raise UsageError("entries: the second reading gave other entries")
         return found
 
     def _digest(self, row: int) -> bytes:

@@ -20,15 +20,15 @@ Cause: TypeAlias = Literal[
 ]
 CAUSES: Final[dict[Cause, str]] = {
     "fits": "in: it fits",
-    "molecule": "in: it belongs to a molecule of which an atom was chosen",
-    "too_large": "out: alone it is over the whole budget",
-    "no_room": "out: it does not fit into what was left",
-    "molecule_no_room": "out: its molecule, which is kept whole, does not fit into what was left",
+    "molecule": "in: it belongs to a molecule with a selected atom",
+    "too_large": "out: it alone exceeds the whole budget",
+    "no_room": "out: it does not fit into the rest of the budget",
+    "molecule_no_room": "out: its molecule, which is kept whole, does not fit into the rest of the budget",
     "budget_full": "out: the budget was full before its turn",
     "outranked": "out: more atoms rank before it than are considered for this budget",
-    "no_match": "out: nothing in it answers the query",
+    "no_match": "out: it has no word of the query",
     "type": "out: its type does not unify with the one asked for",
-    "relevance": "out: its relevance is under the least asked for",
+    "relevance": "out: its relevance is below the minimum",
     "age": "out: it is older than asked for",
     "source": "out: it comes from another source",
     "tag": "out: it lacks a tag that was asked for",
@@ -84,7 +84,7 @@ def describe(reason: Reason) -> str:
     if reason.tokens:
         parts.append(f"{reason.tokens:,} tokens, {reason.left:,} left before it")
     if reason.similarity:
-        parts.append(f"waited, for {reason.other.hex()[:12]} says {reason.similarity // 10_000} % the same")
+        parts.append(f"waited: {reason.similarity // 10_000} % the same as {reason.other.hex()[:12]}")
     elif reason.other:
         parts.append(f"with {reason.other.hex()[:12]}")
     shares = [f"relevance {_share(scored.entry.atom.relevance)}"]

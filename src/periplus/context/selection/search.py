@@ -289,9 +289,9 @@ def _passing(find: Callable[[bytes], Entry | None], matcher: Matcher) -> Finder:
 
 def _check(budget_tokens: int, overhead_tokens: int, diversity: float, look_ahead: int, candidates_min: int) -> None:
     if budget_tokens < 0:
-        raise UsageError(f"budget_tokens: {budget_tokens} is less than none")
+        raise UsageError(f"budget_tokens: {budget_tokens} is negative")
     if overhead_tokens < 0:
-        raise UsageError(f"overhead_tokens: {overhead_tokens} is less than none")
+        raise UsageError(f"overhead_tokens: {overhead_tokens} is negative")
     if not 0 <= diversity <= 1:
         raise UsageError(f"diversity: {diversity} is not in 0 … 1")
     if look_ahead < 1:

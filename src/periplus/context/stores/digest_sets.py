@@ -138,7 +138,7 @@ class SortedDigests:
         start = number * _BLOCK_BYTES
         block = self._read(self._fence.offset + start, min(_BLOCK_BYTES, self._fence.count * _SIZE - start))
         if sha256(block).digest() != self._fence.hashes[number]:
-            raise self._wrong(f"block {number} of its digests is not what was written")
+            raise self._wrong(f"block {number} of its digests does not match its hash")
         return block
 
 

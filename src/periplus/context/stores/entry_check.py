@@ -41,9 +41,9 @@ def check_entry(given: Context, prepared: Prepared, parents: Sequence[ContextHea
             lost += 1
         elif not below.has_molecule(digest):
             raise UsageError(
-                f"removed[{given.removed.index(digest)}]: {digest.hex()} is not there to be removed",
+                f"removed[{given.removed.index(digest)}]: {digest.hex()} is not in the base and cannot be removed",
                 safe="Nothing was kept.",
-                mend="Look at what the base stands for (periplus context expand); what was removed before stays removed.",
+                mend="See the base with `periplus context expand`; an item that was removed before stays removed.",
             )
     added = frozenset(prepared.atom_digests)
     removed = frozenset(context.removed)
@@ -53,7 +53,7 @@ def check_entry(given: Context, prepared: Prepared, parents: Sequence[ContextHea
                 wanted = molecule_digest(molecule)
                 number = next(at for at, one in enumerate(given.molecules) if molecule_digest(one) == wanted)
                 raise UsageError(
-                    f"molecules[{number}].atoms[{place}]: {digest.hex()} is no atom of this context or its base",
+                    f"molecules[{number}].atoms[{place}]: {digest.hex()} is not an atom of this context or its base",
                     safe="Nothing was kept.",
                     mend="Add the atom in the same context, or leave it out of the molecule.",
                 )

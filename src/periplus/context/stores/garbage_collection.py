@@ -73,9 +73,9 @@ def collect(
     UsageError for an age that is too short, DamageError if an object below a ref is missing; nothing is parked then.
     """
     if grace_ms < 0:
-        raise UsageError("grace: an age is no less than nothing")
+        raise UsageError("grace: an age cannot be negative")
     if prune_after_ms is not None and prune_after_ms < PRUNE_AGE_MIN_MS:
-        raise UsageError(f"prune: what has been parked for less than {PRUNE_AGE_MIN_MS // 3_600_000} hours stays")
+        raise UsageError(f"prune: objects parked for less than {PRUNE_AGE_MIN_MS // 3_600_000} hours are kept")
     assert objects.parked is not None
     now_ms = clock.now_ms()
     kept = _kept(objects, refs, needed)
@@ -134,7 +134,7 @@ def reached_from(objects: FolderObjects, roots: Iterable[bytes], *, is_strict: b
 def _hole(digest: bytes) -> DamageError:
     return DamageError(
         f"a ref stands on object {digest.hex()}, which is missing or damaged",
-        safe="Nothing was removed: what lies below it could not be told from what no ref reaches.",
+        safe="Nothing was removed: the objects below it would look unreachable.",
         mend="Fetch it from another clone or a backup (periplus doctor), or remove the ref.",
     )
 

@@ -162,9 +162,7 @@ class ContextLibrary:
         then.
         """
         if rest.atoms or rest.molecules:
-            raise UsageError(
-                "atoms, molecules: a context of streamed atoms has none beside them; commit molecules over it"
-            )
+            raise UsageError("atoms, molecules: a context of streamed atoms has no others; commit molecules over it")
         prepared = prepare(rest)
         scratch = self._cache.scratch()
         if scratch is None:

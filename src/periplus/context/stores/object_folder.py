@@ -78,7 +78,7 @@ class FolderObjects:
             if self._is_redacted(digest):
                 raise RedactedError(
                     f"object {digest.hex()[:16]} would bring back what was redacted here", safe="No ref was moved.",
-                    mend="Redact it where it comes from, too.",
+                    mend="Redact it at its source, too.",
                 )  # fmt: skip
             return self.put(data)
 

@@ -62,7 +62,7 @@ def check_ref_name(name: str) -> str:
         if ".." in part or part.endswith((".", ".lock", ".tmp")):
             raise UsageError(f"name: {name!r} cannot name a ref: no part has '..', or ends with '.', '.lock' or '.tmp'")
     if len(name) in (16, 64) and _HEX.issuperset(name):
-        raise UsageError(f"name: {name!r} would be taken for a digest")
+        raise UsageError(f"name: {name!r} looks like a digest")
     return name
 
 
@@ -71,7 +71,7 @@ def moved(name: str, believed: bytes | None, found: bytes | None) -> ConflictErr
     return ConflictError(
         f"ref {name} stands at {_shown(found)}, not at {_shown(believed)}",
         safe="It was not changed.",
-        mend=f"Look at what came in between (periplus context log {name}), then set it again.",
+        mend=f"See the changes in between with `periplus context log {name}`, then set it again.",
     )
 
 

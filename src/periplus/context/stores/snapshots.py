@@ -257,7 +257,7 @@ class StoredRun:
     def _decoded(self, part: _Part, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
         data = self._read(part.offset, part.length)
         if sha256(data).digest() != part.hash:
-            raise self._wrong(f"{part.length:,} bytes from byte {part.offset:,} are not those written")
+            raise self._wrong(f"{part.length:,} bytes from byte {part.offset:,} do not match their hash")
         try:
             return decoder.decode(data)
         except (msgspec.DecodeError, ValueError) as error:
@@ -285,7 +285,7 @@ class StoredRun:
             raise self._wrong("no snapshot, or cut off")
         data = self._read(size - _TAIL_BYTES - length, length)
         if sha256(data).digest() != tail[8:]:
-            raise self._wrong("its footer is not what was written")
+            raise self._wrong("its footer does not match its hash")
         try:
             return _FOOTERS.decode(data)
         except (msgspec.DecodeError, ValueError) as error:

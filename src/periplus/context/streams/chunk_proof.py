@@ -100,7 +100,7 @@ def read_proof(data: bytes) -> ChunkProof:
     if proof.version != PROOF_VERSION:
         raise FormatError(f"a proof of version {proof.version}; this Periplus reads version {PROOF_VERSION}", offset=0)
     if proof.pack() != data:
-        raise FormatError("a proof that is not in its one form", offset=0)
+        raise FormatError("a proof that is not canonical", offset=0)
     return proof
 
 
@@ -161,14 +161,14 @@ class ChunkVerifier:
                 raise FormatError("the stream ends before its last chunk")
             self._chain.check_whole(self._atoms)
             if (end.atoms, end.chunks, end.head) != (self._atoms, self.next_chunk, self._tree.root()):
-                raise FormatError("the end of the stream says of it what it was not")
+                raise FormatError("the end of the stream has wrong totals")
             if self._count is not None and end.tokens != self._tokens:
                 raise FormatError(f"the end of the stream says {end.tokens:,} tokens, it had {self._tokens:,}")
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         if self._is_broken:
-            raise FormatError("something before was refused: this stream is not to be believed")
+            raise FormatError("an earlier chunk was refused: this stream cannot be trusted")
         self._is_broken = True
         try:
             yield
@@ -189,7 +189,7 @@ class ChunkVerifier:
         self._chain.take_objects(proof.objects)
         rows = self._rows(chunk)
         if not (rows or chunk.is_final or proof.objects or proof.draws):
-            raise FormatError("it brings nothing, and as many such chunks could come as anybody likes")
+            raise FormatError("it brings nothing")
         self._chain.take_rows(rows, proof.draws)
         self._check_numbers(chunk, len(rows))
         self._tree.extend([row.leaf for row in rows])
@@ -215,7 +215,7 @@ class ChunkVerifier:
             last = self._last
             for row in kind:
                 if last is not None and row.key <= last:
-                    raise FormatError(f"atom {row.key[2].hex()[:16]} stands out of order, or twice")
+                    raise FormatError(f"atom {row.key[2].hex()[:16]} is out of order, or occurs twice")
                 last = row.key
         self._last = rows[-1].key if rows else self._last
         return rows
@@ -228,7 +228,7 @@ class ChunkVerifier:
             or chunk.progress_millionths != progress_of(self._atoms, live)
             or (chunk.is_final and self._atoms != live)
         ):
-            raise FormatError(f"{self._atoms:,} of {live:,} atoms, and it says another progress")
+            raise FormatError(f"{self._atoms:,} of {live:,} atoms, and it states another progress")
         if (
             count > self._limits.atoms
             or sum(atom_bytes(entry.atom) for entry in chunk.entries) > self._limits.size_bytes
@@ -265,7 +265,7 @@ class _Chain:
     def place_of(self, origin: bytes) -> int:
         place = self._places.get(origin)
         if place is None:
-            raise FormatError(f"an atom is said to be from {origin.hex()[:16]}, which is not known to be in the chain")
+            raise FormatError(f"an atom states the origin {origin.hex()[:16]}, which is not in the known chain")
         return place
 
     def take_objects(self, objects: Sequence[bytes]) -> None:
@@ -286,7 +286,7 @@ class _Chain:
         header = view.header
         place = len(self.deltas)
         if self.deltas and header.depth >= self.deltas[-1].header.depth:
-            raise FormatError("a base that is as deep as what stands on it")
+            raise FormatError("a base that is not less deep than its descendant")
         held = None
         if view.holds_atoms:
             page = view.page_of(view.pages(self._get)[0], self._get) if header.atom_count else None
@@ -320,7 +320,7 @@ class _Chain:
             held = self.deltas[place].held
             for row in drawn:
                 if held is None or held.get(row.key[2]) != row.leaf:
-                    raise FormatError(f"atom {row.key[2].hex()[:16]} is not in the context that it is said to be from")
+                    raise FormatError(f"atom {row.key[2].hex()[:16]} is not in its stated context")
                 self._accept(row.key[2], place)
                 self._sent.add(row.key[2])
 

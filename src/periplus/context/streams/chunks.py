@@ -287,8 +287,8 @@ def progress_of(atoms: int, live: int) -> int:
 
 def miscounted(live: int) -> DamageError:
     return DamageError(
-        f"the record of the context says {live:,} atoms, its deltas come to another number",
-        mend="Fetch it anew from where it came, or write it anew with `periplus context commit`.",
+        f"the record of the context says {live:,} atoms, its deltas have another number",
+        mend="Fetch it again from its source, or write it again with `periplus context commit`.",
     )
 
 

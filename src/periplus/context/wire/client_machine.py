@@ -118,7 +118,7 @@ class ClientMachine(Connection):
         if self.is_refusing:
             raise WireError("the server is shutting down")
         if len(self._streams) >= self.limits.streams:
-            raise WireError(f"{self.limits.streams} streams are open, more were not agreed")
+            raise WireError(f"{self.limits.streams} streams are open, which is the agreed maximum")
         if needs and needs not in self.capabilities:
             raise RemoteError("unsupported", f"the server does not offer {needs!r}")
         if self._highest >= STREAM_MAX:
@@ -219,7 +219,7 @@ class ClientMachine(Connection):
         events: list[Event] = []
         code = "idle_timeout" if self.is_open else "handshake_timeout"
         self._end()
-        events.append(Closed(code, False, "the server gave no sign of life"))
+        events.append(Closed(code, False, "the server did not respond in time"))
         return events
 
     # Receiving

@@ -114,7 +114,7 @@ class Connection:
             return []
         is_clean = not self._input and not self.open_streams and self.is_open
         self._end()
-        detail = "" if is_clean else "the connection ended in the middle of something"
+        detail = "" if is_clean else "the connection ended in the middle of a frame or a stream"
         return [Closed("" if is_clean else "protocol", True, detail)]
 
     def data_to_send(self) -> bytes:
@@ -144,7 +144,7 @@ class Connection:
 
     def _check_parts(self) -> None:
         if self._bytes_in_part() > self.policy.assembly_bytes_max:
-            raise ProtocolError("too much is under way in part")
+            raise ProtocolError("too much data is partly received")
 
     @property
     def open_streams(self) -> int:
@@ -235,7 +235,7 @@ class Connection:
 
     def _check_output(self) -> None:
         if self._output_bytes > self.policy.output_bytes_max:
-            raise ProtocolError("the peer asks and does not read", "flow_control")
+            raise ProtocolError("the peer sends requests and does not read the answers", "flow_control")
 
     def _read_preface(self) -> bool:
         got = bytes(self._input[: len(PREFACE)])

@@ -147,7 +147,7 @@ def code_of(error: BaseException) -> ErrorCode:
 
 
 _SAFE: Final = "No ref was moved; what was transferred is kept."
-_AGAIN: Final = "Repeat the command later: it goes on where it stopped."
+_AGAIN: Final = "Repeat the command later: it continues where it stopped."
 _KINDS: Final[tuple[tuple[type[BaseException], ErrorCode], ...]] = (
     (ProtocolError, "protocol"),
     (NotFoundError, "not_found"),

@@ -133,7 +133,7 @@ class ServerMachine(Connection):
         self._v1 = V1Side(self.limits, self._put_bytes, self._v1_refusal)
         if not self._serve_v1 or self._authority is not None:
             raise ProtocolError(
-                "a version 1 peer, and this server serves none",
+                "a version 1 peer, which this server does not serve",
                 "unauthorized" if self._serve_v1 else "unsupported_version",
             )
 
@@ -160,10 +160,10 @@ class ServerMachine(Connection):
 
     def _on_hello(self, hello: Hello, events: list[Event]) -> None:
         if _VERSION not in hello.versions:
-            raise ProtocolError("the client speaks no version that is spoken here", "unsupported_version")
+            raise ProtocolError("the client speaks no version of this server", "unsupported_version")
         encoding: Encoding | None = next((known for name in hello.encodings if (known := _ENCODINGS.get(name))), None)
         if encoding is None:
-            raise ProtocolError("the client knows no encoding that is known here", "unsupported_version")
+            raise ProtocolError("the client knows no encoding of this server", "unsupported_version")
         if self._authority is not None and not self._authority(hello.token):
             raise ProtocolError("the token is missing or wrong", "unauthorized")
         self.limits = agreed(self.limits, hello.limits)
@@ -261,7 +261,7 @@ class ServerMachine(Connection):
         state = self._streams.get(header.stream)
         if state is None:
             if header.stream > self._highest or (header.kind in OPENERS and header.kind != FrameType.OBJECTS):
-                raise ProtocolError(f"{FRAMES[header.kind].name} on stream {header.stream}, which cannot be")
+                raise ProtocolError(f"{FRAMES[header.kind].name} on stream {header.stream}, which is impossible")
             if header.kind != FrameType.OBJECTS:  # OBJECTS are limited by credit instead
                 self._take_frame()
             return
