@@ -65,4 +65,4 @@ def test_every_kind_of_object_stands_in_the_table():
         for row in re.findall(r"^\| ([0-9 ·a-f]+?)(?: [a-z]+)? \|", table, re.MULTILINE)
         for code in row.split(" · ")
     }
-    assert codes == set(pages.What)
+    assert codes == set(pages.ObjectKind)

@@ -16,10 +16,10 @@ from periplus.context.deltas.log import (
     begin_bisection,
     bisect,
     blame,
+    commit_info,
     has_atom,
     has_text,
     log,
-    said,
 )
 from periplus.context.deltas.merge import merge
 from periplus.context.model import Atom, Context, ContextHeader, Entry, Expansion, Molecule, atom_digest
@@ -102,9 +102,9 @@ def lines():
 def test_a_log_shows_merges_and_what_they_took_in_or_the_chain_alone(lines):
     store, root, one, two, merged = lines
     walked = list(log(store, merged))
-    assert [each.said.message for each in walked[:1]] == ["together"]
+    assert [each.commit_info.message for each in walked[:1]] == ["together"]
     assert {each.header.digest for each in walked[1:3]} == {one, two}
-    assert walked[3].said == (root, "begin", "ann", 1)
+    assert walked[3].commit_info == (root, "begin", "ann", 1)
     assert [each.is_merge for each in walked] == [True, False, False, False]
     assert [each.header.digest for each in log(store, merged, first_parent=True)] == [merged, one, root]
     assert list(log(store, merged, limit=0)) == []
@@ -113,14 +113,18 @@ def test_a_log_shows_merges_and_what_they_took_in_or_the_chain_alone(lines):
 def test_what_metadata_do_not_say_is_empty():
     header = LongChain().header(HEAD)
     odd = {"message": ["not text"], "author": 7, "time_ms": True}
-    assert said(msgspec.structs.replace(header, metadata=odd)) == (HEAD, "", "", None)
-    assert said(msgspec.structs.replace(header, metadata={})) == (HEAD, "", "", None)
+    assert commit_info(msgspec.structs.replace(header, metadata=odd)) == (HEAD, "", "", None)
+    assert commit_info(msgspec.structs.replace(header, metadata={})) == (HEAD, "", "", None)
 
 
 @pytest.mark.slow
 def test_of_a_long_log_no_more_is_read_than_was_asked_for():
     store = LongChain()
-    assert [each.said.message for each in log(store, HEAD, limit=3)] == ["delta 99999", "delta 99998", "delta 99997"]
+    assert [each.commit_info.message for each in log(store, HEAD, limit=3)] == [
+        "delta 99999",
+        "delta 99998",
+        "delta 99997",
+    ]
     assert store.headers < 10
     assert sum(1 for _ in log(store, HEAD)) == LENGTH
     walk = log(store, HEAD)
@@ -134,7 +138,7 @@ def test_of_a_long_log_no_more_is_read_than_was_asked_for():
 def test_blame_says_which_delta_why_and_from_where(lines):
     store, root, one, two, merged = lines
     blamed = blame(store, merged, identity("a"))
-    assert [(event.kind, event.said.context, event.said.message) for event in blamed.events] == [
+    assert [(event.kind, event.commit_info.context, event.commit_info.message) for event in blamed.events] == [
         ("annotated", one, "surer"),
         ("brought", root, "begin"),
     ]
@@ -142,7 +146,10 @@ def test_blame_says_which_delta_why_and_from_where(lines):
     assert blamed.events[1].atom.source == "notes.md:1"
     assert blamed.entry.origin == one
     blamed = blame(store, merged, identity("b"))
-    assert [(event.kind, event.said.context) for event in blamed.events] == [("merged", merged), ("brought", two)]
+    assert [(event.kind, event.commit_info.context) for event in blamed.events] == [
+        ("merged", merged),
+        ("brought", two),
+    ]
     assert blamed.events[1].atom.source == "trail:7"
 
 
@@ -153,7 +160,7 @@ def test_blame_says_who_removed_it_and_what_was_never_there_is_not_found(lines):
     blamed = blame(store, later, identity("a"))
     assert blamed.entry is None
     assert [event.kind for event in blamed.events] == ["removed", "annotated", "brought"]
-    assert blamed.events[0].said.message == "wrong after all"
+    assert blamed.events[0].commit_info.message == "wrong after all"
     back = store.commit(Context(later, (Atom("a"),)))
     assert [event.kind for event in blame(store, back, identity("a")).events] == ["brought"]
     with pytest.raises(NotFoundError, match="never had atom"):
@@ -163,7 +170,7 @@ def test_blame_says_who_removed_it_and_what_was_never_there_is_not_found(lines):
 def test_blame_on_a_long_chain_reads_what_it_says():
     store = LongChain()
     (event,) = blame(store, HEAD, identity("atom 70000")).events
-    assert (event.kind, event.said.message) == ("brought", "delta 70000")
+    assert (event.kind, event.commit_info.message) == ("brought", "delta 70000")
     assert store.headers < 10
     assert (store.contexts, store.expansions) == (0, 0)
 

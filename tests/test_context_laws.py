@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.context.deltas.ancestry import common_bases, is_ancestor
 from periplus.context.deltas.comparison import diff
-from periplus.context.deltas.delta import Standing, compose, compress
+from periplus.context.deltas.delta import ExpansionState, compose, compress
 from periplus.context.deltas.log import bisect, blame, has_atom, has_text, log
 from periplus.context.deltas.merge import merge
 from periplus.context.deltas.molecule_table import without
@@ -179,9 +179,9 @@ def test_expanding_is_applying_one_by_one_from_wherever_and_the_identity_changes
     store, digests, models = drawn
     for digest, model in zip(digests, models, strict=True):
         same(store.expand(digest), model)
-    followed = Standing()
+    followed = ExpansionState()
     for before, digest in zip([None, *digests], digests, strict=False):
-        one = Standing(before and store.expand(before))
+        one = ExpansionState(before and store.expand(before))
         for standing in (one, followed):  # from the expansion before, and from nothing on
             standing.apply(store.context(digest), digest)
             found = standing.expansion(digest)
@@ -566,11 +566,11 @@ class Histories(RuleBasedStateMachine):
         if not has[0]:
             gone = events.pop(0)
             assert gone.kind == "removed"
-            assert gone.said.context == chain[has.index(True) - 1]
+            assert gone.commit_info.context == chain[has.index(True) - 1]
         assert events[-1].kind == "brought"
         assert [event.kind for event in events].count("brought") == 1
         for event in events:
-            context = self.contexts[event.said.context]
+            context = self.contexts[event.commit_info.context]
             assert event.atom in context.atoms
             assert event.kind != "merged" or context.merged
         # each one's change leads from the one before

@@ -88,9 +88,9 @@ def test_a_removal_against_a_new_annotation_is_a_conflict_with_who_and_when_and_
     (conflict,) = done.conflicts
     assert (conflict.digest, conflict.kind, conflict.base) == (identity("a"), "annotated", atom("a"))
     assert conflict.ours.atom is None
-    assert conflict.ours.said[1:] == ("wrong", "ann", 10)
+    assert conflict.ours.commit_info[1:] == ("wrong", "ann", 10)
     assert conflict.theirs.atom == atom("a", relevance=900_000)
-    assert conflict.theirs.said == (theirs.head, "sure of it", "bob", 20)
+    assert conflict.theirs.commit_info == (theirs.head, "sure of it", "bob", 20)
     for options, left in [
         ({"choose": {identity("a"): "ours"}}, None),
         ({"choose": {identity("a"): "theirs"}}, atom("a", relevance=900_000)),
@@ -110,8 +110,8 @@ def test_who_removed_it_is_known_however_long_ago_it_was(trunk):
         for number in range(WALKED_WEIGHT_MIN // CONTEXT_WEIGHT):
             ours.add(atom("busy", relevance=number))
     (conflict,) = merge(trunk.store, ours.head, theirs.head).conflicts
-    assert (conflict.ours.atom, conflict.ours.said.author) == (None, "ann")
-    assert conflict.theirs.said.context == theirs.head
+    assert (conflict.ours.atom, conflict.ours.commit_info.author) == (None, "ann")
+    assert conflict.theirs.commit_info.context == theirs.head
 
 
 def test_what_was_chosen_once_is_not_asked_again(trunk):
@@ -327,7 +327,11 @@ def test_lines_that_went_far_and_crossed_are_merged_as_near_ones(trunk):
     done = merge(trunk.store, ours.head, theirs.head)
     assert len(done.bases) == 2
     (conflict,) = done.conflicts
-    assert (conflict.digest, conflict.ours.said.author, conflict.theirs.said.author) == (identity("kept"), "ann", "bob")
+    assert (conflict.digest, conflict.ours.commit_info.author, conflict.theirs.commit_info.author) == (
+        identity("kept"),
+        "ann",
+        "bob",
+    )
     mirrored = theirs.fork()
     mirrored.take(ours, favour="ours")
     ours.take(theirs, favour="theirs")
@@ -361,7 +365,7 @@ def test_a_new_molecule_on_an_atom_that_the_other_removed_is_a_conflict(trunk):
     (conflict,) = merge(trunk.store, ours.head, theirs.head).conflicts
     assert (conflict.digest, conflict.kind) == (identity("a"), "molecule")
     assert conflict.molecules == (molecule_digest(tied),)
-    assert (conflict.ours.atom, conflict.ours.said.author) == (None, "ann")
+    assert (conflict.ours.atom, conflict.ours.commit_info.author) == (None, "ann")
     assert conflict.theirs == (atom("a"), None)
     gone, stays = ours.fork(), ours.fork()
     gone.take(theirs, favour="ours")

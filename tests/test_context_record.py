@@ -27,7 +27,7 @@ from periplus.context.model import (
 from periplus.context.records import layout
 from periplus.context.records.pages import (
     PAGE_BYTES_MAX,
-    What,
+    ObjectKind,
     content_of,
     content_page,
     decode_atoms,
@@ -38,8 +38,8 @@ from periplus.context.records.pages import (
     encode_molecules,
     frame,
     leaf_hashes,
+    object_kind,
     unframe,
-    what_of,
 )
 from periplus.context.records.record import check, children_of, decode, encode, normalised, read_header
 from periplus.merkle import EMPTY_ROOT, PagedTree, Tree, prove, verify_range
@@ -225,7 +225,7 @@ def test_objects_can_be_handed_on_as_they_are_made_none_before_those_that_it_nam
         def take(data, made=made):
             names = children_of(data)
             made[sha256(data).digest()] = data
-            if what_of(data) is None:
+            if object_kind(data) is None:
                 names = read_header(data).parts()
             assert set(names) <= set(made)
 
@@ -313,7 +313,7 @@ def test_long_contents_lie_in_objects_of_their_own_and_are_read_when_they_are_wa
     contents = ["a" * 4_096, "b" * 4_097, "語" * 40_000, "payload over 65,535 bytes " * 4_000]
     one = encoded(Context(atoms=tuple(map(Atom, contents))))
     objects = dict(one.objects)
-    assert [what_of(data) for _, data in one.objects[1:]] == [What.CONTENT] * 3
+    assert [object_kind(data) for _, data in one.objects[1:]] == [ObjectKind.CONTENT] * 3
     view = read_header(one.objects[0][1])
     (page,) = view.pages(objects.__getitem__)
     assert [len(each.content) for each in view.page_of(page, objects.__getitem__).atoms].count(0) == 3
@@ -360,18 +360,18 @@ def test_every_cut_and_every_changed_bit_of_a_record_is_refused(context):
 
 
 DECODERS = {
-    What.ATOMS: lambda data: encode_atoms(decode_atoms(data).digests(), decode_atoms(data).atoms)[0],
-    What.DIGESTS: lambda data: encode_digests(decode_digests(data)),
-    What.MOLECULES: lambda data: encode_molecules(decode_molecules(data)),
-    What.CONTENT: lambda data: content_page(content_of(data).encode()),
+    ObjectKind.ATOMS: lambda data: encode_atoms(decode_atoms(data).digests(), decode_atoms(data).atoms)[0],
+    ObjectKind.DIGESTS: lambda data: encode_digests(decode_digests(data)),
+    ObjectKind.MOLECULES: lambda data: encode_molecules(decode_molecules(data)),
+    ObjectKind.CONTENT: lambda data: content_page(content_of(data).encode()),
 }
 PAGES = {
-    What.ATOMS: encode_atoms(some_digests(3), [Atom("one", "Int", -5, 7, "src", ("t", "u")), Atom("two"), Atom("é")])[
-        0
-    ],
-    What.DIGESTS: encode_digests(sorted(some_digests(3))),
-    What.MOLECULES: encode_molecules([Molecule(some_digests(2), {"after": ((0, 1),)}, "Chain", {"k": [1]})]),
-    What.CONTENT: content_page(b"long " * 820),
+    ObjectKind.ATOMS: encode_atoms(
+        some_digests(3), [Atom("one", "Int", -5, 7, "src", ("t", "u")), Atom("two"), Atom("é")]
+    )[0],
+    ObjectKind.DIGESTS: encode_digests(sorted(some_digests(3))),
+    ObjectKind.MOLECULES: encode_molecules([Molecule(some_digests(2), {"after": ((0, 1),)}, "Chain", {"k": [1]})]),
+    ObjectKind.CONTENT: content_page(b"long " * 820),
 }
 
 
@@ -397,7 +397,7 @@ def test_every_cut_and_every_changed_bit_of_a_page_is_refused_or_another_page_wi
 
 
 @pytest.mark.slow
-@given(st.binary(max_size=60), st.sampled_from(list(What)), st.booleans())
+@given(st.binary(max_size=60), st.sampled_from(list(ObjectKind)), st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_hostile_bytes_are_a_page_or_an_error_with_its_place(payload, what, framed):
     data = frame(what, payload) if framed else payload
@@ -509,11 +509,11 @@ def test_a_record_that_contradicts_itself_is_refused(record, message):
 def test_a_record_or_page_of_a_later_version_is_told_from_a_broken_one():
     with pytest.raises(NewerFormatError, match="a context's record of version 2"):
         read_header(changed_record(FULL, s0=numbers(2, 7, 11, 3, 1, 3)))
-    page = bytearray(PAGES[What.ATOMS])
+    page = bytearray(PAGES[ObjectKind.ATOMS])
     page[4] = 2
     with pytest.raises(NewerFormatError, match="page version 2"):
         decode_atoms(bytes(page))
-    assert what_of(bytes(page)) is None
+    assert object_kind(bytes(page)) is None
 
 
 def forged(context, change):
@@ -563,7 +563,7 @@ def test_what_is_wrong_with_ranges_is_refused_by_every_reader_of_a_page():
 def test_forms_that_are_not_the_one_form_are_refused():
     pack_of = msgspec.msgpack.encode
     one = [b"x" * 32, [["content", "String", 0, 5, "", []]], []]
-    assert decode_atoms(frame(What.ATOMS, pack_of(one)))
+    assert decode_atoms(frame(ObjectKind.ATOMS, pack_of(one)))
     for wrong in (
         [b"x" * 32, [["content"]], []],  # what is left out is not the one form
         [b"x" * 32, [["content", "String", 0, 5, "", [], "more"]], []],
@@ -582,23 +582,23 @@ def test_forms_that_are_not_the_one_form_are_refused():
         [b"x" * 32, [["content", "String", 0, float("nan"), "", []]], []],
     ):
         with pytest.raises(FormatError):
-            decode_atoms(frame(What.ATOMS, pack_of(wrong)))
+            decode_atoms(frame(ObjectKind.ATOMS, pack_of(wrong)))
     long_integer = pack_of(one).replace(b"\x05", b"\xcd\x00\x05")
     with pytest.raises(FormatError, match="not canonical"):
-        decode_atoms(frame(What.ATOMS, long_integer))
+        decode_atoms(frame(ObjectKind.ATOMS, long_integer))
     with pytest.raises(FormatError, match="digests out of order"):
-        decode_digests(frame(What.DIGESTS, bytes(64)))
+        decode_digests(frame(ObjectKind.DIGESTS, bytes(64)))
     with pytest.raises(FormatError, match="bytes"):
-        decode_digests(frame(What.DIGESTS, bytes(33)))
+        decode_digests(frame(ObjectKind.DIGESTS, bytes(33)))
     molecule = [b"x" * 32, [["r", [[0, 0]]]], "T", canonical({})]
-    assert decode_molecules(frame(What.MOLECULES, pack_of([molecule])))
+    assert decode_molecules(frame(ObjectKind.MOLECULES, pack_of([molecule])))
     for place, wrong in [
         (0, b"x" * 33), (0, b""), (0, b"x" * 64), (1, [["r", [[0, 1]]]]), (1, [["r", [[0, 0], [0, 0]]]]),
         (1, [["s", []], ["r", []]]), (1, [["r", []], ["r", []]]), (2, "T["), (3, b"[]"), (3, b"{ }"), (3, b'{"a":1.5}'),
     ]:  # fmt: skip
         changed = [*molecule[:place], wrong, *molecule[place + 1 :]]
         with pytest.raises(FormatError):
-            decode_molecules(frame(What.MOLECULES, pack_of([changed])))
+            decode_molecules(frame(ObjectKind.MOLECULES, pack_of([changed])))
     for wrong in (b"x" * 4_096, b"\xff" * 5_000):
         with pytest.raises(FormatError):
             content_of(content_page(wrong))
@@ -606,18 +606,18 @@ def test_forms_that_are_not_the_one_form_are_refused():
 
 def test_an_object_in_the_place_of_another_is_refused():
     """Content that looks like a page is content; a page of another kind is none of this kind."""
-    for what in What:
+    for what in ObjectKind:
         data = frame(what, b"x")
-        for other in What:
+        for other in ObjectKind:
             if other is what:
                 assert unframe(data, other) == b"x"
             else:
                 with pytest.raises(FormatError, match="was expected"):
                     unframe(data, other)
-    tricky = frame(What.ATOM_PAGES, bytes(108)) + b"x" * 5_000
+    tricky = frame(ObjectKind.ATOM_PAGES, bytes(108)) + b"x" * 5_000
     one = encoded(Context(atoms=(Atom(tricky.decode()),)))
     content = one.objects[1][1]
-    assert what_of(content) is What.CONTENT
+    assert object_kind(content) is ObjectKind.CONTENT
     assert children_of(content) == []
     with pytest.raises(FormatError, match="neither a context's record nor a page of one"):
         children_of(b"plain bytes of a journal")
@@ -670,13 +670,13 @@ def test_counts_that_lie_are_found_where_they_are_read():
         read_header(changed_record(FULL, s0=numbers(1, 7, 11, 3, 2, 3))).molecules(objects.__getitem__)
     large = encoded(Context(atoms=placed(64 * 256 + 1)))
     with pytest.raises(FormatError, match="bytes of rows where 65 pages were expected"):
-        read_header(large.objects[0][1]).pages(lambda _: frame(What.ATOM_PAGES, bytes(108)))
+        read_header(large.objects[0][1]).pages(lambda _: frame(ObjectKind.ATOM_PAGES, bytes(108)))
     for count, match in ((64 * 256 - 5, "section 0x32"), (65 * 256 + 1, "bytes of rows where 66 pages were expected")):
         lied = changed_record(large, s0=numbers(1, 0, 11, count, 0, 0))
         with pytest.raises(FormatError, match=match):
             read_header(lied).pages(dict(large.objects).__getitem__)
     with pytest.raises(FormatError, match="of rows of 108"):
-        children_of(frame(What.ATOM_PAGES, bytes(109)))
+        children_of(frame(ObjectKind.ATOM_PAGES, bytes(109)))
 
 
 @pytest.mark.slow

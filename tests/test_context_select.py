@@ -14,7 +14,7 @@ from periplus.context.model import Atom, Chunk, Entry, Molecule, atom_digest, mo
 from periplus.context.selection.filters import Filters, Query
 from periplus.context.selection.ranking import Weights
 from periplus.context.selection.reasons import CAUSES, REASONS_MAX, describe
-from periplus.context.selection.search import LOOK_AHEAD, Again, entries_of, query, select
+from periplus.context.selection.search import LOOK_AHEAD, RepeatableEntries, entries_of, query, select
 from periplus.context.selection.text_similarity import ALIKE, LikenessTable, similarity, sketch
 from periplus.context.selection.token_counters import ESTIMATE
 
@@ -433,11 +433,11 @@ def test_pages_put_together_are_the_whole_answer(entries, text, limit):
 def test_entries_read_again_are_the_same_or_refused():
     entries = ordered([entry(f"the cache of {number}") for number in range(20)])
     asked = Query("cache", limit=5, page=1)
-    assert query(Again(lambda: iter(entries)), asked, now_ms=NOW) == query(entries, asked, now_ms=NOW)
+    assert query(RepeatableEntries(lambda: iter(entries)), asked, now_ms=NOW) == query(entries, asked, now_ms=NOW)
     readings = iter([entries, entries[1:], entries, entries[:3]])
     for _ in range(2):
         with pytest.raises(UsageError, match="entries: the second reading"):
-            query(Again(lambda: iter(next(readings))), asked, now_ms=NOW)
+            query(RepeatableEntries(lambda: iter(next(readings))), asked, now_ms=NOW)
 
 
 @pytest.mark.slow
@@ -450,7 +450,7 @@ def test_a_search_in_a_stream_that_can_be_read_again_holds_what_it_gives():
 
     tracemalloc.start()
     try:
-        found = query(Again(stream), Query("cache", limit=10), now_ms=NOW)
+        found = query(RepeatableEntries(stream), Query("cache", limit=10), now_ms=NOW)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -501,7 +501,7 @@ def test_more_candidates_than_are_ranked_are_counted_and_their_molecules_still_f
     assert all(not placed.missing for placed in result.molecules)
     assert sum(result.counts.values()) == 1_400
     assert result.counts["outranked"] > 900
-    assert select(Again(lambda: iter(ordered(entries + answers))), **arguments) == result
+    assert select(RepeatableEntries(lambda: iter(ordered(entries + answers))), **arguments) == result
     told = select(iter(ordered(entries + answers)), explain=True, **arguments)
     assert (told.entries, told.counts) == (result.entries, result.counts)
     assert len(told.reasons) <= len(told.entries) + REASONS_MAX * len(CAUSES)

@@ -14,7 +14,7 @@ from cli_support import git, make_repository
 from periplus.interop import import_git
 from periplus.project.trail_store.git_effects import trail_effects
 from periplus.trail import BY_NAME, OUTCOMES, Digest, TrailBuilder, TrailReader
-from periplus.trail.checkpoints.file_states import Standing, decode_standing, encode_standing
+from periplus.trail.checkpoints.file_states import FileStates, decode_file_states, encode_file_states
 from periplus.trail.checkpoints.git_tree import TreeEntry, blob_id, tree_id
 from recorder_support import SECRET, Agent, open_project, repository
 
@@ -300,7 +300,7 @@ def test_a_forged_account_of_the_files_does_not_help(recorded):
     """The object of a checkpoint may say what it likes: it counts only where it gives the tree that the step names."""
     _, steps = recorded.steps
     last = steps[-1]
-    standing = decode_standing(recorded.objects.get(last.result.value))
+    standing = decode_file_states(recorded.objects.get(last.result.value))
     entries = dict(standing.changed)
     entries["notes.txt"] = TreeEntry("100644", blob_id(b"forged\n", "git-sha1"))
     for account in (
@@ -308,7 +308,7 @@ def test_a_forged_account_of_the_files_does_not_help(recorded):
         standing._replace(ignored=("src/", "notes.txt", "engine.py")),
         standing._replace(removed=("engine.py",)),
     ):
-        data = encode_standing(account)
+        data = encode_file_states(account)
         order = list(steps)
         order[-1] = last._replace(result=Digest("sha256", recorded.objects.put(data)), result_size=len(data))
         order[-2] = steps[-2]._replace(operands=("notes.txt", Digest("sha256", recorded.objects.put(b"forged\n"))))
@@ -464,12 +464,12 @@ def test_trees_have_the_ids_that_git_gives_them(tmp_path):
 
 
 def test_an_account_of_the_files_comes_back_as_it_was():
-    standing = Standing(
+    standing = FileStates(
         bytes(20), b"\1" * 20, {"ü": TreeEntry("100755", b"\2" * 20)}, ("gone",), ("build/",), {"ü": b"\3" * 32}
     )
-    assert decode_standing(encode_standing(standing)) == standing
-    assert decode_standing(encode_standing(standing._replace(ignored=None))).ignored is None
-    assert encode_standing(standing._replace(removed=("\udcff",))) is None
+    assert decode_file_states(encode_file_states(standing)) == standing
+    assert decode_file_states(encode_file_states(standing._replace(ignored=None))).ignored is None
+    assert encode_file_states(standing._replace(removed=("\udcff",))) is None
     assert standing.ignores("build/x")
     assert not standing.ignores("builder")
 

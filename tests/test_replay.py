@@ -17,7 +17,7 @@ from periplus.base.errors import ConfinementError, NotFoundError, RefusedError, 
 from periplus.base.filesystem.confined_folder import Confined
 from periplus.base.text.path_globs import glob_matches
 from periplus.trail import OPCODES, Digest, TrailReader, encode, verify, withhold
-from periplus.trail.replay import Canned, Capabilities, Grant, MemoryFolder, Replay, edited, replay_trail
+from periplus.trail.replay import Capabilities, Grant, MemoryFolder, PreparedResult, Replay, edited, replay_trail
 from periplus.trail.replay.capability import plain_words
 from periplus.trail.replay.command_runner import CommandLimits, Runner
 from periplus.trail.replay.test_counts import read_junit
@@ -155,7 +155,7 @@ def test_a_folder_in_memory_is_as_one_on_the_disk(tmp_path_factory, operations):
 )  # fmt: skip
 def test_the_first_difference_is_told(build, files, what, expected, found):
     taped = build(Taped().step("PROMPT", "go")).step("FILE_READ", "nowhere")
-    canned = {"make": Canned(2), "tests": Canned(0, passed=2)}
+    canned = {"make": PreparedResult(2), "tests": PreparedResult(0, passed=2)}
     states = {"sha256:" + "00" * 32: {"a": b"2"}}
     _, report = replay(taped, memory(taped, files, canned, states), registers={1: 1})
     assert report.verdict == "diverged"
@@ -178,7 +178,11 @@ def test_what_agrees_is_no_difference():
         .step("WEB_FETCH", "https://example.org/", result=Digest("sha256", bytes(32)), result_size=9)
         .step("WEB_SEARCH", "said before")
     )
-    canned = {"make": Canned(2), "tests": Canned(0, passed=2), "said before": Canned(output=b"hits")}
+    canned = {
+        "make": PreparedResult(2),
+        "tests": PreparedResult(0, passed=2),
+        "said before": PreparedResult(output=b"hits"),
+    }
     world = memory(taped, {"a": b"2"}, canned, {"sha256:" + "00" * 32: {"a": b"2"}})
     _, report = replay(taped, world)
     assert (report.verdict, report.differences) == ("same", ())
@@ -211,7 +215,7 @@ def test_the_file_after_an_edit_is_compared_where_the_record_has_it():
 
 def test_a_command_of_the_background_is_not_waited_for(tmp_path):
     taped = Taped().step("COMMAND_RUN", "sleep 1000", note="in the background")
-    assert replay(taped, memory(taped, None, {"sleep 1000": Canned(1)}))[1].states == {"skipped": 1}
+    assert replay(taped, memory(taped, None, {"sleep 1000": PreparedResult(1)}))[1].states == {"skipped": 1}
 
 
 def test_stop_pause_and_range():
@@ -261,7 +265,7 @@ def test_a_branch_goes_to_its_label_when_the_register_is_not_zero():
         .step("BRANCH", 0, "nowhere")
         .step("LABEL", "mend")
     )
-    world = memory(taped, None, {"fails": Canned(3)})
+    world = memory(taped, None, {"fails": PreparedResult(3)})
     one, report = replay(taped, world)
     assert (report.verdict, list(world.files)) == ("same", ["mended"])
     assert [done.index for done in one.outcomes] == [0, 1, 2, 4, 5, 6, 7]
@@ -275,13 +279,13 @@ def test_a_loop_ends_with_its_condition_or_with_the_budget():
 
         def run_command(self, command, cwd, form):
             self.left -= 1
-            self._canned = {command: Canned(int(self.left > 0))}
+            self._canned = {command: PreparedResult(int(self.left > 0))}
             return super().run_command(command, cwd, form)
 
     world = Tries(taped.objects.get)
     _, report = replay(taped, world)
     assert (report.verdict, report.steps, world.left) == ("same", 15, 0)
-    _, report = replay(taped, memory(taped, None, {"try": Canned(1)}), steps_max=1000)
+    _, report = replay(taped, memory(taped, None, {"try": PreparedResult(1)}), steps_max=1000)
     assert (report.verdict, report.steps) == ("limit", 1003)
 
 
@@ -304,7 +308,7 @@ def test_what_is_not_allowed_is_denied_before_the_world_is_asked():
         Taped().write("src/a", "1").write("etc/a", "1").step("FILE_DELETE", "src/a").step("COMMAND_RUN", "make")
         .step("TEST_RUN", "tests").step("GIT_COMMIT", "r", "m").step("FILE_MOVE", "src/a", "src/b").step("SEARCH_CODE", "x")
     )  # fmt: skip
-    world = memory(taped, {"src/a": b""}, {"make": Canned(), "tests": Canned()})
+    world = memory(taped, {"src/a": b""}, {"make": PreparedResult(), "tests": PreparedResult()})
     one, report = replay(taped, world, capabilities=Capabilities.of("write:src/**", "read"))
     assert [done.state for done in one.outcomes] == ["done"] + ["denied"] * 7
     assert {done.outcome for done in one.outcomes[1:]} == {"denied"}
@@ -352,7 +356,7 @@ def test_steps_cannot_widen_what_a_replay_may():
         Taped().step("CAP_ISSUE", "write:src/**", "bob").step("CAP_ISSUE", "command", "bob").step("CAP_ISSUE", "fly", "bob")
         .step("CAP_ISSUE", "command", "agent-1").step("AGENT_SPAWN", "bob", "do it").step("COMMAND_RUN", "make").write("a", "1")
     )  # fmt: skip
-    world = memory(taped, None, {"make": Canned()})
+    world = memory(taped, None, {"make": PreparedResult()})
     one, _ = replay(taped, world, capabilities=Capabilities.of("write"))
     assert [done.state for done in one.outcomes] == ["done", "denied", "skipped", "denied", "skipped", "denied", "done"]
     assert world.ran == []

@@ -30,7 +30,7 @@ from periplus.trail import (
     verify,
 )
 from periplus.trail.format.salts import entry_salt
-from periplus.trail.redactions.policy import Wanted, redact_trail
+from periplus.trail.redactions.policy import RedactionRequest, redact_trail
 from periplus.trail.redactions.regex_search import find_matches
 from periplus.trail.redactions.text_traces import Traces
 from trail_samples import LONG_TEXT, SECRET, golden_trail, headers, sha, steps
@@ -46,7 +46,7 @@ def secrets_in(text):
 def redact(data, objects=None, **wanted):
     done = redact_trail(
         data,
-        Wanted(**wanted),
+        RedactionRequest(**wanted),
         read_object=(objects or {}).get,
         find_matches=find_matches,
         find_secrets=secrets_in,
@@ -365,7 +365,7 @@ def test_a_trail_that_lies_is_not_redacted():
 
     receipts = TrailReader(golden_trail()).section(6)
     with pytest.raises(PeriplusError, match="does not match its digest"):
-        redact_trail(with_sections(golden_trail(), {6: receipts[:-32] + bytes(32)}), Wanted(texts=("done",)))
+        redact_trail(with_sections(golden_trail(), {6: receipts[:-32] + bytes(32)}), RedactionRequest(texts=("done",)))
 
 
 # Expressions of people

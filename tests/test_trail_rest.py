@@ -25,7 +25,7 @@ from periplus.memory.entities.trail_packing import TRAILS_AT_REST
 from periplus.objects import ObjectStore
 from periplus.trail import Header, TrailBuilder, TrailReader, concat, encode, salvage, sign, verify
 from periplus.trail.columns import packed_trail
-from periplus.trail.columns.column_writer import Taken
+from periplus.trail.columns.column_writer import ColumnWriter
 from support import PEAK, Stop, StoppingFiles
 from trail_samples import (
     SECRET,
@@ -160,7 +160,7 @@ def test_every_cut_and_every_changed_byte_is_found():
 @given(st.data())
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_hostile_columns_give_a_trail_or_the_one_error(data):
-    columns, raw = map(bytearray, Taken(golden_trail() if data.draw(st.booleans()) else small_trail()).columns())
+    columns, raw = map(bytearray, ColumnWriter(golden_trail() if data.draw(st.booleans()) else small_trail()).columns())
     for part in (columns, raw):
         for _ in range(data.draw(st.integers(0, 4))):
             at = data.draw(st.integers(0, len(part) - 1)) if part else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ROWS_PER_REST", "SliceBudget", "noted", "run_to_end"]
+__all__ = ["ROWS_PER_REST", "SliceBudget", "collect_result", "run_to_end"]
 
 from collections.abc import Generator
 from typing import Final, TypeVar, cast
@@ -28,7 +28,7 @@ class SliceBudget:
         return True
 
 
-def noted(steps: Generator[None, None, _T], outcome: list[_T]) -> Generator[None, None, None]:
+def collect_result(steps: Generator[None, None, _T], outcome: list[_T]) -> Generator[None, None, None]:
     """Run ``steps`` with their rests, and append the result to ``outcome``."""
     outcome.append((yield from steps))
 

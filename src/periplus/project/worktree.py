@@ -21,7 +21,7 @@ from periplus.base.errors import FormatError, environment_failure
 from periplus.base.named_tuple import NamedTuple
 from periplus.interop.git_history.git_process import ask, check_repository, run_git
 from periplus.journal import STORE_FOLDER
-from periplus.trail.checkpoints.file_states import IGNORED_MAX, Standing
+from periplus.trail.checkpoints.file_states import IGNORED_MAX, FileStates
 from periplus.trail.checkpoints.git_tree import (
     EXECUTABLE,
     FILE,
@@ -207,7 +207,7 @@ def standing_of(looked: WorktreeState, base: bytes, base_files: Mapping[str, Tre
     """Return how ``looked`` differs from the tree ``base``."""
     changed = {path: entry for path, entry in looked.entries.items() if base_files.get(path) != entry}
     removed = tuple(path for path in base_files if path not in looked.entries)
-    return Standing(base, looked.tree, changed, removed, looked.ignored, {})
+    return FileStates(base, looked.tree, changed, removed, looked.ignored, {})
 
 
 def base_entries(repository: str, name: bytes) -> dict[str, TreeEntry] | None:

@@ -42,7 +42,7 @@ from periplus.context.stores.delta_runs import molecule_table
 from periplus.context.stores.library import ContextLibrary
 from periplus.context.stores.refs import REF_NAME_BYTES_MAX
 from periplus.context.stores.snapshots import StaleCacheError
-from periplus.context.time_slices import noted
+from periplus.context.time_slices import collect_result
 from periplus.context.wire import ServerMachine
 from periplus.context.wire.limits import Limits
 from periplus.context.wire.payloads import (
@@ -284,13 +284,13 @@ def _filtered(library: ContextLibrary, stream: int, body: StreamRequest, limits:
 
 
 def query_steps(library: ContextLibrary, stream: int, body: QueryRequest) -> Iterator[Step]:
-    from periplus.context.selection.search import Again, entries_of
+    from periplus.context.selection.search import RepeatableEntries, entries_of
     from periplus.context.selection.search import query_steps as searched
 
     asked = Query(body.text, filters_of(body.filter), body.limit, body.page, body.at_ms or None)
-    entries = Again(lambda: entries_of(library.stream(body.context)))
+    entries = RepeatableEntries(lambda: entries_of(library.stream(body.context)))
     outcome: list[QueryResult] = []
-    for _ in noted(searched(entries, asked, now_ms=time.time_ns() // 1_000_000), outcome):
+    for _ in collect_result(searched(entries, asked, now_ms=time.time_ns() // 1_000_000), outcome):
         yield WORK
     (result,) = outcome
     found, scores = list(result.entries), list(result.scores)

@@ -32,7 +32,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         )
         found = blame(contexts.library, digest, atom)
     events = [
-        BlameEventOut(one.kind, one.said.context.hex(), one.said.message, one.said.author, time_text(one.said.time_ms),
+        BlameEventOut(one.kind, one.commit_info.context.hex(), one.commit_info.message, one.commit_info.author, time_text(one.commit_info.time_ms),
                       list(one.fields), one.atom.source if one.atom is not None else "")
         for one in found.events
     ]  # fmt: skip

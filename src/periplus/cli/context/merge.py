@@ -63,7 +63,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     def side(digest: bytes, one: Side) -> KnownAtomOut | None:
         return (
-            atom_out(digest, one.atom, one.said.context if one.said is not None else b"")
+            atom_out(digest, one.atom, one.commit_info.context if one.commit_info is not None else b"")
             if one.atom is not None
             else None
         )

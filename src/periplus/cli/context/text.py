@@ -107,9 +107,9 @@ def refs_at(refs: Mapping[str, bytes]) -> dict[bytes, list[str]]:
 
 def line_out(header: ContextHeader, refs: Mapping[bytes, list[str]]) -> ContextLineOut:
     from periplus.cli.context.schemas import ContextLineOut
-    from periplus.context.deltas.log import said
+    from periplus.context.deltas.log import commit_info
 
-    by = said(header)
+    by = commit_info(header)
     return ContextLineOut(
         header.digest.hex(), header.base.hex() if header.base is not None else "", [one.hex() for one in header.merged],
         header.depth, header.live, header.atom_count, header.molecule_count, header.removed_count,

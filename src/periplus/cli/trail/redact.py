@@ -12,7 +12,7 @@ from periplus.cli.common.face import Face, counted, number, visible
 from periplus.cli.trail.inputs import named_trail, trail_readers
 
 if TYPE_CHECKING:
-    from periplus.trail.redactions.policy import Redacted, Wanted
+    from periplus.trail.redactions.policy import RedactionRequest, RedactionResult
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     return 0 if done.chosen else 1
 
 
-def _lines(face: Face, result: object, done: Redacted) -> Iterator[str]:
+def _lines(face: Face, result: object, done: RedactionResult) -> Iterator[str]:
     from periplus.cli.trail.schemas import TrailRedactOut
 
     assert isinstance(result, TrailRedactOut)
@@ -130,12 +130,12 @@ def _lines(face: Face, result: object, done: Redacted) -> Iterator[str]:
         yield f"{paint.warn}left{paint.end}  {counted(done.unchecked, 'digests')} of unavailable content: use --digests to withhold them, too"
 
 
-def _wanted(face: Face, arguments: argparse.Namespace) -> Wanted:
+def _wanted(face: Face, arguments: argparse.Namespace) -> RedactionRequest:
     from periplus.base.errors import UsageError
     from periplus.cli.common.face import plain
     from periplus.cli.common.inputs import read_secret
     from periplus.trail.integrity.step_proof_file import HEADER_NAMES
-    from periplus.trail.redactions.policy import Wanted
+    from periplus.trail.redactions.policy import RedactionRequest
 
     texts = [plain(text, "--text") for text in arguments.text]
     texts += [read_secret(face.cwd, name) for name in arguments.text_file]

@@ -16,7 +16,7 @@ from periplus.cli.trail.inputs import named_trail, trail_readers
 if TYPE_CHECKING:
     from periplus.cli.trail.schemas import TrailReplayOut
     from periplus.trail import Digest, ObjectReader, TrailReader
-    from periplus.trail.replay import Call, Capabilities, Did, Replay, ReplayLog, ReplayReport, World
+    from periplus.trail.replay import Call, Capabilities, Replay, ReplayLog, ReplayReport, StepResult, World
 
 _LOG: Final = "replay.log"
 _RECORDED: Final = "recorded"
@@ -321,7 +321,7 @@ def _teller(face: Face) -> Callable[[Call, Did], None]:
     paint, width = face.palette, face.width or _DETAIL_COLUMNS
     colours = {"done": "", "would": "", "skipped": paint.dim, "denied": paint.bad}
 
-    def tell(call: Call, did: Did) -> None:
+    def tell(call: Call, did: StepResult) -> None:
         if face.as_json or did.detail == "a replay never performs it" or not did.detail:
             return
         colour = paint.bad if did.state == "done" and did.outcome != "ok" else colours[did.state]

@@ -15,7 +15,7 @@ an atom broke which came back, cannot be expressed in one delta and is left out:
 
 from __future__ import annotations
 
-__all__ = ["Standing", "compose", "compress", "molecule_changes", "sorted_context"]
+__all__ = ["ExpansionState", "compose", "compress", "molecule_changes", "sorted_context"]
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -35,7 +35,7 @@ from periplus.context.model import (
 )
 
 
-class Standing:
+class ExpansionState:
     """The expansion of a chain of deltas, by identity, held whole in memory."""
 
     def __init__(self, expansion: Expansion | None = None) -> None:
@@ -173,7 +173,7 @@ def compose(
     With a base it has merged the contexts that they merged; a root merges no contexts. Without deltas the result is the
     empty delta. Raises UsageError naming the field if a delta cannot be applied.
     """
-    standing = Standing(base)
+    standing = ExpansionState(base)
     parent = None if base is None else base.context
     merged: set[bytes] = set()
     for number, delta in enumerate(deltas):

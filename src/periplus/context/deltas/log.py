@@ -1,6 +1,6 @@
 """History of a context: ``log``, ``blame`` and ``bisect``.
 
-Author, time and reason of a commit are in the metadata of a context, under the keys of ``Said``. All walks go from the
+Author, time and reason of a commit are in the metadata of a context, under the keys of ``CommitInfo``. All walks go from the
 newest to the oldest, one header at a time; nothing recurses, and no list is longer than the answer, except in
 ``bisect``, which holds the digests of the chain between its ends.
 """
@@ -14,17 +14,17 @@ __all__ = [
     "Bisected",
     "Bisection",
     "Blame",
+    "CommitInfo",
     "Event",
-    "Logged",
-    "Said",
+    "LogEntry",
     "begin_bisection",
     "bisect",
     "blame",
+    "commit_info",
     "has_atom",
     "has_text",
     "log",
     "removal_of",
-    "said",
 ]
 
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ AUTHOR_KEY: Final = "author"
 TIME_KEY: Final = "time_ms"
 
 
-class Said(NamedTuple):
+class CommitInfo(NamedTuple):
     """The metadata of ``context`` about its commit; empty or None if absent."""
 
     context: bytes
@@ -54,9 +54,9 @@ class Said(NamedTuple):
     time_ms: int | None
 
 
-def said(header: ContextHeader) -> Said:
+def commit_info(header: ContextHeader) -> CommitInfo:
     message, author, time_ms = (header.metadata.get(key) for key in (MESSAGE_KEY, AUTHOR_KEY, TIME_KEY))
-    return Said(
+    return CommitInfo(
         header.digest,
         message if isinstance(message, str) else "",
         author if isinstance(author, str) else "",
@@ -67,16 +67,16 @@ def said(header: ContextHeader) -> Said:
 # --- log ---
 
 
-class Logged(NamedTuple):
+class LogEntry(NamedTuple):
     header: ContextHeader
-    said: Said
+    commit_info: CommitInfo
 
     @property
     def is_merge(self) -> bool:
         return bool(self.header.merged)
 
 
-def log(store: Headers, head: bytes, *, limit: int | None = None, first_parent: bool = False) -> Iterator[Logged]:
+def log(store: Headers, head: bytes, *, limit: int | None = None, first_parent: bool = False) -> Iterator[LogEntry]:
     """Yield ``head`` and its ancestors, newest first, read on demand.
 
     A context comes after all its descendants, merged contexts among the others; ``first_parent`` follows only the chain
@@ -84,7 +84,7 @@ def log(store: Headers, head: bytes, *, limit: int | None = None, first_parent: 
     """
     headers = chain(store, head) if first_parent else descent(store, head)
     for header in islice(headers, limit):
-        yield Logged(header, said(header))
+        yield LogEntry(header, commit_info(header))
 
 
 # --- blame ---
@@ -98,7 +98,7 @@ class Event(NamedTuple):
     """
 
     kind: Literal["brought", "annotated", "removed", "merged"]
-    said: Said
+    commit_info: CommitInfo
     atom: Atom | None
     fields: tuple[str, ...] = ()
 
@@ -128,13 +128,13 @@ def blame(store: Reader, head: bytes, digest: bytes) -> Blame:
                 f"context {head.hex()[:16]} never had atom {digest.hex()}",
                 mend="Look for it with expand or select.",
             )
-        events.append(Event("removed", said(removal), None))
+        events.append(Event("removed", commit_info(removal), None))
         at = removal.base
     current = entry if entry is not None else find(store, at, [digest]).get(digest)
     while current is not None:
         header = store.header(current.origin)
         before, is_merged = _before(store, header, current)
-        events.append(_event(said(header), current.atom, before, is_merged=is_merged))
+        events.append(_event(commit_info(header), current.atom, before, is_merged=is_merged))
         current = before
     return Blame(digest, entry, tuple(events))
 
@@ -156,7 +156,7 @@ def _before(store: Reader, header: ContextHeader, current: Entry) -> tuple[Entry
     return find(store, header.base, [current.digest]).get(current.digest), False
 
 
-def _event(by: Said, atom: Atom, before: Entry | None, *, is_merged: bool) -> Event:
+def _event(by: CommitInfo, atom: Atom, before: Entry | None, *, is_merged: bool) -> Event:
     if is_merged:
         return Event("merged", by, atom)
     if before is None:
@@ -201,7 +201,7 @@ class Bisected(NamedTuple):
     the answers.
     """
 
-    first: Said
+    first: CommitInfo
     before: bytes | None
     asked: int
 
@@ -253,7 +253,7 @@ def bisect(
         else:
             high = middle
     first = head if low < 0 else between[low]
-    return Bisected(said(store.header(first)), store.header(first).base, asked)
+    return Bisected(commit_info(store.header(first)), store.header(first).base, asked)
 
 
 def has_atom(store: Reader, digest: bytes) -> Callable[[bytes], bool]:

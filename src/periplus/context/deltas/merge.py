@@ -34,7 +34,7 @@ same.
 
 from __future__ import annotations
 
-__all__ = ["CROSSINGS_MAX", "Conflict", "Merge", "Overlay", "Settled", "Side", "merge"]
+__all__ = ["CROSSINGS_MAX", "Conflict", "Merge", "Overlay", "Resolution", "Side", "merge"]
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -47,8 +47,8 @@ from periplus.base.errors import UsageError
 from periplus.context.deltas.ancestry import common_bases
 from periplus.context.deltas.atom_lookup import find, molecule_table
 from periplus.context.deltas.comparison import Between, Change, between, changed_fields
-from periplus.context.deltas.delta import Standing, molecule_changes, sorted_context
-from periplus.context.deltas.log import Said, removal_of, said
+from periplus.context.deltas.delta import ExpansionState, molecule_changes, sorted_context
+from periplus.context.deltas.log import CommitInfo, commit_info, removal_of
 from periplus.context.deltas.molecule_table import MoleculeTable, broken_by, without
 from periplus.context.model import (
     TAGS_MAX,
@@ -79,7 +79,7 @@ class Side(NamedTuple):
     """The atom on one side, None if it was removed, and the context that set it (None: before the lines parted)."""
 
     atom: Atom | None
-    said: Said | None
+    commit_info: CommitInfo | None
 
 
 class Conflict(NamedTuple):
@@ -97,7 +97,7 @@ class Conflict(NamedTuple):
     molecules: tuple[bytes, ...] = ()
 
 
-class Settled(NamedTuple):
+class Resolution(NamedTuple):
     """An atom of which both sides changed ``fields`` differently, and the result."""
 
     digest: bytes
@@ -120,7 +120,7 @@ class Merge(NamedTuple):
     head: bytes | None = None
     context: Context | None = None
     conflicts: tuple[Conflict, ...] = ()
-    settled: tuple[Settled, ...] = ()
+    settled: tuple[Resolution, ...] = ()
 
 
 def merge(
@@ -178,7 +178,7 @@ class _Result(NamedTuple):
     molecules: dict[bytes, Molecule]
     removed: set[bytes]
     conflicts: tuple[Conflict, ...]
-    settled: tuple[Settled, ...]
+    settled: tuple[Resolution, ...]
     resolved: frozenset[bytes]
 
 
@@ -229,7 +229,7 @@ class Overlay:
         if context is None:
             return self.store.expand(digest)
         assert context.base is not None
-        standing = Standing(self.expand(context.base))
+        standing = ExpansionState(self.expand(context.base))
         standing.apply(context, digest)
         return standing.expansion(digest)
 
@@ -295,7 +295,7 @@ class _Merging:
         self._favour = favour
         self.after: dict[bytes, Atom | None] = {}
         self.conflicts: dict[bytes, Conflict] = {}
-        self.settled: list[Settled] = []
+        self.settled: list[Resolution] = []
         self.resolved: set[bytes] = set()
 
     def atoms(self) -> None:
@@ -350,10 +350,10 @@ class _Merging:
         if change is None:
             return Side(atom, None)
         if change.said_in is not None:
-            return Side(atom, said(self._store.header(change.said_in)))
+            return Side(atom, commit_info(self._store.header(change.said_in)))
         assert side.head is not None
         removal = removal_of(self._store, side.head, identity)
-        return Side(atom, None if removal is None else said(removal))
+        return Side(atom, None if removal is None else commit_info(removal))
 
     def _settle(self, identity: bytes, base: Atom | None, ours: Atom, theirs: Atom) -> None:
         atom, fields = _combined(base, ours, theirs)
@@ -365,7 +365,7 @@ class _Merging:
         self.after[identity] = atom
         if fields:
             sides = self._side(self._left, identity), self._side(self._right, identity)
-            self.settled.append(Settled(identity, fields, *sides, atom))
+            self.settled.append(Resolution(identity, fields, *sides, atom))
 
     def delta(self) -> _Result:
         """Return the delta from ours to the result."""

@@ -27,7 +27,7 @@ from periplus.context.records.pages import (
     MOLECULES_PER_PAGE,
     PAGE_ATOMS,
     AtomPage,
-    What,
+    ObjectKind,
     decode_atoms,
     decode_digests,
     decode_molecules,
@@ -73,7 +73,7 @@ class RecordView:
             page = self._here(here)
             return (PageRef(b"", order_key(page.digests()[0], page.atoms[0]), 0, len(page.atoms), header.atoms_root),)
         return _PageRows(
-            self._rows(layout.ATOMS, What.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count, get),
+            self._rows(layout.ATOMS, ObjectKind.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count, get),
             header.atom_count,
         )
 
@@ -112,7 +112,7 @@ class RecordView:
             if len(found) != count:
                 raise FormatError(f"{len(found):,} removals where {count:,} were announced")
             return Digests(b"", count, get, found)
-        rows = self._rows(layout.REMOVED, What.DIGEST_PAGES, layout.ROW, DIGESTS_PER_PAGE, count, get)
+        rows = self._rows(layout.REMOVED, ObjectKind.DIGEST_PAGES, layout.ROW, DIGESTS_PER_PAGE, count, get)
         return Digests(rows, count, get)
 
     def molecules(self, get: GetObject) -> tuple[Molecule, ...]:
@@ -124,7 +124,7 @@ class RecordView:
         if here is not None:
             found = decode_molecules(here)
         else:
-            rows = self._rows(layout.MOLECULES, What.MOLECULE_PAGES, layout.ROW, MOLECULES_PER_PAGE, count, get)
+            rows = self._rows(layout.MOLECULES, ObjectKind.MOLECULE_PAGES, layout.ROW, MOLECULES_PER_PAGE, count, get)
             found = []
             for at in range(0, len(rows), layout.ROW):
                 found += decode_molecules(get(rows[at : at + DIGEST_BYTES]))
@@ -177,9 +177,9 @@ class RecordView:
         """Raise FormatError if a page is named twice, because a small record could then stand for any number of pages."""
         header = self.header
         for section, what, width, per_page, count in (
-            (layout.ATOMS, What.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count),
-            (layout.REMOVED, What.DIGEST_PAGES, layout.ROW, DIGESTS_PER_PAGE, header.removed_count),
-            (layout.MOLECULES, What.MOLECULE_PAGES, layout.ROW, MOLECULES_PER_PAGE, header.molecule_count),
+            (layout.ATOMS, ObjectKind.ATOM_PAGES, layout.ATOM_ROW, PAGE_ATOMS, header.atom_count),
+            (layout.REMOVED, ObjectKind.DIGEST_PAGES, layout.ROW, DIGESTS_PER_PAGE, header.removed_count),
+            (layout.MOLECULES, ObjectKind.MOLECULE_PAGES, layout.ROW, MOLECULES_PER_PAGE, header.molecule_count),
         ):
             if not count or section + layout.HERE in self._sections:
                 continue
@@ -208,7 +208,7 @@ class RecordView:
             raise FormatError(f"{len(page.atoms):,} atoms where {self.header.atom_count:,} were announced")
         return page
 
-    def _rows(self, section: int, what: What, width: int, per_page: int, count: int, get: GetObject) -> bytes:
+    def _rows(self, section: int, what: ObjectKind, width: int, per_page: int, count: int, get: GetObject) -> bytes:
         wanted = -(-count // per_page)
         rows = self._section(section + layout.ROWS)
         if rows is None:

@@ -33,7 +33,7 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "AtomPage",
     "LongContent",
-    "What",
+    "ObjectKind",
     "content_of",
     "content_page",
     "decode_atoms",
@@ -44,8 +44,8 @@ __all__ = [
     "encode_molecules",
     "frame",
     "leaf_hashes",
+    "object_kind",
     "unframe",
-    "what_of",
 ]
 
 from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ _VERSION: Final = 1
 _HEAD: Final = 6
 
 
-class What(IntEnum):
+class ObjectKind(IntEnum):
     """The kind of an object, from its frame."""
 
     ATOMS = 1
@@ -155,18 +155,18 @@ _MOLECULES: Final = msgspec.msgpack.Decoder(
 )
 
 
-def frame(what: What, payload: bytes) -> bytes:
+def frame(what: ObjectKind, payload: bytes) -> bytes:
     return b"%b%c%c%b" % (_MAGIC, _VERSION, what, payload)
 
 
-def what_of(data: bytes) -> What | None:
+def object_kind(data: bytes) -> ObjectKind | None:
     """Return the kind in the frame of ``data``; None without such a frame. Nothing else is checked."""
-    if len(data) < _HEAD or data[:4] != _MAGIC or data[4] != _VERSION or not 1 <= data[5] <= len(What):
+    if len(data) < _HEAD or data[:4] != _MAGIC or data[4] != _VERSION or not 1 <= data[5] <= len(ObjectKind):
         return None
-    return What(data[5])
+    return ObjectKind(data[5])
 
 
-def unframe(data: bytes, what: What) -> bytes:
+def unframe(data: bytes, what: ObjectKind) -> bytes:
     """Return the payload of a framed object. Raises FormatError with the offset, NewerFormatError for a later version."""
     if len(data) > PAGE_BYTES_MAX:
         raise FormatError(f"a page over {PAGE_BYTES_MAX:,} bytes", offset=0)
@@ -187,12 +187,12 @@ def unframe(data: bytes, what: What) -> bytes:
 
 def content_page(content: bytes) -> bytes:
     """Return the object of a long content."""
-    return frame(What.CONTENT, content)
+    return frame(ObjectKind.CONTENT, content)
 
 
 def content_of(data: bytes) -> str:
     """Return the text of a content object. Raises FormatError."""
-    payload = unframe(data, What.CONTENT)
+    payload = unframe(data, ObjectKind.CONTENT)
     if not CONTENT_INLINE_BYTES_MAX < len(payload) <= CONTENT_BYTES_MAX:
         raise FormatError("a content of its own that is too short or too long for one", offset=_HEAD)
     try:
@@ -221,7 +221,7 @@ def encode_atoms(identities: Sequence[bytes], atoms: Sequence[Atom]) -> tuple[by
                 same = known[atom.content] = LongContent(place, sha256(data).digest(), len(content))
             long.append(LongContent(place, same.digest, same.size_bytes))
             kept[place] = msgspec.structs.replace(atom, content="")  # type: ignore[index]  # a list since the first long one
-    return frame(What.ATOMS, _ENCODER.encode((b"".join(identities), kept, long))), contents
+    return frame(ObjectKind.ATOMS, _ENCODER.encode((b"".join(identities), kept, long))), contents
 
 
 def decode_atoms(data: bytes, *, is_checked: bool = False) -> AtomPage:
@@ -229,7 +229,7 @@ def decode_atoms(data: bytes, *, is_checked: bool = False) -> AtomPage:
 
     ``is_checked`` says that the same bytes were checked before and only need decoding.
     """
-    payload = unframe(data, What.ATOMS)
+    payload = unframe(data, ObjectKind.ATOMS)
     try:
         page = _ATOMS.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -269,12 +269,12 @@ def _check_tags(tags: tuple[str, ...]) -> None:
 
 
 def encode_digests(digests: Sequence[bytes]) -> bytes:
-    return frame(What.DIGESTS, b"".join(digests))
+    return frame(ObjectKind.DIGESTS, b"".join(digests))
 
 
 def decode_digests(data: bytes) -> list[bytes]:
     """Return the digests of a page. Raises FormatError."""
-    payload = unframe(data, What.DIGESTS)
+    payload = unframe(data, ObjectKind.DIGESTS)
     if len(payload) % DIGEST_BYTES or len(payload) > DIGESTS_PER_PAGE * DIGEST_BYTES:
         raise FormatError(f"a page of digests of {len(payload):,} bytes", offset=_HEAD)
     digests = [payload[at : at + DIGEST_BYTES] for at in range(0, len(payload), DIGEST_BYTES)]
@@ -294,12 +294,12 @@ def encode_molecules(molecules: Sequence[Molecule]) -> bytes:
         )
         for molecule in molecules
     ]
-    return frame(What.MOLECULES, _ENCODER.encode(forms))
+    return frame(ObjectKind.MOLECULES, _ENCODER.encode(forms))
 
 
 def decode_molecules(data: bytes) -> list[Molecule]:
     """Return the molecules of a page. Raises FormatError."""
-    payload = unframe(data, What.MOLECULES)
+    payload = unframe(data, ObjectKind.MOLECULES)
     try:
         forms = _MOLECULES.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

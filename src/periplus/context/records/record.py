@@ -51,15 +51,15 @@ from periplus.context.records.pages import (
     DIGESTS_PER_PAGE,
     MOLECULES_PER_PAGE,
     PAGE_ATOMS,
-    What,
+    ObjectKind,
     decode_atoms,
     encode_atoms,
     encode_digests,
     encode_molecules,
     frame,
     leaf_hashes,
+    object_kind,
     unframe,
-    what_of,
 )
 from periplus.context.validation import Prepared, atom, normalised, prepare
 from periplus.merkle import EMPTY_ROOT, root_of
@@ -147,7 +147,7 @@ class AtomPages:
         assert self.count > PAGE_ATOMS  # fewer might belong into the record
         _check_count("depth", depth, layout.DEPTH_MAX)
         _check_count("live", live, layout.LIVE_MAX)
-        atoms = _paged(layout.ATOMS, What.ATOM_PAGES, self._rows, self._objects)
+        atoms = _paged(layout.ATOMS, ObjectKind.ATOM_PAGES, self._rows, self._objects)
         root = root_of(self._roots)
         return _encoded(context, self.count, root, atoms, self._objects, (depth, live), self._sink)
 
@@ -205,7 +205,7 @@ def _atom_sections(digests: Sequence[bytes], atoms: Sequence[Atom], objects: _Ob
             return root, {layout.ATOMS + layout.HERE: page}
         roots.append(root)
         rows.append(_atom_row(objects.add(page, contents), identities[0], some[0], root))
-    return root_of(roots), _paged(layout.ATOMS, What.ATOM_PAGES, rows, objects)
+    return root_of(roots), _paged(layout.ATOMS, ObjectKind.ATOM_PAGES, rows, objects)
 
 
 def _atom_row(page: bytes, digest: bytes, first: Atom, root: bytes) -> bytes:
@@ -221,7 +221,7 @@ def _removed_sections(removed: Sequence[bytes], objects: _Objects) -> _Sections:
         objects.add(encode_digests(removed[start : start + DIGESTS_PER_PAGE])) + removed[start]
         for start in range(0, len(removed), DIGESTS_PER_PAGE)
     ]
-    return _paged(layout.REMOVED, What.DIGEST_PAGES, rows, objects)
+    return _paged(layout.REMOVED, ObjectKind.DIGEST_PAGES, rows, objects)
 
 
 def _molecule_sections(digests: Sequence[bytes], molecules: Sequence[Molecule], objects: _Objects) -> _Sections:
@@ -233,10 +233,10 @@ def _molecule_sections(digests: Sequence[bytes], molecules: Sequence[Molecule], 
         if len(molecules) <= MOLECULES_PER_PAGE and len(page) <= layout.INLINE_BYTES_MAX:
             return {layout.MOLECULES + layout.HERE: page}
         rows.append(objects.add(page) + digests[start])
-    return _paged(layout.MOLECULES, What.MOLECULE_PAGES, rows, objects)
+    return _paged(layout.MOLECULES, ObjectKind.MOLECULE_PAGES, rows, objects)
 
 
-def _paged(section: int, what: What, rows: list[bytes], objects: _Objects) -> _Sections:
+def _paged(section: int, what: ObjectKind, rows: list[bytes], objects: _Objects) -> _Sections:
     joined = b"".join(rows)
     if len(rows) <= layout.ROWS_INLINE_MAX:
         return {section + layout.ROWS: joined}
@@ -275,12 +275,12 @@ def children_of(data: bytes) -> list[bytes]:
     """
     if data[:4] == MAGIC:
         return read_header(data).children()
-    what = what_of(data)
-    if what is What.ATOMS:
+    what = object_kind(data)
+    if what is ObjectKind.ATOMS:
         return [long.digest for long in decode_atoms(data).long]
-    if what in (What.ATOM_PAGES, What.DIGEST_PAGES, What.MOLECULE_PAGES):
+    if what in (ObjectKind.ATOM_PAGES, ObjectKind.DIGEST_PAGES, ObjectKind.MOLECULE_PAGES):
         rows = unframe(data, what)
-        width = layout.ATOM_ROW if what is What.ATOM_PAGES else layout.ROW
+        width = layout.ATOM_ROW if what is ObjectKind.ATOM_PAGES else layout.ROW
         if len(rows) % width:
             raise FormatError(f"{len(rows):,} bytes of rows of {width}", offset=6)
         return [rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), width)]
@@ -293,7 +293,7 @@ def is_of_contexts(head: bytes) -> bool:
     """Return whether the first bytes of an object (8 are enough) claim that it belongs to contexts. Nothing else is
     checked.
     """
-    return kind_of(head) == KIND_CONTEXT or what_of(head) is not None
+    return kind_of(head) == KIND_CONTEXT or object_kind(head) is not None
 
 
 def _check_count(field: str, value: object, most: int) -> None:

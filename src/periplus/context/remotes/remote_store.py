@@ -39,7 +39,7 @@ from periplus.context.remotes.context_proof import check_consistency, check_incl
 from periplus.context.remotes.transfer import Listed
 from periplus.context.selection.filters import Query, QueryResult
 from periplus.context.store_protocol import ANY, ChunkStream, Expected
-from periplus.context.stores.entry_check import Below, check_entry
+from periplus.context.stores.entry_check import BaseLookup, check_entry
 from periplus.context.stores.refs import check_ref_name
 from periplus.context.wire import ClientMachine, Closed, Limits
 from periplus.context.wire.payloads import (
@@ -219,12 +219,12 @@ class RemoteStore:
         for place, digest in enumerate(context.merged):
             parents.append(self._parent(f"merged[{place}]", digest))
         base: _Base | None = None
-        below = Below(0, lambda _: False, lambda _: False)
+        below = BaseLookup(0, lambda _: False, lambda _: False)
         if context.base is not None:
             header = self._parent("base", context.base)
             parents.insert(0, header)
             base = self._base(context.base)
-            below = Below(header.live, base.atoms.__contains__, base.molecules.__contains__)
+            below = BaseLookup(header.live, base.atoms.__contains__, base.molecules.__contains__)
         entered = check_entry(context, prepared, parents, below)
         encoded = record.encode(prepared, depth=entered.depth, live=entered.live)
         wanted = set(self.lacking([digest for digest, _ in encoded.objects]))

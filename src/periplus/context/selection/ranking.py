@@ -6,7 +6,7 @@ meaning (embeddings) only adds to the score, so no atom scores less because of i
 
 Memory: all entries are read once. For each with a word of the question some 80 bytes are kept (its numbers and digest,
 not its content); of the others only the best, in a heap. The few entries of the result are then read again: by index
-from a Sequence, by a second reading from what can be read again (``search.Again`` makes that of a stream). Only for an
+from a Sequence, by a second reading from what can be read again (``search.RepeatableEntries`` makes that of a stream). Only for an
 iterator, which cannot be repeated, the entries with a hit are held.
 """
 

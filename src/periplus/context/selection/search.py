@@ -12,7 +12,16 @@ read. Only filters can make it read on, because an atom that they refuse costs n
 
 from __future__ import annotations
 
-__all__ = ["CANDIDATES_MIN", "LOOK_AHEAD", "Again", "Selection", "entries_of", "query", "query_steps", "select"]
+__all__ = [
+    "CANDIDATES_MIN",
+    "LOOK_AHEAD",
+    "RepeatableEntries",
+    "Selection",
+    "entries_of",
+    "query",
+    "query_steps",
+    "select",
+]
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -205,7 +214,7 @@ def query_steps(
     )
 
 
-class Again:
+class RepeatableEntries:
     """Entries that can be read repeatedly: ``start`` begins again. A search in a long stream then holds only its
     result.
     """

@@ -1,11 +1,11 @@
 """Checks of a context against its base on entry: removed atoms exist, and so do the atoms of molecules.
 
-Each error names the field, with the place in the context as given. Nothing here reads a store: ``Below`` answers.
+Each error names the field, with the place in the context as given. Nothing here reads a store: ``BaseLookup`` answers.
 """
 
 from __future__ import annotations
 
-__all__ = ["Below", "CheckedEntry", "check_entry"]
+__all__ = ["BaseLookup", "CheckedEntry", "check_entry"]
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from periplus.context.model import Context, ContextHeader, depth_over, molecule_
 from periplus.context.validation import Prepared
 
 
-class Below(NamedTuple):
+class BaseLookup(NamedTuple):
     """The expansion of the base of a context: look-ups of atoms, and of molecules or reports of broken ones."""
 
     live: int
@@ -30,7 +30,9 @@ class CheckedEntry(NamedTuple):
     live: int
 
 
-def check_entry(given: Context, prepared: Prepared, parents: Sequence[ContextHeader], below: Below) -> CheckedEntry:
+def check_entry(
+    given: Context, prepared: Prepared, parents: Sequence[ContextHeader], below: BaseLookup
+) -> CheckedEntry:
     """Return depth and live atoms of ``given``, whose canonical form is ``prepared``. Raises UsageError naming the
     field.
     """

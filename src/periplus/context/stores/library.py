@@ -51,7 +51,7 @@ from periplus.context.stores.delta_runs import (
     weight_of,
 )
 from periplus.context.stores.digest_sets import LazySet
-from periplus.context.stores.entry_check import Below, CheckedEntry, check_entry
+from periplus.context.stores.entry_check import BaseLookup, CheckedEntry, check_entry
 from periplus.context.stores.external_sort import HELD_ATOMS_MAX, Sorter
 from periplus.context.stores.object_cache import ObjectCache
 from periplus.context.stores.refs import RefTable, check_ref_name, moved
@@ -415,10 +415,10 @@ class ContextLibrary:
         parents = [self.header(parent) for parent in _parents(context)]
         if context.base is None:
             tip = _Tip([], {}, 0, MoleculeTable())
-            return check_entry(given, prepared, parents, Below(0, tip.has_atom, tip.names)), tip
+            return check_entry(given, prepared, parents, BaseLookup(0, tip.has_atom, tip.names)), tip
         base = context.base
         tip = self._tip(base)
-        below = Below(parents[0].live, tip.has_atom, lambda digest: self._molecules(base).names(digest))
+        below = BaseLookup(parents[0].live, tip.has_atom, lambda digest: self._molecules(base).names(digest))
         return check_entry(given, prepared, parents, below), tip
 
     def _require(self, field: str, digest: bytes) -> None:

@@ -29,7 +29,7 @@ from periplus.project.context_store.sources import is_outdated
 
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.context.deltas.merge import Choice, Conflict, Settled
+    from periplus.context.deltas.merge import Choice, Conflict, Resolution
     from periplus.context.model import Expansion
     from periplus.context.selection.filters import Filters
     from periplus.context.selection.search import Selection
@@ -70,7 +70,7 @@ class Merged(NamedTuple):
     ours: bytes
     theirs: tuple[bytes, ...]
     conflicts: tuple[Conflict, ...]
-    settled: tuple[Settled, ...]
+    settled: tuple[Resolution, ...]
 
 
 class RefState(NamedTuple):
@@ -246,13 +246,13 @@ class ProjectContexts:
     ) -> Selection:  # fmt: skip
         """Return the atoms that fit a budget; see ``periplus.context.selection.search``."""
         from periplus.context.selection.filters import Filters
-        from periplus.context.selection.search import Again, select
+        from periplus.context.selection.search import RepeatableEntries, select
 
         def find_one(digest: bytes) -> Entry | None:
             return find(self.library, context, [digest]).get(digest)
 
         return select(
-            Again(lambda: self.entries(context)), budget_tokens=budget_tokens, now_ms=self._project.journal.clock.now_ms(), query=query,
+            RepeatableEntries(lambda: self.entries(context)), budget_tokens=budget_tokens, now_ms=self._project.journal.clock.now_ms(), query=query,
             filters=filters or Filters(), molecules=molecule_table(self.library, context).molecules(), find=find_one,
             is_matching_only=is_matching_only, explain=explain,
         )  # fmt: skip

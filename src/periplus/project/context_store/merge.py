@@ -18,7 +18,7 @@ from periplus.context.deltas.merge import Overlay, merge
 
 if TYPE_CHECKING:
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.context.deltas.merge import Choice, Conflict, Settled
+    from periplus.context.deltas.merge import Choice, Conflict, Resolution
     from periplus.context.model import Context
     from periplus.context.store_protocol import Store
 
@@ -35,7 +35,7 @@ class Planned(NamedTuple):
     head: bytes
     contexts: tuple[tuple[bytes, Context], ...]
     conflicts: tuple[Conflict, ...]
-    settled: tuple[Settled, ...]
+    settled: tuple[Resolution, ...]
 
     def commit(self, store: Store) -> bytes:
         """Commit the plan; returns the new head of ours."""
@@ -63,7 +63,7 @@ def merge_in(
     choices = _Choices(choose)
     head, outcome = ours, "already"
     contexts: list[tuple[bytes, Context]] = []
-    settled: list[Settled] = []
+    settled: list[Resolution] = []
     for number, each in enumerate(theirs, 1):
         chosen = choices.of(overlay, head, each) if choose else {}
         if number == len(theirs):

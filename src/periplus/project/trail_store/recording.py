@@ -32,7 +32,7 @@ from periplus.project.trail_store.cards import card_of_run
 from periplus.project.trail_store.fleet_records import fleet_observers
 from periplus.project.trail_store.withholding import Withholding
 from periplus.project.worktree import Worktree, WorktreeState, base_entries, standing_of, worktree_of
-from periplus.trail.checkpoints.file_states import encode_standing
+from periplus.trail.checkpoints.file_states import encode_file_states
 from periplus.trail.checkpoints.git_tree import SUBMODULE, TreeEntry, blob_id, tree_id
 from periplus.trail.model import Digest, Status, Step
 from periplus.trail.opcodes import BY_NAME
@@ -185,7 +185,7 @@ class Recording:
             room -= size
             if digest is not None:
                 standing.contents[path] = digest
-        data = encode_standing(standing)
+        data = encode_file_states(standing)
         return (self._withholding.put(data), len(data)) if data is not None else None
 
     def _keep_content(self, path: str, entry: TreeEntry, room: int) -> tuple[bytes | None, int]:

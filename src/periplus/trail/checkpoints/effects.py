@@ -35,7 +35,7 @@ from periplus.trail.checkpoints.file_notes import (
     NOTE_NOT_EXECUTABLE,
     NOTE_SUBMODULE,
 )
-from periplus.trail.checkpoints.file_states import Standing, decode_standing
+from periplus.trail.checkpoints.file_states import FileStates, decode_file_states
 from periplus.trail.checkpoints.git_tree import (
     EXECUTABLE,
     FILE,
@@ -116,7 +116,7 @@ class _Judge:
         self._data: dict[bytes, bytes] = {}
         self._data_bytes = 0
         self._kept: dict[bytes, bytes] = {}  # blob id to the SHA-256 of the object that holds it
-        self._ignored: Standing | None = None
+        self._ignored: FileStates | None = None
         self._is_known = False
         self._pending: list[tuple[int, tuple[str, ...]]] = []
         self._touched: dict[str, int] = {}
@@ -508,16 +508,16 @@ class _Judge:
             if path in paths:
                 self._say(at, "outside", f"git leaves {path} out")
 
-    def _standing(self, step: Step) -> Standing | None:
+    def _standing(self, step: Step) -> FileStates | None:
         if not isinstance(step.result, Digest) or step.result.algorithm != "sha256":
             return None
         data = self._sources.object(step.result.value)
         try:
-            return None if data is None else decode_standing(data)
+            return None if data is None else decode_file_states(data)
         except FormatError:
             return None  # a result of another kind
 
-    def _entries(self, state: Digest, standing: Standing | None) -> dict[str, TreeEntry] | None:
+    def _entries(self, state: Digest, standing: FileStates | None) -> dict[str, TreeEntry] | None:
         """Return the files behind a tree; the files kept by the recorder must have the id of that tree."""
         if standing is not None:
             entries = standing.entries(self._base)

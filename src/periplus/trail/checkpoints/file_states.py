@@ -7,7 +7,7 @@ The step itself names a git tree. The object lists how that tree differs from th
 
 from __future__ import annotations
 
-__all__ = ["Standing", "decode_standing", "encode_standing", "recorded_objects", "written_contents"]
+__all__ = ["FileStates", "decode_file_states", "encode_file_states", "recorded_objects", "written_contents"]
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, cast
@@ -28,7 +28,7 @@ _CHECKPOINT: Final = BY_NAME["CHECKPOINT"].code
 _MODES: Final = frozenset({FILE, EXECUTABLE, LINK, SUBMODULE})
 
 
-class Standing(NamedTuple):
+class FileStates(NamedTuple):
     """``changed`` are the files that ``base`` lacks or has otherwise; ``contents`` has the SHA-256 of the files that
     were kept.
     """
@@ -51,7 +51,7 @@ class Standing(NamedTuple):
         return any(path == one or (one.endswith("/") and path.startswith(one)) for one in ignored)
 
 
-def encode_standing(standing: Standing) -> bytes | None:
+def encode_file_states(standing: FileStates) -> bytes | None:
     """Return the bytes of the object; None if a path is not UTF-8 or there are too many files."""
     if len(standing.changed) + len(standing.removed) > CHANGES_MAX:
         return None
@@ -76,8 +76,8 @@ def encode_standing(standing: Standing) -> bytes | None:
         return None
 
 
-def decode_standing(data: bytes) -> Standing:
-    """Decode the object. Raises FormatError for bytes that ``encode_standing`` cannot have returned."""
+def decode_file_states(data: bytes) -> FileStates:
+    """Decode the object. Raises FormatError for bytes that ``encode_file_states`` cannot have returned."""
     value = decode_canonical(data)
     try:
         found = cast("dict[str, JSONValue]", value)
@@ -93,7 +93,7 @@ def decode_standing(data: bytes) -> Standing:
             if content:
                 contents[path] = bytes.fromhex(content)
         ignored = cast("list[str] | None", found["ignored"])
-        return Standing(
+        return FileStates(
             bytes.fromhex(cast("str", found["base"])),
             bytes.fromhex(cast("str", found["tree"])),
             changed,
@@ -130,7 +130,7 @@ def recorded_objects(reader: TrailReader, lend: Callable[[bytes], bytes]) -> set
         found.add(value.value)
         if step.code == _CHECKPOINT:
             try:
-                found.update(decode_standing(lend(value.value)).contents.values())
+                found.update(decode_file_states(lend(value.value)).contents.values())
             except PeriplusError:
                 continue  # its digest was added above, so its absence is reported elsewhere
     return found

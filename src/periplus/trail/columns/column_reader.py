@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Restored"]
+__all__ = ["ColumnReader"]
 
 from array import array
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from periplus.trail.format import layout
 from periplus.trail.model import DIGEST_SIZES
 
 
-class Restored:
+class ColumnReader:
     """The sections of a trail, rebuilt from columns that may be hostile: nothing grows beyond ``length``."""
 
     def __init__(self, columns: bytes, raw: bytes, length: int) -> None:

@@ -28,7 +28,7 @@ __all__ = [
     "TEXT",
     "TEXT_END",
     "TEXT_OBJECT",
-    "Taken",
+    "ColumnWriter",
 ]
 
 from typing import Final, NamedTuple
@@ -64,7 +64,7 @@ class _Entry(NamedTuple):
     sha256: bytes = b""  # of a text object
 
 
-class Taken:
+class ColumnWriter:
     """The columns of a trail. Irregular trails need no check here, because ``pack`` compares its result."""
 
     def __init__(self, data: bytes) -> None:

@@ -23,8 +23,8 @@ from periplus.base.encoding.container import KIND_TRAIL, kind_of
 from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError
 from periplus.base.lzma_preset import pack_alone, pack_primed, unpack_alone, unpack_primed
-from periplus.trail.columns.column_reader import Restored
-from periplus.trail.columns.column_writer import Taken
+from periplus.trail.columns.column_reader import ColumnReader
+from periplus.trail.columns.column_writer import ColumnWriter
 from periplus.trail.format import layout
 from periplus.trail.format.reader import TrailReader
 
@@ -44,12 +44,12 @@ def pack(data: bytes) -> bytes | None:
     if kind_of(data) != KIND_TRAIL or len(data) > RESTED_BYTES_MAX:
         return None
     try:
-        taken = Taken(data)
+        taken = ColumnWriter(data)
         columns, raw = taken.columns()
         if len(columns) > len(data):
             return None
         packed = _packed(columns, raw, len(data))
-        restored = Restored(*_unpacked(packed))
+        restored = ColumnReader(*_unpacked(packed))
         restored.read()
         sections = restored.sections()
         if not restored.receipts:
@@ -62,7 +62,7 @@ def pack(data: bytes) -> bytes | None:
 def unpack(packed: bytes) -> bytes:
     """Return the bytes of the trail that ``pack`` packed. Raises FormatError for any other bytes."""
     columns, raw, length = _unpacked(packed)
-    restored = Restored(columns, raw, length)
+    restored = ColumnReader(columns, raw, length)
     try:
         restored.read()
         sections = restored.sections()
@@ -87,7 +87,7 @@ def remains(packed: bytes) -> bytes:
         columns, raw, length = _unpacked(packed, is_lenient=True)
     except FormatError:
         return b""
-    restored = Restored(columns, raw, length)
+    restored = ColumnReader(columns, raw, length)
     try:
         restored.read()
     except (FormatError, IndexError):

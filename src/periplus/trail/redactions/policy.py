@@ -15,7 +15,7 @@ they hold no strings.
 
 from __future__ import annotations
 
-__all__ = ["Redacted", "Wanted", "redact_trail"]
+__all__ = ["RedactionRequest", "RedactionResult", "redact_trail"]
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _TEXTS_MAX: Final = 10_000
 _SPREADING_CHARS_MIN: Final = 6  # shorter strings of a chosen step ("ok", "src") do not make other strings withheld
 
 
-class Wanted(NamedTuple):
+class RedactionRequest(NamedTuple):
     """The request for a redaction. ``steps`` count within part ``part`` of a concatenation, from 1; None for a plain
     trail.
 
@@ -56,7 +56,7 @@ class Wanted(NamedTuple):
     digests: bool = False
 
 
-class Redacted(NamedTuple):
+class RedactionResult(NamedTuple):
     """A redacted trail, with counts of what it withholds.
 
     ``chosen`` strings were named, ``traces`` are strings that would have given them away, ``digests`` were withheld for
@@ -96,12 +96,12 @@ class _Part:
 
 def redact_trail(
     data: bytes,
-    wanted: Wanted,
+    wanted: RedactionRequest,
     *,
     read_object: ReadObject = lambda _digest: None,
     find_matches: FindMatches | None = None,
     find_secrets: FindSecrets | None = None,
-) -> Redacted:
+) -> RedactionResult:
     """Return the trail or concatenation without what is ``wanted``: same digest, same receipts, and a valid signature.
 
     ``read_object`` returns the content of a SHA-256, None if it is not available; ``find_matches(pattern, texts)`` and
@@ -184,7 +184,7 @@ def _choose_paths(parts: list[_Part], glob: str, held: _Held, texts: list[str]) 
                 _choose_step(part, step, held, texts)
 
 
-def _choose_steps(parts: list[_Part], wanted: Wanted, held: _Held, texts: list[str]) -> None:
+def _choose_steps(parts: list[_Part], wanted: RedactionRequest, held: _Held, texts: list[str]) -> None:
     if not wanted.steps:
         return
     if wanted.part is None and len(parts) > 1:
@@ -218,7 +218,7 @@ def _choose_header(parts: list[_Part], names: frozenset[str], held: _Held, texts
 
 def _search(
     parts: list[_Part],
-    wanted: Wanted,
+    wanted: RedactionRequest,
     held: _Held,
     find_matches: FindMatches | None,
     find_secrets: FindSecrets | None,
@@ -257,7 +257,7 @@ def _has_trace(value: OperandValue, traces: Traces, held: _Held) -> bool:
     return text is not None and traces.are_in_content(text)
 
 
-def _follow_traces(parts: list[_Part], wanted: Wanted, held: _Held, texts: list[str]) -> None:
+def _follow_traces(parts: list[_Part], wanted: RedactionRequest, held: _Held, texts: list[str]) -> None:
     traces = Traces(texts, (value for part in parts for value in part.values if isinstance(value, str)))
     hashes = digests_of(texts)
     for part in parts:
@@ -275,7 +275,9 @@ def _follow_traces(parts: list[_Part], wanted: Wanted, held: _Held, texts: list[
         _follow_digests(part, wanted, held, traces, hashes)
 
 
-def _follow_digests(part: _Part, wanted: Wanted, held: _Held, traces: Traces, hashes: frozenset[Digest]) -> None:
+def _follow_digests(
+    part: _Part, wanted: RedactionRequest, held: _Held, traces: Traces, hashes: frozenset[Digest]
+) -> None:
     touched: set[Digest] = set()
     gone = part.chosen | part.traces
     for step in part.reader.steps():
@@ -322,7 +324,7 @@ def _check(parts: list[_Part], redacted: list[bytes]) -> None:
             )  # fmt: skip
 
 
-def _told(data: bytes, parts: list[_Part]) -> Redacted:
+def _told(data: bytes, parts: list[_Part]) -> RedactionResult:
     totals = Counter[str]()
     for part in parts:
         known = {value for value in part.values if not isinstance(value, Withheld)}
@@ -335,4 +337,4 @@ def _told(data: bytes, parts: list[_Part]) -> Redacted:
         totals["unchecked"] += part.unchecked
         totals["left"] += part.left
         totals["before"] += len(part.values) - len(known)
-    return Redacted(data, *(totals[name] for name in Redacted._fields[1:]))
+    return RedactionResult(data, *(totals[name] for name in RedactionResult._fields[1:]))

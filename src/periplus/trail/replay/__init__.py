@@ -6,19 +6,17 @@ from periplus.trail.replay.executor import Replay, ReplayOptions, ReplayReport
 from periplus.trail.replay.file_steps import MemoryFolder, edited
 from periplus.trail.replay.folder_world import FolderPlan, FolderWorld
 from periplus.trail.replay.log import LogHeader, MemoryLog, ReplayLog
-from periplus.trail.replay.memory_world import Canned, MemoryWorld
+from periplus.trail.replay.memory_world import MemoryWorld, PreparedResult
 from periplus.trail.replay.result_trail import replay_trail
-from periplus.trail.replay.values import Call, Did, Difference, ReadContent, digest_text
+from periplus.trail.replay.values import Call, Difference, ReadContent, StepResult, digest_text
 from periplus.trail.replay.world import DryWorld, World
 
 __all__ = [
     "ACTIONS",
     "Action",
     "Call",
-    "Canned",
     "Capabilities",
     "CommandLimits",
-    "Did",
     "Difference",
     "DryWorld",
     "FolderPlan",
@@ -28,11 +26,13 @@ __all__ = [
     "MemoryFolder",
     "MemoryLog",
     "MemoryWorld",
+    "PreparedResult",
     "ReadContent",
     "Replay",
     "ReplayLog",
     "ReplayOptions",
     "ReplayReport",
+    "StepResult",
     "World",
     "digest_text",
     "edited",

@@ -33,7 +33,7 @@ from periplus.trail.recording.live_step import NOTE_AFTER
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
 from periplus.trail.replay.command_text import Sibling, own_part
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
-from periplus.trail.replay.values import BACKGROUND, Call, Did, Difference, ReadContent, Verdict, operands_of
+from periplus.trail.replay.values import BACKGROUND, Call, Difference, ReadContent, StepResult, Verdict, operands_of
 from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 10_000  # each may be a command: an endless loop is detected within minutes
@@ -110,7 +110,7 @@ class Replay:
         read_content: ReadContent,
         log: Log | None = None,
         put_output: Callable[[bytes], object] | None = None,
-        observe: Callable[[Call, Did], object] = lambda _call, _did: None,
+        observe: Callable[[Call, StepResult], object] = lambda _call, _did: None,
     ) -> None:
         """``put_output`` receives the output of commands before the step that names it is logged; ``observe`` is called
         with each step that this call carries out. Raises RefusedError for a world that needs more than ``options``
@@ -221,8 +221,8 @@ class Replay:
                 at += way
         return found
 
-    def _performed(self, call: Call, form: CommandForm) -> tuple[Did, bool]:
-        """Return the world's Did, and whether the step was to change something."""
+    def _performed(self, call: Call, form: CommandForm) -> tuple[StepResult, bool]:
+        """Return the world's StepResult, and whether the step was to change something."""
         begun = self._log.intent
         if begun is not None:
             fate = self._world.fate(call, begun.foreseen)
@@ -230,64 +230,64 @@ class Replay:
                 return self._world.recall(call), True
             if fate == "unknown" and not self._options.is_rerun:
                 why = "it was interrupted, and it is unknown whether it was done"
-                return Did("done", "unknown", error=why, detail=f"{why}; --rerun does it again"), True
+                return StepResult("done", "unknown", error=why, detail=f"{why}; --rerun does it again"), True
         foreseen = self._world.foresee(call)
         if foreseen and begun is None:
             self._log.intend(Intent(len(self._log.outcomes), call.at, foreseen))
         return perform(self._world, call, form), bool(foreseen)
 
-    def _judged(self, call: Call) -> tuple[CommandForm, Did | None]:
-        """Return how a command may run, and the Did of a step for which no world is asked."""
+    def _judged(self, call: Call) -> tuple[CommandForm, StepResult | None]:
+        """Return how a command may run, and the StepResult of a step for which no world is asked."""
         recorded = call.step.outcome
         if recorded in ("denied", "cancelled"):
-            return "denied", Did.skipped(f"the record says that it was {recorded}")
+            return "denied", StepResult.skipped(f"the record says that it was {recorded}")
         if call.missing:
-            return "denied", Did.skipped(call.missing)
+            return "denied", StepResult.skipped(call.missing)
         if call.op == "COMMAND_RUN" and BACKGROUND in call.notes:
-            return "denied", Did.skipped("it ran in the background, without its result")
+            return "denied", StepResult.skipped("it ran in the background, without its result")
         needs = _NEEDS.get(call.op, ())
         if any(place is not None and _is_of_store(call.text(place)) for _, place in needs):
-            return "denied", Did.skipped("the files of the store are not part of the run")
+            return "denied", StepResult.skipped("the files of the store are not part of the run")
         may = self._options.capabilities
         if call.is_taking_over and not (may.allows_everywhere("write") and may.allows_everywhere("delete")):
-            return "denied", Did.denied("files are taken over only if all of them may be written and deleted")
+            return "denied", StepResult.denied("files are taken over only if all of them may be written and deleted")
         for action, place in needs:
             path = (call.text(place) or ".") if place is not None else None
             if not may.allows(action, path):
-                return "denied", Did.denied(f"{action} is not allowed" + (f" on {path[:200]}" if path else ""))
+                return "denied", StepResult.denied(f"{action} is not allowed" + (f" on {path[:200]}" if path else ""))
         if call.op not in ("COMMAND_RUN", "TEST_RUN"):
             return "denied", None
         action = "command" if call.op == "COMMAND_RUN" else "test"
         form = may.command_form(action, call.text(0) if action == "command" else call.note or call.text(0))
-        return form, Did.denied(f"this {action} is not allowed") if form == "denied" else None
+        return form, StepResult.denied(f"this {action} is not allowed") if form == "denied" else None
 
-    def _control(self, call: Call) -> tuple[Did, int]:
-        """Execute a step of the executor itself; return its Did and the next step."""
+    def _control(self, call: Call) -> tuple[StepResult, int]:
+        """Execute a step of the executor itself; return its StepResult and the next step."""
         following = call.at + 1
         if call.op == "CAP_ISSUE":
             return self._issue(call.text(0), call.text(1)), following
         if call.op != "BRANCH":
-            return Did("done"), following
+            return StepResult("done"), following
         if call.missing:
-            return Did.skipped(call.missing), following
+            return StepResult.skipped(call.missing), following
         register = call.number(0) or 0
         value = self._options.registers.get(register, 0) if register else self._register
         if not value:
-            return Did("done", detail=f"register {register} is zero"), following
+            return StepResult("done", detail=f"register {register} is zero"), following
         target = self._label(call.text(1))
         if target is None or not self._first <= target < self._end:
-            return Did.failed(f"there is no label {call.text(1)[:80]!r} among the steps"), following
-        return Did("done", detail=f"went to step {target:,}"), target
+            return StepResult.failed(f"there is no label {call.text(1)[:80]!r} among the steps"), following
+        return StepResult("done", detail=f"went to step {target:,}"), target
 
-    def _issue(self, action: str, holder: str) -> Did:
+    def _issue(self, action: str, holder: str) -> StepResult:
         """Delegate a capability of this replay. An unknown action is only recorded."""
         try:
             grant = Grant.read(action)
         except UsageError:
-            return Did.skipped("not an action of a replay")
+            return StepResult.skipped("not an action of a replay")
         if not self._options.capabilities.allows(grant.action):
-            return Did.denied(f"{grant.action} is not allowed to this replay, so it cannot be delegated")
-        return Did("done", detail=f"{holder} may {action}, within what this replay may")
+            return StepResult.denied(f"{grant.action} is not allowed to this replay, so it cannot be delegated")
+        return StepResult("done", detail=f"{holder} may {action}, within what this replay may")
 
     def _label(self, name: str) -> int | None:
         if self._labels is None:
@@ -306,7 +306,7 @@ class Replay:
 
     # Outcomes
 
-    def _outcome(self, call: Call, did: Did, following: int, begun_ms: int) -> Outcome:
+    def _outcome(self, call: Call, did: StepResult, following: int, begun_ms: int) -> Outcome:
         result = b""
         if did.output is not None and (call.op != "FILE_EDIT" or NOTE_AFTER in call.notes):
             result = hashlib.sha256(did.output).digest()

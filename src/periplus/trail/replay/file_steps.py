@@ -20,7 +20,7 @@ from periplus.trail.replay.unmaterialized import (
     judge_unmaterialized,
     unmaterialized_mode,
 )
-from periplus.trail.replay.values import ABSENT, EVERY, Call, Did, Fate, FileKind, ReadContent
+from periplus.trail.replay.values import ABSENT, EVERY, Call, Fate, FileKind, ReadContent, StepResult
 from periplus.trail.replay.world import judge_pattern
 
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{0,9}))?")
@@ -174,55 +174,55 @@ class FileSteps:
         self.carried = carried if carried is not None else UnmaterializedEntries()
         self._read_content = read_content
 
-    def read_file(self, path: str, lines: str) -> Did:
-        def act() -> Did:
+    def read_file(self, path: str, lines: str) -> StepResult:
+        def act() -> StepResult:
             data = self.folder.read(path)
-            return Did("done", output=_lines_of(data, lines), detail=f"read {path}")
+            return StepResult("done", output=_lines_of(data, lines), detail=f"read {path}")
 
         return self._tried(act, path)
 
-    def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> Did:
+    def write_file(self, path: str, content: Digest, kind: FileKind = "kept") -> StepResult:
         mode = unmaterialized_mode(path, content, kind)
 
-        def act() -> Did:
+        def act() -> StepResult:
             judge_path(path)
             data = self._read_content(content)
             if data is None and self._is_kept(content):
                 return self._note_large(path, content, kind)
             if data is None:
-                return Did.skipped("the content is not available")
+                return StepResult.skipped("the content is not available")
             self._make_room(path)
             self.folder.write(path, data, is_executable=None if kind == "kept" else kind == "executable")
             self.carried.drop(path)
-            return Did("done", detail=f"wrote {path}: {len(data):,} bytes")
+            return StepResult("done", detail=f"wrote {path}: {len(data):,} bytes")
 
         if mode:
             return self._tried(lambda: self._carry(path, mode, content), path, is_replaced=True)
         # An entry of git replaces a link; a tool of an agent writes to the target of the link.
         return self._tried(act, path, is_replaced=content.algorithm != "sha256")
 
-    def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> Did:
-        def act() -> Did:
+    def edit_file(self, path: str, old: str, new: str, *, is_every: bool) -> StepResult:
+        def act() -> StepResult:
             data = self._edited(path, old, new, is_every=is_every)
             if isinstance(data, str):
-                return Did.failed(data)
+                return StepResult.failed(data)
             self.folder.write(path, data)
-            return Did("done", output=data, detail=f"edited {path}")
+            return StepResult("done", output=data, detail=f"edited {path}")
 
         return self._tried(act, path)
 
-    def delete_file(self, path: str) -> Did:
-        def act() -> Did:
+    def delete_file(self, path: str) -> StepResult:
+        def act() -> StepResult:
             if self.carried.get(path) is not None:
                 self.carried.drop(path)
             else:
                 self.folder.delete(path)
-            return Did("done", detail=f"deleted {path}")
+            return StepResult("done", detail=f"deleted {path}")
 
         return self._tried(act, path, is_replaced=True)
 
-    def move_file(self, source: str, target: str) -> Did:
-        def act() -> Did:
+    def move_file(self, source: str, target: str) -> StepResult:
+        def act() -> StepResult:
             if self.carried.get(source) is not None:
                 judge_unmaterialized(target)
                 if not self._is_free(target):
@@ -231,14 +231,14 @@ class FileSteps:
                 self._make_room(target)
                 self.folder.move(source, target)
             self.carried.move(source, target)
-            return Did("done", detail=f"moved {source} to {target}")
+            return StepResult("done", detail=f"moved {source} to {target}")
 
         if self.carried.on(target) is not None:
             return self._tried(act, target)
         return self._tried(act, source, is_replaced=True)
 
-    def list_files(self, path: str) -> Did:
-        def act() -> Did:
+    def list_files(self, path: str) -> StepResult:
+        def act() -> StepResult:
             names = judge_pattern(path)
             base = next((at for at, name in enumerate(names) if is_glob(name)), len(names))
             start = "/".join(names[:base]) or "."
@@ -248,23 +248,23 @@ class FileSteps:
                 pattern = "/".join(names)
                 found = [entry.path for entry in self.folder.walk(start) if glob_matches(entry.path, pattern)]
             output = "".join(f"{name}\n" for name in found).encode()
-            return Did("done", output=output, detail=f"{len(found):,} names in {path}")
+            return StepResult("done", output=output, detail=f"{len(found):,} names in {path}")
 
         return self._tried(act, path)
 
-    def search(self, pattern: str, path: str) -> Did:
+    def search(self, pattern: str, path: str) -> StepResult:
         """Search for a plain text. A pattern of a record is a stranger's regular expression and is not run."""
 
-        def act() -> Did:
+        def act() -> StepResult:
             if self.folder.stat(path) is None:
                 raise NotFoundError(f"no folder {path}")
             if not pattern or not _SPECIAL.isdisjoint(pattern):
-                return Did.skipped("patterns of a record are not run")
+                return StepResult.skipped("patterns of a record are not run")
             wanted = pattern.encode("utf-8", "replace")
             entries = [Entry(path, "file")] if self._is_file(path) else self.folder.walk(path)
             found = [entry.path for entry in entries if wanted in self.folder.read(entry.path)]
             output = "".join(f"{name}\n" for name in found).encode()
-            return Did("done", output=output, detail=f"{pattern} in {len(found):,} files")
+            return StepResult("done", output=output, detail=f"{pattern} in {len(found):,} files")
 
         return self._tried(act, path)
 
@@ -289,9 +289,9 @@ class FileSteps:
             return "done"
         return "not_done" if all(now[path] == foreseen[f"-{path}"] for path in paths) else "unknown"
 
-    def recall(self, call: Call) -> Did:
+    def recall(self, call: Call) -> StepResult:
         output = self.folder.read(call.text(0)) if call.op == "FILE_EDIT" else None
-        return Did("done", output=output, detail=f"{call.op} of {call.text(0)} was done before the interruption")
+        return StepResult("done", output=output, detail=f"{call.op} of {call.text(0)} was done before the interruption")
 
     def _after(self, call: Call) -> dict[str, str]:
         path = call.text(0)
@@ -316,40 +316,40 @@ class FileSteps:
             return {path: ABSENT, call.text(1): held} if held and self._is_free(call.text(1)) else {}
         return {}
 
-    def _note_large(self, path: str, content: Digest, kind: FileKind) -> Did:
+    def _note_large(self, path: str, content: Digest, kind: FileKind) -> StepResult:
         """Note a file that is too large for a replay as an entry of the trees."""
         mode = self._mode_of(path, kind=kind)
         self._make_room(path)
         if self._is_file(path):
             self.folder.delete(path)
         self.carried.put(path, mode, content.value.hex())
-        return Did.skipped(f"{path} is too large: noted by what git calls it")
+        return StepResult.skipped(f"{path} is too large: noted by what git calls it")
 
     def _mode_of(self, path: str, *, kind: FileKind) -> str:
         held = self.carried.get(path)
         could_run = held.mode == EXECUTABLE if held is not None else self._can_run(path)
         return EXECUTABLE if kind == "executable" or (kind == "kept" and could_run) else FILE
 
-    def _carry(self, path: str, mode: str, content: Digest) -> Did:
+    def _carry(self, path: str, mode: str, content: Digest) -> StepResult:
         judge_unmaterialized(path)
         if content.algorithm == "sha256":
-            return Did.skipped("its git id is unknown")
+            return StepResult.skipped("its git id is unknown")
         if mode in (LINK, SUBMODULE):
             self._make_room(path)
             if self._is_file(path):
                 self.folder.delete(path)
         self.carried.put(path, mode, content.value.hex())
-        return Did("done", detail=f"noted: {UnmaterializedEntry(mode, '', path).why}")
+        return StepResult("done", detail=f"noted: {UnmaterializedEntry(mode, '', path).why}")
 
-    def _tried(self, act: Callable[[], Did], path: str, *, is_replaced: bool = False) -> Did:
+    def _tried(self, act: Callable[[], StepResult], path: str, *, is_replaced: bool = False) -> StepResult:
         """Call ``act`` unless a link is on the way; a link at ``path`` itself is only changed with ``is_replaced``."""
         over = self.carried.on(path)
         if over is None or (is_replaced and self.carried.get(path) is not None):
             return _tried(act)
 
-        def skip() -> Did:
+        def skip() -> StepResult:
             judge_unmaterialized(path)
-            return Did.skipped(over.why)
+            return StepResult.skipped(over.why)
 
         return _tried(skip)
 
@@ -404,13 +404,13 @@ class FileSteps:
         return _sha256(self.folder.read(path), can_run=entry.is_executable)
 
 
-def _tried(act: Callable[[], Did]) -> Did:
+def _tried(act: Callable[[], StepResult]) -> StepResult:
     try:
         return act()
     except ConfinementError as error:
-        return Did.denied(str(error))
+        return StepResult.denied(str(error))
     except NotFoundError as error:
-        return Did.failed(str(error))
+        return StepResult.failed(str(error))
 
 
 def _sha256(data: bytes, *, can_run: bool = False) -> str:

@@ -18,7 +18,7 @@ from periplus.trail.replay.command_text import chosen_tests, rebased, rebased_wo
 from periplus.trail.replay.file_steps import FileSteps
 from periplus.trail.replay.test_counts import judge_tests, read_junit, why_unclear
 from periplus.trail.replay.unmaterialized import UnmaterializedEntries, UnmaterializedEntry
-from periplus.trail.replay.values import Call, Did, Fate, ReadContent
+from periplus.trail.replay.values import Call, Fate, ReadContent, StepResult
 from periplus.trail.replay.working_folder import (
     GitFolder,
     SourceRepository,
@@ -117,15 +117,15 @@ class FolderWorld(FileSteps):
 
     # Steps that are not about single files
 
-    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> StepResult:
         if not self.plan.allow_commands:
-            return Did.skipped("commands are not run without --allow-commands")
+            return StepResult.skipped("commands are not run without --allow-commands")
         over = self.carried.on(cwd)
         if over is not None:
-            return Did.skipped(over.why)
+            return StepResult.skipped(over.why)
         words = plain_words(command) if form == "words" else None
         if "\0" in command or (form == "words" and words is None):
-            return Did.denied("the command cannot be run")
+            return StepResult.denied("the command cannot be run")
         try:
             folder = self.confined.real_path(cwd)
             if words is None:
@@ -133,18 +133,18 @@ class FolderWorld(FileSteps):
             else:
                 words = [rebased_word(word, self.plan.recorded_root, self.root) for word in words]
         except ConfinementError as error:
-            return Did.denied(str(error))
+            return StepResult.denied(str(error))
         except NotFoundError as error:
-            return Did.failed(str(error))
+            return StepResult.failed(str(error))
         ran = self._runner.run(words, folder) if words is not None else self._runner.shell(command, folder)
         return _ran(ran)
 
-    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did:
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> StepResult:
         if not self.plan.allow_commands:
-            return Did.skipped("tests are not run without --allow-commands")
+            return StepResult.skipped("tests are not run without --allow-commands")
         if not self.plan.test_command:
             if not command:
-                return Did.skipped("the record has no command for these tests; give --test-command")
+                return StepResult.skipped("the record has no command for these tests; give --test-command")
             did = self.run_command(command, ".", form)
             if did.state != "done" or did.exit_code is None or did.outcome == "cancelled":
                 return did
@@ -154,14 +154,14 @@ class FolderWorld(FileSteps):
                                     "runs tests alone")  # fmt: skip
             return judge_tests(did.exit_code, None, expected, did.output or b"")
         if target.startswith("-") or "\0" in target:
-            return Did.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
+            return StepResult.denied(f"test target {target[:80]!r} is refused: it begins as an option does")
         try:
             tests = chosen_tests(target, command, self.plan.recorded_root, self._is_there)
             folder = self.confined.real_path(tests.folder if tests is not None else ".")
         except ConfinementError as error:
-            return Did.denied(str(error))
+            return StepResult.denied(str(error))
         except NotFoundError as error:
-            return Did.failed(str(error))
+            return StepResult.failed(str(error))
         report = os.path.join(self._reports, f"report-{os.urandom(8).hex()}.xml")
         targets = tests.paths if tests is not None else (target,)
         ran = self._runner.run(_filled(self.plan.test_command, targets, report), folder)
@@ -172,43 +172,43 @@ class FolderWorld(FileSteps):
             expected = None  # the record may have chosen other tests
         return judge_tests(ran.exit_code, self._passed(os.path.basename(report)), expected, ran.output)
 
-    def commit(self, message: str, commit: Digest | None) -> Did:
+    def commit(self, message: str, commit: Digest | None) -> StepResult:
         """Commit the files. The recorded commit has another id because of its time, so the trees are compared if its
         repository is available.
         """
         try:
             tree = self.git.commit(message.replace("\0", ""), self._tracked(commit))
         except EnvironmentFailure as error:
-            return Did.failed(str(error), 128)
+            return StepResult.failed(str(error), 128)
         return self._committed(tree, commit)
 
-    def checkpoint(self, state: Digest) -> Did:
+    def checkpoint(self, state: Digest) -> StepResult:
         if state.algorithm == "sha256":
-            return Did.skipped("the state is not a git tree or commit")
+            return StepResult.skipped("the state is not a git tree or commit")
         wanted = self._tree_of(state)
         try:
             tree = self.git.tree(self._tracked(state))
         except EnvironmentFailure as error:
-            return Did.failed(str(error), 128)
+            return StepResult.failed(str(error), 128)
         return _compared(tree, wanted or state.value.hex(), "the files are those of the checkpoint")
 
-    def take_over(self, state: Digest) -> Did:
+    def take_over(self, state: Digest) -> StepResult:
         if self._source is None or not self._tree_of(state):
-            return Did.skipped(f"the files of {state.value.hex()[:12]} are not available")
+            return StepResult.skipped(f"the files of {state.value.hex()[:12]} are not available")
         try:
             tree = self._source.need_tree(state.value.hex())
             with Confined(self.root, files=self._files, is_durable=False) as target:
                 count = take_tree(self._source, tree, target, self.carried, self.git.entries())
             self._files.sync_everything(self.root)
         except ConfinementError as error:
-            return Did.denied(str(error))
+            return StepResult.denied(str(error))
         except (EnvironmentFailure, NotFoundError, UsageError) as error:
-            return Did.failed(str(error))
-        return Did("done", detail=f"took over the files of {state.value.hex()[:12]}: {count:,} changed")
+            return StepResult.failed(str(error))
+        return StepResult("done", detail=f"took over the files of {state.value.hex()[:12]}: {count:,} changed")
 
-    def observe(self, call: Call) -> Did:
+    def observe(self, call: Call) -> StepResult:
         del call
-        return Did.skipped("a replay never performs it")
+        return StepResult.skipped("a replay never performs it")
 
     def foresee(self, call: Call) -> dict[str, str]:
         if call.op == "GIT_COMMIT":
@@ -220,7 +220,7 @@ class FolderWorld(FileSteps):
             return {"command": "runs"} if self.plan.allow_commands else {}
         return super().foresee(call)
 
-    def recall(self, call: Call) -> Did:
+    def recall(self, call: Call) -> StepResult:
         return (
             self._committed(self.git.head_tree(), call.digest(2)) if call.op == "GIT_COMMIT" else super().recall(call)
         )
@@ -237,7 +237,7 @@ class FolderWorld(FileSteps):
 
     # Internals
 
-    def _committed(self, tree: str, commit: Digest | None) -> Did:
+    def _committed(self, tree: str, commit: Digest | None) -> StepResult:
         wanted = self._tree_of(commit) if commit is not None else ""
         return _compared(tree, wanted, "committed")
 
@@ -337,17 +337,17 @@ def _filled(words: Sequence[str], targets: Sequence[str], report: str) -> list[s
     return filled
 
 
-def _ran(ran: Ran) -> Did:
+def _ran(ran: Ran) -> StepResult:
     if ran.stopped:
-        return Did("done", "cancelled", error=ran.stopped, output=ran.output, detail=ran.stopped)
-    return Did("done", "failed" if ran.exit_code else "ok", ran.exit_code, output=ran.output)
+        return StepResult("done", "cancelled", error=ran.stopped, output=ran.output, detail=ran.stopped)
+    return StepResult("done", "failed" if ran.exit_code else "ok", ran.exit_code, output=ran.output)
 
 
-def _compared(tree: str, wanted: str, good: str) -> Did:
+def _compared(tree: str, wanted: str, good: str) -> StepResult:
     if not wanted or tree == wanted:
-        return Did("done", detail=good)
+        return StepResult("done", detail=good)
     why = f"the files are tree {tree[:12]}, recorded was {wanted[:12]}"
-    return Did("done", "failed", error=why, detail=why, differs=("tree", wanted, tree))
+    return StepResult("done", "failed", error=why, detail=why, differs=("tree", wanted, tree))
 
 
 def _read_mark(mark: str, folder: str) -> tuple[UnmaterializedEntry, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Canned", "MemoryWorld"]
+__all__ = ["MemoryWorld", "PreparedResult"]
 
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -15,11 +15,11 @@ from periplus.trail.replay.command_runner import Runner
 from periplus.trail.replay.file_steps import FileSteps, MemoryFolder
 from periplus.trail.replay.test_counts import judge_tests
 from periplus.trail.replay.unmaterialized import UnmaterializedEntries
-from periplus.trail.replay.values import Call, Did, Fate, ReadContent, digest_text
+from periplus.trail.replay.values import Call, Fate, ReadContent, StepResult, digest_text
 from periplus.trail.replay.working_folder import SourceRepository, copy_folder, copy_tree, no_progress
 
 
-class Canned(NamedTuple):
+class PreparedResult(NamedTuple):
     """The prepared result of a command, of a test target, or of an observed step (by its first operand).
 
     ``passed`` is the number of passed tests; ``writes`` are files that the command writes.
@@ -43,7 +43,7 @@ class MemoryWorld(FileSteps):
         self,
         read_content: ReadContent,
         files: dict[str, bytes] | None = None,
-        canned: Mapping[str, Canned] | None = None,
+        canned: Mapping[str, PreparedResult] | None = None,
         states: Mapping[str, dict[str, bytes]] | None = None,
     ) -> None:
         """``states`` are the files of a checkpoint, by ``algorithm:hex`` of its digest."""
@@ -91,62 +91,64 @@ class MemoryWorld(FileSteps):
     def files(self) -> dict[str, bytes]:
         return self.memory.files
 
-    def run_command(self, command: str, cwd: str, form: CommandForm) -> Did:
+    def run_command(self, command: str, cwd: str, form: CommandForm) -> StepResult:
         del form
         try:
             judge_path(cwd)
         except ConfinementError as error:
-            return Did.denied(str(error))
+            return StepResult.denied(str(error))
         return self._said(command)
 
-    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> Did:
+    def run_tests(self, target: str, command: str, expected: int | None, form: CommandForm) -> StepResult:
         del form
         known = self._canned.get(target) or self._canned.get(command)
         if known is None:
-            return Did.skipped("there is no prepared result for these tests")
+            return StepResult.skipped("there is no prepared result for these tests")
         self.ran.append(target)
         return judge_tests(known.exit_code, known.passed, expected, known.output)
 
-    def commit(self, message: str, commit: Digest | None) -> Did:
+    def commit(self, message: str, commit: Digest | None) -> StepResult:
         del commit
-        return Did("done", detail=f"committed in memory: {message}")
+        return StepResult("done", detail=f"committed in memory: {message}")
 
-    def checkpoint(self, state: Digest) -> Did:
+    def checkpoint(self, state: Digest) -> StepResult:
         known = self._states.get(digest_text(state))
         if known is None:
-            return Did.skipped("the files of this checkpoint are not available")
+            return StepResult.skipped("the files of this checkpoint are not available")
         if known == self.files:
-            return Did("done", detail="the files are the recorded ones")
+            return StepResult("done", detail="the files are the recorded ones")
         wrong = sorted(name for name in {*known, *self.files} if known.get(name) != self.files.get(name))
         shown = ", ".join(wrong[:5])
-        return Did(
+        return StepResult(
             "done", "failed", error=f"other files than recorded: {shown}", differs=("files", "as recorded", shown)
         )
 
-    def take_over(self, state: Digest) -> Did:
+    def take_over(self, state: Digest) -> StepResult:
         name = state.value.hex()
         if self._source is None or not self._source.tree_of(name):
-            return Did.skipped(f"the files of {name[:12]} are not available")
+            return StepResult.skipped(f"the files of {name[:12]} are not available")
         before = self.memory
         self.folder = self.memory = MemoryFolder()
         try:
             self._fill(self._source, name)
         except (ConfinementError, UsageError) as error:
             self.folder = self.memory = before
-            return Did.denied(str(error)) if isinstance(error, ConfinementError) else Did.failed(str(error))
-        return Did("done", detail=f"took over the files of {name[:12]}")
+            return (
+                StepResult.denied(str(error)) if isinstance(error, ConfinementError) else StepResult.failed(str(error))
+            )
+        return StepResult("done", detail=f"took over the files of {name[:12]}")
 
-    def observe(self, call: Call) -> Did:
+    def observe(self, call: Call) -> StepResult:
         return self._said(call.text(0), f"{call.op} is not performed here")
 
     def fate(self, call: Call, foreseen: dict[str, str]) -> Fate:
         return super().fate(call, foreseen) if foreseen else "unknown"
 
-    def _said(self, text: str, otherwise: str = "there is no prepared result for this command") -> Did:
+    def _said(self, text: str, otherwise: str = "there is no prepared result for this command") -> StepResult:
         known = self._canned.get(text)
         if known is None:
-            return Did.skipped(otherwise)
+            return StepResult.skipped(otherwise)
         self.ran.append(text)
         for path, data in known.writes.items():
             self.folder.write(path, data)
-        return Did("done", "failed" if known.exit_code else "ok", known.exit_code, output=known.output)
+        return StepResult("done", "failed" if known.exit_code else "ok", known.exit_code, output=known.output)

@@ -7,7 +7,7 @@ __all__ = ["Counts", "judge_tests", "read_junit", "why_unclear"]
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.trail.model import Outcome
-from periplus.trail.replay.values import Did
+from periplus.trail.replay.values import StepResult
 from periplus.trail.shell_words import SURE, flattened, program_of, split_segments, without_heredocs
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ class Counts(NamedTuple):
     total: int
 
 
-def judge_tests(exit_code: int, passed: int | None, expected: int | None, output: bytes) -> Did:
-    """Return the Did of the step. If tests were expected to pass and the count is known, another count is a failure."""
+def judge_tests(exit_code: int, passed: int | None, expected: int | None, output: bytes) -> StepResult:
+    """Return the StepResult of the step. If tests were expected to pass and the count is known, another count is a failure."""
     outcome: Outcome = "failed" if exit_code else "ok"
     if expected is None:
-        return Did("done", outcome, exit_code, output=output)
+        return StepResult("done", outcome, exit_code, output=output)
     if passed is None:
-        return Did(
+        return StepResult(
             "done",
             outcome,
             exit_code,
@@ -37,10 +37,10 @@ def judge_tests(exit_code: int, passed: int | None, expected: int | None, output
             detail="the number of passed tests is unknown: no report was read",
         )
     if passed == expected:
-        return Did("done", outcome, exit_code, output=output, detail=f"{passed:,} passed, as expected")
+        return StepResult("done", outcome, exit_code, output=output, detail=f"{passed:,} passed, as expected")
     why = f"{expected:,} tests were expected to pass and {passed:,} did"
     differs = ("tests passed", f"{expected:,}", f"{passed:,}")
-    return Did("done", "failed", exit_code, error=why, output=output, detail=why, differs=differs)
+    return StepResult("done", "failed", exit_code, error=why, output=output, detail=why, differs=differs)
 
 
 def why_unclear(command: str, target: str, exit_code: int) -> str:

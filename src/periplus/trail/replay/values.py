@@ -7,12 +7,12 @@ __all__ = [
     "BACKGROUND",
     "EVERY",
     "Call",
-    "Did",
     "Difference",
     "Fate",
     "FileKind",
     "ReadContent",
     "State",
+    "StepResult",
     "Verdict",
     "digest_text",
     "operands_of",
@@ -97,7 +97,7 @@ class Difference(NamedTuple):
     found: str
 
 
-class Did(NamedTuple):
+class StepResult(NamedTuple):
     """The result of a call in a world.
 
     ``state``: ``done``; ``would`` be done (dry); ``skipped``, because replays never perform it or not here; ``denied``.
@@ -114,15 +114,15 @@ class Did(NamedTuple):
     differs: tuple[str, str, str] | None = None
 
     @classmethod
-    def skipped(cls, why: str) -> Did:
+    def skipped(cls, why: str) -> StepResult:
         return cls("skipped", "unknown", detail=why)
 
     @classmethod
-    def denied(cls, why: str) -> Did:
+    def denied(cls, why: str) -> StepResult:
         return cls("denied", "denied", error=why, detail=why)
 
     @classmethod
-    def failed(cls, why: str, exit_code: int | None = None) -> Did:
+    def failed(cls, why: str, exit_code: int | None = None) -> StepResult:
         return cls("done", "failed", exit_code, error=why, detail=why)
 
 
