@@ -33,7 +33,7 @@ def new_id(prefix: str, random: bytes | None = None) -> str:
 
 def derived_id(prefix: str, *parts: str) -> str:
     """Return the id of ``parts``, always the same: the first 80 bits of SHA-256 over the length-prefixed parts."""
-    digest = hashlib.sha256()
+    digest = hashing.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")  # foreign names may contain lone surrogates
         digest.update(len(data).to_bytes(8, "big") + data)
@@ -58,6 +58,6 @@ def is_id(text: str) -> bool:
 
 
 try:
-    from periplus.base._values import is_id  # present when the C part was built
+    from periplus.base._values import is_id  # type: ignore[assignment]  # present when the C part was built
 except ImportError:
     pass

@@ -221,7 +221,7 @@ class ObjectStore:
             data = read_plain(path, self.packing.bytes_max)
         except OSError:
             return None  # missing or unreadable
-        return next((one for one in self.packing.mended(data) if hashlib.sha256(one).digest() == digest), None)
+        return next((one for one in self.packing.mended(data) if hashing.sha256(one).digest() == digest), None)
 
     def remove(self, digest: bytes) -> bool:
         """Delete the object; return False where there was none. For redaction only: nothing else deletes objects."""

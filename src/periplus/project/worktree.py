@@ -203,7 +203,7 @@ class Worktree:
         return entry
 
 
-def standing_of(looked: WorktreeState, base: bytes, base_files: Mapping[str, TreeEntry]) -> Standing:
+def standing_of(looked: WorktreeState, base: bytes, base_files: Mapping[str, TreeEntry]) -> FileStates:
     """Return how ``looked`` differs from the tree ``base``."""
     changed = {path: entry for path, entry in looked.entries.items() if base_files.get(path) != entry}
     removed = tuple(path for path in base_files if path not in looked.entries)

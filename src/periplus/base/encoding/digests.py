@@ -14,7 +14,7 @@ _HEX = frozenset("0123456789abcdef")
 
 def sha256(data: bytes | bytearray | memoryview) -> bytes:
     """Return the 32 bytes of SHA-256 (FIPS 180-4) of ``data``."""
-    return hashlib.sha256(data).digest()
+    return hashing.sha256(data).digest()
 
 
 def is_digest_text(text: str) -> bool:

@@ -145,7 +145,7 @@ def _wanted(face: Face, arguments: argparse.Namespace) -> RedactionRequest:
     if wrong:
         raise UsageError(f"--header: unknown field {wrong[0][:40]!r}", safe="Nothing was written.",
                          mend=f"Fields: {', '.join(HEADER_NAMES)}.")  # fmt: skip
-    wanted = Wanted(
+    wanted = RedactionRequest(
         tuple(texts),
         tuple(plain(pattern, "--pattern") for pattern in arguments.pattern),
         tuple(arguments.path),
@@ -154,7 +154,7 @@ def _wanted(face: Face, arguments: argparse.Namespace) -> RedactionRequest:
         frozenset(arguments.header),
         arguments.secrets,
     )
-    if wanted == Wanted(part=arguments.part):
+    if wanted == RedactionRequest(part=arguments.part):
         raise UsageError("nothing is selected", safe="Nothing was written.",
                          mend="Give --text, --text-file, --pattern, --path, --step, --header or --secrets.")  # fmt: skip
     return wanted._replace(is_exact=arguments.exactly, digests=arguments.digests)

@@ -316,7 +316,7 @@ def _written(
     return out, kept, withheld
 
 
-def _teller(face: Face) -> Callable[[Call, Did], None]:
+def _teller(face: Face) -> Callable[[Call, StepResult], None]:
     """Return a callback that prints each step, except those that a replay never performs."""
     paint, width = face.palette, face.width or _DETAIL_COLUMNS
     colours = {"done": "", "would": "", "skipped": paint.dim, "denied": paint.bad}

@@ -44,7 +44,7 @@ class Withholding:
 
     def put(self, data: bytes) -> bytes:
         """As ``ObjectStore.put``; a redacted object is not kept, and its digest is returned all the same."""
-        digest = hashlib.sha256(data).digest()
+        digest = hashing.sha256(data).digest()
         self.kept.add(digest)
         with self._objects.keeping():
             return digest if self.is_out(digest) else self._objects.put(data)
