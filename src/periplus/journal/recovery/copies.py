@@ -1,7 +1,6 @@
-"""Copies of a store's records and objects: its archive, other clones, backups, exchange folders. Only read.
+"""Read-only copies of a store's records and objects: its archive, other clones, backups, exchange folders.
 
-A copy is believed as far as it proves itself: a line by its checksum and, where it is known, its leaf hash; an object
-by its digest.
+A copy is trusted as far as it proves itself: a line by its checksum and, if it is known, its leaf hash; an object by its digest.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _STARTS: Final = re.compile(rb'\n\{"v":%d,"seq":(\d{1,15}),' % RECORD_VERSION)
 
 
 class Copies:
-    """What lies below ``folders``, found once; ``packing`` as in ``ObjectStore``."""
+    """The copies found below ``folders``; the folders are searched once. ``packing`` as in ``ObjectStore``."""
 
     def __init__(self, folders: Iterable[str], packing: Packing | None = None) -> None:
         self._packing = packing
@@ -46,15 +45,15 @@ class Copies:
             found.sort(reverse=True)
 
     def segments(self, lineage: str) -> set[int]:
-        """First seqs of the segments of ``lineage`` that lie under their own names."""
+        """Return the first seqs of the segments of ``lineage`` that have their usual file names."""
         return {first for first, path in self._segments.get(lineage, ()) if path.endswith(".jsonl")}
 
     def line(self, lineage: str, seq: int) -> bytes | None:
-        """A sound line of the record, without its newline; None where no copy has one."""
+        """Return a sound line of the record, without its newline; None if no copy has one."""
         return next(self.lines(lineage, seq), None)
 
     def lines(self, lineage: str, seq: int) -> Iterator[bytes]:
-        """Every sound line of the record, of whichever copy."""
+        """Yield every sound line of the record from all copies."""
         start = b'\n{"v":%d,"seq":%d,' % (RECORD_VERSION, seq)
         for first, path in self._segments.get(lineage, ()):
             if first > seq:
@@ -69,7 +68,7 @@ class Copies:
                 place = data.find(start, place + 1)
 
     def lines_of(self, lineage: str, seqs: Collection[int]) -> Iterator[tuple[int, bytes]]:
-        """Every sound line of these records, with its seq; each file is read once."""
+        """Yield every sound line of these records, with its seq; each file is read once."""
         last = max(seqs, default=0)
         for first, path in self._segments.get(lineage, ()):
             if first > last:
@@ -84,8 +83,8 @@ class Copies:
                         yield seq, line
 
     def audited(self, lineage: str, key: bytes) -> dict[int, set[str]]:
-        """The records of ``lineage``, with the public ``key``, whose content was taken out on purpose, by what all copies say: seq, and
-        the SHA-256 of its stub.
+        """Return the redacted records of ``lineage``, whose public key is ``key``, as stated by the audit records in all copies: seq →
+        SHA-256 of its stubs.
         """
         found: dict[int, set[str]] = {}
         for one in audits_elsewhere(self._all_segments(), lineage, key):
@@ -115,7 +114,7 @@ class Copies:
         return None
 
     def checkpoint(self, name: str, sha256: str) -> bytes | None:
-        """The checkpoint file of that name and digest."""
+        """Return the checkpoint file with this name and digest, or None."""
         for path in self._checkpoints.get(name, ()):
             try:
                 data = read_plain(path, _CHECKPOINT_BYTES_MAX)
@@ -156,7 +155,7 @@ class Copies:
 
 
 def stores_below(top: str) -> list[str]:
-    """The folders of whole stores at or below ``top``."""
+    """Return the folders of complete stores at or below ``top``."""
     found = []
     for count, (folder, folders, names) in enumerate(os.walk(top)):
         if count > _FOLDERS_MAX:
@@ -169,7 +168,7 @@ def stores_below(top: str) -> list[str]:
 
 
 def _lineage_in(path: str) -> str:
-    """Which lineage a segment says that it is of, for an archive that was moved out of its lineage's folder; empty for no segment."""
+    """Return the lineage that a segment's header names, for archives moved out of their lineage's folder; empty if it is not a segment."""
     try:
         return decode_header(read_plain(path, HEADER_BYTES_MAX))[0].lineage
     except (OSError, FormatError):

@@ -1,8 +1,8 @@
-"""Records of ours whose payload lay in an object that is lost: their places are kept, and their content when it turns up.
+"""Records of our own lineage whose payload object is lost: replacement by stubs, and recovery of the content when it reappears.
 
-A record that cannot say what it said keeps the journal from being written to. So a repair puts a stub in its place, as for
-a record that is damaged. The line as it was is parked; it names the object, by which a later repair knows it again. A record that
-was damaged itself is known again by its leaf hash, in whichever copy turns up.
+A record whose payload cannot be read blocks writing to the journal. A repair therefore replaces it with a stub, as it does with a damaged
+record, and parks the original line. The line names the object, so a later repair recognizes it. A record that was itself damaged is
+recognized by its leaf hash in any copy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from periplus.journal.storage.parking import read_whole
 
 
 class Returned(NamedTuple):
-    """What a record said that was lost, or whose payload was, and that is here again, or in a copy; and who said it when."""
+    """Recovered content of a lost record or lost payload, read here or in a copy, with its writer and time."""
 
     item_type: str
     item_id: str
@@ -65,12 +65,12 @@ class Returned(NamedTuple):
 
     @classmethod
     def planned(cls, one: LostContent, writer: Writer) -> Self:
-        """What a repair held when it gave the record up; ``writer`` is named where the plan does not know who said it."""
+        """Build it from the plan of the repair that gave the record up; ``writer`` is used if the plan does not name one."""
         said_by = Writer.named(one.writer, session=one.session) if one.writer else writer
         return cls(one.item_type, one.item_id, one.version, one.parents, one.payload.encode(), one.seq, said_by, one.ts)
 
     def join(self, found: dict[str, Returned]) -> None:
-        """Of several lost records with one version the first speaks for it, and the last says which loss this is."""
+        """Add this to ``found`` by version. If several lost records have one version, keep the fields of the first and the seq of the last."""
         other = found.get(self.version, self)
         first = min(self, other, key=lambda one: (one.ts, one.seq))
         found[self.version] = first._replace(seq=max(self.seq, other.seq))
@@ -79,10 +79,10 @@ class Returned(NamedTuple):
 def stubs_for_lost_payloads(
     journal: Journal, rows: IndexRows, is_held: Callable[[bytes], bool], last: int
 ) -> list[tuple[str, bytes, Restored]]:
-    """For each segment of ours with such records its path, its bytes and what they should be; nothing is written.
+    """Return, for each segment of our lineage with such records, its path, its bytes and the intended bytes. Write nothing.
 
-    ``is_held`` says of an object whether it is here. Nothing where records up to ``last`` cannot be read: no audit record could be
-    written then, and a copy that mends them may have the objects, too.
+    ``is_held`` tells whether an object is here. Return an empty list if records up to ``last`` cannot be read: an audit record could not be
+    written then, and a copy that repairs them may have the objects too.
     """
     lost: dict[int, list[Entry]] = {}
     read = 0
@@ -105,7 +105,7 @@ def stubs_for_lost_payloads(
         path = journal.reader(journal.lineage).path_of(segment)
         data = read_whole(path)
         if data is None:
-            return []  # on its way to the archive: whoever asks again finds it there
+            return []  # it is being moved to the archive; the next call finds it there
         parts, at = [], 0
         mended = []
         for entry in among:
@@ -119,7 +119,9 @@ def stubs_for_lost_payloads(
 
 
 def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, str]) -> Iterator[Returned]:
-    """What of our ``lost`` records (leaf hashes by seq) can be read again and is held by no record; what was redacted is not."""
+    """Yield the content of our ``lost`` records (leaf hashes by seq) that can be read again and that no record holds, except redacted
+    content.
+    """
     said = audits_of(
         segments_of_readers(journal.lineages(), journal.reader),
         journal.lineage,
@@ -140,7 +142,7 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
                 Entry(record, 0, len(line) + 1, leaf), journal.lineage, 0, lambda sha256: lend(bytes.fromhex(sha256))
             )
         except PeriplusError:
-            continue  # its payload is still nowhere
+            continue  # its payload is still missing
         if change is not None and change.payload:
             Returned.of(record, change).join(found)
     if found:
@@ -150,7 +152,7 @@ def returned(journal: Journal, copies: Copies, lend: Lender, lost: Mapping[int, 
 
 
 def still_lost(journal: Journal) -> dict[str, list[int]]:
-    """By lineage the seqs of records that were lost to damage, where nothing here says any more what they said."""
+    """Return by lineage the seqs of records lost to damage whose content no record here holds."""
     segments = [one for one in segments_of_readers(journal.lineages(), journal.reader) if AUDIT_MARK in one[2]]
     found: dict[str, list[int]] = {}
     for lineage in journal.lineages():
@@ -159,7 +161,7 @@ def still_lost(journal: Journal) -> dict[str, list[int]]:
         for record in (one for one in stubs if lost.get(one.seq) == one.leaf):
             fill_history_if_present(
                 journal
-            )  # what says it once more may lie before the checkpoint that the index begins at
+            )  # a record with the same content may lie before the checkpoint at which the index begins
             where = "version = ? AND version <> '' AND NOT (lineage = ? AND seq = ?)"
             if not journal.index.records(where, (record.version, lineage, record.seq), 1):
                 found.setdefault(lineage, []).append(record.seq)
@@ -167,7 +169,7 @@ def still_lost(journal: Journal) -> dict[str, list[int]]:
 
 
 def unaudited_stubs(journal: Journal) -> tuple[list[AuditedRecord], bool]:
-    """The stubs of our own lineage that no audit record of it names, and whether an audit record itself is a stub, for it was lost."""
+    """Return the stubs of our own lineage that no audit record of it names, and whether an audit record itself was lost and is a stub."""
     lines: dict[int, bytes] = {}
     is_audit_lost = False
 
@@ -185,15 +187,15 @@ def unaudited_stubs(journal: Journal) -> tuple[list[AuditedRecord], bool]:
 
 
 def write_again(journal: Journal, contents: Iterable[Returned]) -> Iterator[int]:
-    """The lost content once more, and the seqs it gets: a version of the same content from the same parents is the same version.
+    """Write the lost content again and yield the new seqs. The same content with the same parents is the same version.
 
-    Its record says who said it when, as the lost one did: so this clone shows the version as those do that still have that one.
-    Each loss is made good once; what was written again and lost again has another seq.
+    The record gets the writer and time of the lost one, so this clone shows the version as other clones do that still have the original.
+    Each loss is restored once; content that was written again and lost again has another seq.
     """
     for content in contents:
         if content.item_type not in journal.types:
             continue
-        journal.need_history()  # it was made from versions that may lie before the checkpoint that the index begins at
+        journal.need_history()  # its parents may lie before the checkpoint at which the index begins
         value = decode_canonical(content.payload)
         assert isinstance(value, dict)
 
@@ -212,7 +214,7 @@ def write_again(journal: Journal, contents: Iterable[Returned]) -> Iterator[int]
 
 
 def _told_of(journal: Journal, among: Iterable[Returned], lost: Collection[int]) -> Iterator[str]:
-    """The versions that a record has, or had until it was redacted: all but the records of ours that are ``lost``."""
+    """Yield the versions that any record has, or had before it was redacted, except our records with seqs in ``lost``."""
     keys = {(one.item_type, one.item_id) for one in among}
     for lineage in journal.lineages():
         for segment, entry in _readable(journal, lineage):
@@ -227,7 +229,7 @@ def _told_of(journal: Journal, among: Iterable[Returned], lost: Collection[int])
 
 
 def _digest_of(record: Record) -> bytes:
-    """The object that has the payload; empty where none has, or where a stub would change what the record does."""
+    """Return the digest of the payload's object; empty if there is none, or if a stub would change what the record does."""
     ref = record.payload_ref
     if ref is None or not is_digest_text(ref.sha256) or action_class(record.action) not in ("state", "observation"):
         return b""
@@ -242,7 +244,7 @@ def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:
 
 
 def is_held_here(journal: Journal, digest: bytes) -> bool:
-    """Whether the object is here; also where the disk does not say, for then it is not certain that it is lost."""
+    """Return True if the object is here, or if the disk cannot be read, because then it is not certain that the object is lost."""
     try:
         journal.objects.get(digest)
     except EnvironmentFailure:

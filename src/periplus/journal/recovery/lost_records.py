@@ -1,9 +1,8 @@
-"""What is still known of records of ours that the index does not remember: by the tiles, checkpoints, files and other records.
+"""Reconstruction of lost records of our lineage that the index does not have: from tiles, checkpoints, entity files and other records.
 
-The tiles have a record's leaf hash, if they lead to a root that was sealed or that a checkpoint's record states: without
-that hash nothing can take the record's place in the tree. Which version it was a checkpoint says, or the records that came
-after that version, or the entity's file. The fields that its remains still show are taken where they can be read: a stub
-counts by its audit record, not by them.
+The tiles give a record's leaf hash if they lead to a root that was sealed or that a checkpoint's record states; without that hash nothing
+can take the record's place in the tree. Its version comes from a checkpoint, from later records, or from the entity's file. Other fields
+come from the damaged line as far as they can be read; a stub is authenticated by its audit record, not by them.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _PAYLOAD: Final = b'"payload":'
 
 
 class _Named(NamedTuple):
-    """A version that no record holds, as the first record of ours that came after it names it."""
+    """A version that no record holds, and the first later record of ours that names it."""
 
     version: str
     item_type: str
@@ -56,7 +55,7 @@ class _Named(NamedTuple):
 
 
 class _Keyed(NamedTuple):
-    """What a checkpoint says of a record beside its idempotency key; the place in its batch, where it was not alone."""
+    """Fields of a record that a checkpoint states beside its idempotency key; ``txn`` is its place in its batch, None if it was alone."""
 
     key: str
     version: str
@@ -65,7 +64,9 @@ class _Keyed(NamedTuple):
 
 
 class _Said(NamedTuple):
-    """What the records that can be read say: every version held, the missing ones that ours name, of each entity what ours have."""
+    """Summary of the readable records: all versions held, missing versions that our records name, and the versions of each entity in our
+    records.
+    """
 
     versions: set[str]
     missing: list[_Named]
@@ -74,9 +75,9 @@ class _Said(NamedTuple):
 
 
 class Remembered:
-    """What is known of records of our own lineage without the index; looked up when it is first asked for.
+    """Reconstructs records of our own lineage without the index. Sources are read on first use.
 
-    ``lost`` are records that can be read, and whose payload cannot.
+    ``lost`` are seqs of records that can be read but whose payload cannot.
     """
 
     def __init__(self, journal: Journal, rows: IndexRows, lost: Collection[int] = ()) -> None:
@@ -92,7 +93,9 @@ class Remembered:
         self._versions: dict[int, _Named] | None = None
 
     def places_all(self, last: int, has_copy: Callable[[int], bool]) -> bool:
-        """Whether every record up to ``last`` is held or has a place: stubs count only once the whole lineage can be written to."""
+        """Return True if every record up to ``last`` is held or has a known place; stubs are useful only if the whole lineage becomes
+        writable.
+        """
         held = self._held()
         lost = [seq for seq in range(1, last + 1) if seq not in held]
         return all(self._leaf(seq) or self._rows.get(self._journal.lineage, seq) or has_copy(seq) for seq in lost)
@@ -103,7 +106,7 @@ class Remembered:
         return self._leaves[(seq - 1) * HASH_BYTES : seq * HASH_BYTES]
 
     def known(self, lost: Lost) -> Known | None:
-        """What a stub of the record can be made of; None where its place in the tree is not known."""
+        """Return the fields for a stub of the record; None if its place in the tree is not known."""
         leaf = self._leaf(lost.seq)
         if not leaf:
             return None
@@ -128,7 +131,9 @@ class Remembered:
         )  # fmt: skip
 
     def version_of(self, entry: Entry) -> str:
-        """Which version a record was whose payload is lost; empty where nothing says it: then none came after it here."""
+        """Return the version of a record whose payload is lost; empty if nothing names it, in which case no later record here descends from
+        it.
+        """
         seq = entry.record.seq
         row = self._rows.get(self._journal.lineage, seq)
         if row is not None and row.leaf == entry.leaf and row.version:
@@ -140,7 +145,7 @@ class Remembered:
         return named.version if named is not None else self._keys[seq].version if seq in self._keys else ""
 
     def head(self, seq: int) -> Head | None:
-        """The version that record ``seq`` wrote, where a checkpoint has it."""
+        """Return the version that record ``seq`` wrote, if a checkpoint has it."""
         if self._heads is None:
             self._heads = {}
             self._look_in_checkpoints(self._held(), self._heads)
@@ -149,7 +154,7 @@ class Remembered:
     def _look_in_checkpoints(self, held: Collection[int], heads: dict[int, Head]) -> None:
         own = self._journal.lineage
         for key, lines in groupby(versions_in_checkpoints(self._journal), key=lambda line: getattr(line, "key", None)):
-            said: dict[int, tuple[str, str]] = {}  # of all lines of the key: a large batch has several
+            said: dict[int, tuple[str, str]] = {}  # from all lines of the key; a large batch has several
             for line in lines:
                 if isinstance(line, KeyLine):
                     said |= {seq: (version, ts) for lineage, seq, version, ts in line.records if lineage == own}
@@ -162,13 +167,13 @@ class Remembered:
                     self._keys[seq] = _Keyed(key or "", version if is_digest_text(version) else "", ts, txn)
 
     def version(self, seq: int) -> _Named | None:
-        """Which version record ``seq`` was, as the records after it or the entity's file leave no other place for it."""
+        """Return the version of record ``seq``, inferred from later records or from the entity's file; None if it cannot be inferred."""
         if self._versions is None:
             self._versions = self._assigned()
         return self._versions.get(seq)
 
     def _assigned(self) -> dict[int, _Named]:
-        """The versions that are missing, each at the lost record of its entity that was the last before who names it."""
+        """Assign each missing version to the last lost record of its entity before the first record that names it."""
         held = self._held()
         lost = [seq for seq in range(self._end, 0, -1) if seq not in held and self.head(seq) is None]
         found: dict[int, _Named] = {}
@@ -182,7 +187,7 @@ class Remembered:
                 found[seq] = fitting
                 missing.remove(fitting)
 
-        for seq in lost:  # by what a checkpoint says, or they themselves
+        for seq in lost:  # by the version in a checkpoint, or in the damaged line itself
             version = self._keys[seq].version if seq in self._keys else remains[seq].version if seq in remains else ""
             take(seq, lambda one, version=version: one.version == version)  # type: ignore[misc]  # binds the loop's
         for seq in lost:
@@ -200,7 +205,7 @@ class Remembered:
         return found
 
     def _missing(self, said: _Said, remains: Mapping[int, _Remains]) -> list[_Named]:
-        """The versions that no record holds and no checkpoint has the record of; lost records name some, too."""
+        """Return the versions that records (lost ones included) name but that no record and no checkpoint holds."""
         heads = (self._heads or {}).values()
         named = {one.version: one for one in said.missing}
         for head in heads:
@@ -225,7 +230,7 @@ class Remembered:
         return self._seqs
 
     def _unfollowed(self, seq: int, key: tuple[str, str]) -> tuple[str, ...]:
-        """What of the entity came before and nobody went on from: it would pass for what holds now."""
+        """Return the entity's earlier versions without descendants; left without one they would appear to be current."""
         said = self.said()
         return tuple(
             sorted(version for at, version in said.held.get(key, ()) if at < seq and version not in said.parents)
@@ -248,7 +253,7 @@ def _said(journal: Journal) -> _Said:
             try:
                 change = change_of(entry, lineage, segment, journal.load_object)
             except PeriplusError:
-                continue  # its payload is nowhere
+                continue  # its payload is missing
             if change is not None:
                 said.versions.add(change.version)
                 if is_ours:
@@ -263,14 +268,14 @@ def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:
     try:
         yield from journal.entries(lineage, salvage=True)
     except PeriplusError:
-        return  # what cannot be read says nothing
+        return  # unreadable records are ignored
 
 
 # -- tiles, checkpoints, files, remains ------------------------------------------------------------------------------
 
 
 def tile_leaves(journal: Journal, lineage: str) -> bytes:
-    """The leaf hashes that the tiles have of a lineage's first records, as far as a root vouches for them."""
+    """Return the leaf hashes of a lineage's first records from its tiles, as far as a known root confirms them."""
     roots = {}
     head = read_tile_head(journal, lineage)
     if head is not None:
@@ -297,7 +302,7 @@ def _root(leaves: bytes) -> bytes:
 
 
 def payload_in_file(journal: Journal, item_type: str, item_id: str) -> bytes:
-    """What the entity's file says, if it can be read; whether it is the version wanted its id or digest tells."""
+    """Return the payload in the entity's file if it can be read; the caller checks the version or digest."""
     if not has_file(journal.types, item_type, item_id):
         return b""
     try:
@@ -308,7 +313,7 @@ def payload_in_file(journal: Journal, item_type: str, item_id: str) -> bytes:
 
 
 def _version_in_file(journal: Journal, item_type: str, item_id: str, parents: Collection[str] | None) -> str:
-    """The version that the entity's file is of, if its content and parents are those of it."""
+    """Return the version in the entity's file if its content matches that version and its parents are ``parents``; else empty."""
     if parents is None or not has_file(journal.types, item_type, item_id):
         return ""
     try:
@@ -321,7 +326,7 @@ def _version_in_file(journal: Journal, item_type: str, item_id: str, parents: Co
 
 
 def payload_in_remains(remains: bytes) -> bytes:
-    """The payload that a damaged line still has, in canonical form; whether it is the one that was written its id tells."""
+    """Return the payload of a damaged line if it is in canonical form; the caller checks the version."""
     at = remains.find(_PAYLOAD)
     if at < 0:
         return b""
@@ -334,7 +339,7 @@ def payload_in_remains(remains: bytes) -> bytes:
 
 
 def _remains_of(journal: Journal, lost: Collection[int]) -> Iterator[tuple[int, _Remains]]:
-    """What is left of the lines of records of ours, where it can be told which they are."""
+    """Yield what is left of the lines of our ``lost`` records, if their seq can still be read."""
     reader = journal.reader(journal.lineage)
     segments = reader.segments()
     for number, first in enumerate(segments):
@@ -349,13 +354,13 @@ def _remains_of(journal: Journal, lost: Collection[int]) -> Iterator[tuple[int, 
 
 
 class _Remains:
-    """The fields that a damaged line still shows, what its neighbours say of its batch and time in place of those it does not."""
+    """The readable fields of a damaged line. Its neighbours supply batch and time if the line does not."""
 
     def __init__(self, lost: Lost) -> None:
-        head = lost.remains[:1] + lost.remains[1:].split(b"{", 1)[0]  # up to the payload, which has fields of its own
+        head = lost.remains[:1] + lost.remains[1:].split(b"{", 1)[0]  # up to the payload, which has its own fields
         if f'"seq":{lost.seq},'.encode() not in head:
             stated = re.search(rb'"seq":(\d+),', head)
-            head = head if stated is None else b""  # of another record
+            head = head if stated is None else b""  # another record's line
         self._head = head
         before, after = lost.before, lost.after
         self.ts = self._text("ts")
@@ -378,13 +383,13 @@ class _Remains:
 
     @property
     def version(self) -> str:
-        """The version that it was, if all of that can be read and is as it was written."""
+        """The version, if all fields that determine it can be read; else empty."""
         if not self._payload or not self.item_id or self.parents is None:
             return ""
         return version_id(self.item_type, self.item_id, deleted=False, payload=self._payload, parents=self.parents)
 
     def is_of(self, one: _Named) -> bool:
-        """Whether it may have been that version."""
+        """Return True if the record may have been version ``one``."""
         return (self.item_type, self.item_id) == (one.item_type, one.item_id) and one.version not in (
             self.parents or ()
         )
@@ -401,7 +406,7 @@ class _Remains:
             return ""
 
     def _parents(self) -> tuple[str, ...] | None:
-        """None where they cannot be read, or may have been there."""
+        """Return the parents; None if they cannot be read or may have been lost."""
         raw = self._raw("parents", rb'\["[^\]]*"\]')
         if raw:
             found = tuple(raw[2:-2].decode("ascii", "replace").split('","'))
@@ -416,7 +421,7 @@ class _Remains:
 
 
 def _txn(before: Record | None, after: Record | None) -> tuple[int, int] | None:
-    """The place in a batch that lies between these neighbours."""
+    """Return the place in a batch that lies between these neighbours."""
     if before is not None and before.txn is not None and before.txn[0] < before.txn[1]:
         return before.txn[0] + 1, before.txn[1]
     if after is not None and after.txn is not None and after.txn[0] > 1:

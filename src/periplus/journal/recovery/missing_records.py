@@ -1,8 +1,8 @@
-"""What is left of a damaged store: which records cannot be had, and what a store that was made of such a rest remembers.
+"""Missing records of a damaged store, and the note that a store made from an incomplete copy keeps about them.
 
-A record is missing where nothing can be read under its seq although something says that it was there: a later record, the
-durable mark, the index, a signed head. Nothing is numbered anew for it. A store that was made of a rest keeps for each
-lineage ``missing.json``: without that, what is cut off a lineage's end would leave no gap, and nobody would miss it.
+A record is missing if nothing can be read under its seq although a later record, the durable mark, the index or a signed head shows that it
+existed. Seqs are not reassigned. A store made from an incomplete copy keeps a ``missing.json`` for each lineage; without it, records cut
+off at the end of a lineage would leave no trace.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Records ``first_seq`` to ``last_seq`` of ``lineage``: the file within the store that had them, where in it, and why not.
+    """A range of missing records of ``lineage``: the file within the store, the position in it, and the reason.
 
-    ``offset`` is in bytes; where the file is missing, the name is the one that it would have.
+    ``offset`` is in bytes. If the file is missing, ``path`` is the name it would have.
     """
 
     lineage: str
@@ -48,7 +48,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Gaps:
-    """Finds what a lineage that was read with ``salvage``, chunk by chunk, misses up to ``last``."""
+    """Finds the records up to ``last`` that are missing from a lineage read with ``salvage``, chunk by chunk."""
 
     def __init__(self, layout: Layout, reader: LineageReader, last: int) -> None:
         self.found: list[Missing] = []
@@ -67,13 +67,13 @@ class Gaps:
             self._next = max(self._next, entry.record.seq + 1)
 
     def end(self) -> list[Missing]:
-        """What is missing, in order, once every chunk was taken."""
+        """Return the missing ranges in order, after the last chunk."""
         self._close(self._last + 1)
         return self.found
 
     @property
     def size(self) -> int:
-        """How many records the lineage had."""
+        """The number of records that the lineage had."""
         return max(self._last, self._next - 1)
 
     def _close(self, before: int) -> None:
@@ -90,7 +90,7 @@ class Gaps:
 
 
 def known_last(layout: Layout, lineage: str, rows: IndexRows) -> int:
-    """The last record that the lineage had, as far as anything but its records says so."""
+    """Return the last seq that the lineage had, according to everything except its records."""
     from periplus.journal.storage.lineage_size import seen_size
 
     mark = read_durable(layout.durable)
@@ -99,7 +99,7 @@ def known_last(layout: Layout, lineage: str, rows: IndexRows) -> int:
 
 
 def noted_size(layout: Layout, lineage: str) -> int:
-    """How many records a lineage that was written here and left had then, if none of them is here; else 0."""
+    """Return the noted size of a lineage that was written here and left, if none of its records is here; else 0."""
     try:
         own = read_lineage(layout)
     except DamageError:
@@ -109,7 +109,7 @@ def noted_size(layout: Layout, lineage: str) -> int:
 
 
 def lost_lineages(journal: Journal) -> list[str]:
-    """Lineages that something in the store knows of, and of which there is no folder."""
+    """Return the lineages that the store mentions but has no folder for."""
     from periplus.journal.proofs.heads import awaited
     from periplus.journal.storage.truncation_check import left_lineages
 
@@ -128,7 +128,7 @@ def lost_lineages(journal: Journal) -> list[str]:
 
 
 def write_missing(layout: Layout, files: Files, lineage: str, size: int, missing: Sequence[Missing]) -> None:
-    """Have the store remember how many records the lineage had, and which of them it was made without."""
+    """Record how many records the lineage had and which of them are missing."""
     folder = layout.lineage_folder(lineage)
     files.make_folder(folder)
     ranges = [(one.first_seq, one.last_seq) for one in missing]
@@ -136,7 +136,7 @@ def write_missing(layout: Layout, files: Files, lineage: str, size: int, missing
 
 
 def missing_ranges(journal: JournalReader, lineage: str) -> list[str]:
-    """The ranges of records that ``missing.json`` names and that no segment has by now, for people."""
+    """Return, as text for people, the ranges that ``missing.json`` names and that no segment has by now."""
     found = read_missing(journal.layout, lineage)
     if found is None:
         return ["what is missing cannot be read"]

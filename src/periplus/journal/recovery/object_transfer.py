@@ -1,7 +1,7 @@
-"""The objects that go along with records of a lineage: which, from where, and which stay away for they were redacted.
+"""Transfer of the objects that records of a lineage need: selection, source, and exclusion of redacted objects.
 
-They come before the records that name them, and thousands of them without the writers' lock. So whoever redacts meanwhile is looked for
-twice: when all of them are there, and once more under the lock under which the records come (docs/decisions/0026-removal-of-objects.md).
+Objects arrive before the records that name them, and thousands of them without the writers' lock. Redactions that happen meanwhile are
+checked for twice: after all objects have arrived, and under the lock when the records arrive (docs/decisions/0026-removal-of-objects.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _TRIES_MAX: Final = 4
 
 
 class ObjectCount(NamedTuple):
-    """Objects that go along, their bytes, those that the source has not got either, and those that a redaction took out
-    where they would come: they are left out.
-    """
+    """Transferred objects, their bytes, objects that the source lacks too, and objects left out because the target redacted them."""
 
     objects: int
     size: int
@@ -38,9 +36,9 @@ class ObjectCount(NamedTuple):
 
 
 class IncomingObjects:
-    """What ``chunks`` of ``lineage``, which ``source`` has and ``target`` has not, need beside their lines.
+    """The objects that ``chunks`` of ``lineage``, new to ``target``, need from ``source``.
 
-    ``returned_seqs`` are records that were lost in the target to damage and are among them.
+    ``returned_seqs`` are records among them that the target had lost to damage.
     """
 
     def __init__(
@@ -62,14 +60,14 @@ class IncomingObjects:
         self._references: References | None = None
 
     def lend(self, digest: bytes) -> bytes:
-        """An object from wherever it is."""
+        """Return an object from the target or else from the source."""
         try:
             return self._target.objects.get(digest)
         except (NotFoundError, DamageError):
             return self._source.object(self._lineage, digest)
 
     def take(self, references: References, *, dry_run: bool) -> ObjectCount:
-        """Copy them, or only count them. Raises RefusedError where one is missing that a record cannot be without, or was redacted."""
+        """Copy the objects, or with ``dry_run`` only count them. Raise RefusedError if a payload is missing or was redacted."""
         self._references = references
         for _ in range(_TRIES_MAX):
             self._gone = self._removed = None
@@ -80,18 +78,18 @@ class IncomingObjects:
                             safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip
 
     def is_judged(self) -> bool:
-        """Whether nothing was taken out of the target since they were judged, if there are any; to be asked under the writers' lock."""
+        """Return True if nothing was redacted in the target since the objects were checked. Call it under the writers' lock."""
         return self._gone is None or not self._gone.is_more()
 
     def judge_again(self) -> None:
-        """By what was taken out since. Raises RefusedError as ``take`` does."""
+        """Check the objects again after a redaction. Raises RefusedError as ``take`` does."""
         assert self._references is not None
         self.take(self._references, dry_run=False)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _take_back(self, taken: list[bytes]) -> bool:
-        """Remove those of ``taken`` that were taken out since they were judged; False where nothing was."""
+        """Remove those of ``taken`` that were redacted since they were checked; return False if none was."""
         if self._gone is None:
             return False
         return self._gone.take_back(taken, self._target.objects, self._target.writing)
@@ -114,16 +112,16 @@ class IncomingObjects:
                 missing += 1
                 continue
             if not dry_run and not self._put(data):
-                break  # they are judged again
+                break  # all are checked again
             taken.append(digest)
             size += len(data)
         return taken, size, missing, left_out
 
     def _put(self, data: bytes) -> bool:
-        """Keep what comes, unless something was taken out since it was judged. A redaction waits for who is at it: also of one who is killed
-        nothing is left that went.
+        """Store an object, unless something was redacted since the check. A redaction waits for objects that are being put, so that nothing
+        redacted stays even if this process is killed.
         """
-        if not self._target.is_store:  # nobody redacts in a folder of which others may keep a copy
+        if not self._target.is_store:  # redactions do not happen in an exchange folder, of which others may have copies
             self._target.objects.put(data)
             return True
         with self._target.objects.keeping():
@@ -134,9 +132,9 @@ class IncomingObjects:
         return True
 
     def _lacking(self, references: References) -> Iterator[tuple[bytes, bool]]:
-        """The objects that the new records need and the target lacks; True for those that a record cannot be without.
+        """Yield the objects that the new records need and the target lacks, with True for payloads, which a record cannot be without.
 
-        Raises RefusedError for a record whose payload was taken out of the target.
+        Raises RefusedError for a record whose payload was redacted in the target.
         """
         seen: set[bytes] = set()
         for chunk, entries in self._chunks():
@@ -147,7 +145,7 @@ class IncomingObjects:
                 for digest, is_needed in self._named_by(entry, chunk.segment, references):
                     if (
                         self._gone is None
-                    ):  # before anything is judged; records without objects need no look at all lineages
+                    ):  # before the first check; records without objects do not need a scan of all lineages
                         self._gone = TakenOut(self._target)
                     if digest not in seen and not self._target.objects.has(digest):
                         if is_needed and self._taken_out().forbids(digest, self._lineage, record.seq):
@@ -163,7 +161,7 @@ class IncomingObjects:
                                safe=UNTOUCHED) from error  # fmt: skip
 
     def _taken_out(self) -> Removed:
-        """What redactions took out of the target, by what it holds and what comes."""
+        """Return the objects redacted in the target, according to its records and the incoming ones."""
         if self._removed is None:
             self._removed = taken_out(self._target)
             for _, entries in self._chunks():
@@ -172,7 +170,7 @@ class IncomingObjects:
 
     def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
         mend = "Redact it there too, then sync again. Who wants it back writes it anew where it was redacted."
-        if seq in self._returned_seqs:  # it says the same as one that was redacted, and nobody could see that
+        if seq in self._returned_seqs:  # its content is that of a redacted record
             mend = f"It was lost here before that: whoever writes {self._lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
         return RefusedError(
             f"{self._source.place}: record {seq} of {self._lineage} would bring back what was redacted in {self._target.place}: "
@@ -185,7 +183,7 @@ class IncomingObjects:
 def objects_of(
     entry: Entry, lineage: str, segment: int, references: References, lend: Lender
 ) -> Iterator[tuple[bytes, bool]]:
-    """The objects that a record names, True for its payload; those of the layer above are read through ``lend``.
+    """Yield the objects that a record names, with True for its payload; objects of the layer above are read through ``lend``.
 
     Raises DamageError for a payload that cannot be read.
     """
@@ -202,7 +200,7 @@ def objects_of(
 
 
 def digest_of(sha256: str) -> bytes:
-    """Raises DamageError."""
+    """Return the digest as bytes. Raises DamageError if ``sha256`` is not a digest."""
     if not is_digest_text(sha256):
         raise DamageError(f"{sha256[:80]!r} is no name of an object")
     return bytes.fromhex(sha256)

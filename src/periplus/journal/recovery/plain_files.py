@@ -1,8 +1,8 @@
-"""The store's files that are neither records nor made from records: what each must be, and getting it back from a copy.
+"""The store's plain files, neither records nor derived from them: validation, and recovery from a copy.
 
-Settings, identity, keys, what is remembered of peers, signed heads, cursors. None of them is read on trust: a key proves
-itself by a signature or by another place that has the same, a head by its signature, an identity by what it names. What a
-copy has in the place of one is judged in the same way before it is taken.
+They are settings, identity, keys, peer files, signed heads and cursors. None is trusted without proof: a key is proved by a signature or by
+a second file with the same key, a head by its signature, an identity by what it names. A file from a copy is validated in the same way
+before it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HELD: Final = re.compile(
     rf"((journal|objects|hooks)/)?\.gitignore|journal/lineage\.json|journal/keys/({_LINEAGE}\.(public|private|private\.retired)|trail)"
     rf"|journal/peers/{_LINEAGE}\.json|journal/{_LINEAGE}/(head|missing)\.json|cursors/[a-z0-9][a-z0-9._-]*\.json"
 )
-# A name that only a file has: what stands there and is no file has taken its place.
+# Names that only files have.
 _FILE_NAME: Final = re.compile(
     r"((journal|objects|hooks)/)?\.gitignore|config\.toml|index\.sqlite(\.[0-9]+\.[0-9]+)?(-wal|-shm)?"
     r"|hooks/(lock|notes|recent|spool/(group|[^/]+\.json))"
@@ -39,7 +39,7 @@ _FILE_NAME: Final = re.compile(
     rf"|{_LINEAGE}/archive/[^/]+|checkpoints/[^/]+|tree/{_LINEAGE}/[^/]+)"
     r"|objects/[0-9a-f]{2}/[^/]+|cursors/[^/]+|entities/[^/]+/[^/]+\.json|migration/[^/]+"
 )
-# A name that only a folder has.
+# Names that only folders have.
 _FOLDER_NAME: Final = re.compile(
     r"hooks(/spool(/aside)?)?|entities(/[a-z][a-z0-9_]*)?|objects(/[0-9a-f]{2})?|cursors|remotes"
     rf"|journal(/(keys|peers|checkpoints|tree(/{_LINEAGE})?|{_LINEAGE}(/archive)?))?"
@@ -49,7 +49,7 @@ _RESTORE: Final = "Run `periplus doctor --repair --from PATH` with a copy of thi
 
 
 class Suspect(NamedTuple):
-    """A file that is not what it should be, or that may not be read; ``name`` within the store."""
+    """A file that is invalid or cannot be read by this user; ``name`` is its path within the store."""
 
     name: str
     what: str
@@ -57,7 +57,9 @@ class Suspect(NamedTuple):
 
 
 def odd_places(root: str) -> Iterator[tuple[str, str]]:
-    """``(name, what stands there)`` for whatever in a store is neither file nor folder, or one of the two in the place of the other."""
+    """Yield ``(name, description)`` for everything in a store that is neither a file nor a folder, or a folder in a file's place or the
+    reverse.
+    """
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name != PARKED_FOLDER]
@@ -78,7 +80,7 @@ def odd_places(root: str) -> Iterator[tuple[str, str]]:
 
 
 class PlainFiles:
-    """The plain files of the store at ``root``, judged by what its other files say. Reads only."""
+    """The plain files of the store at ``root``, each validated against the store's other files. Read-only."""
 
     def __init__(self, root: str, stores: Collection[str]) -> None:
         self.layout = Layout(root)
@@ -86,7 +88,7 @@ class PlainFiles:
         self._keys: dict[str, bytes | None] = {}
 
     def names(self) -> list[str]:
-        """Those that are there, and those that have to be."""
+        """Return the names of the plain files that exist or are required."""
         found = {".gitignore", *filter(_HELD.fullmatch, self._walk())}
         keys = {name for name in found if name.startswith("journal/keys/")}
         if any(name.endswith(".private") for name in keys):
@@ -102,18 +104,18 @@ class PlainFiles:
         for name in denied:
             yield Suspect(name, "it may not be read by this user, and was not checked", is_denied=True)
         if "journal/keys" in denied:
-            return  # what signatures prove, and are proved by, lies there
+            return  # signatures cannot be checked without the keys
         for name in self.names():
             what = "" if name in denied else self.judge(name, self.read(name))
             if what:
                 yield Suspect(name, what)
 
     def denied(self) -> list[str]:
-        """The files that this user may not read, though they are there, settings too, or in place of its files the folder of the keys."""
+        """Return the files that exist but that this user may not read, settings included; for unreadable keys their folder."""
         return [name for name in ("config.toml", "journal/keys", *self.names()) if self._is_denied(name)]
 
     def read(self, name: str) -> bytes | None:
-        """None where there is no such plain file."""
+        """Return the file's bytes; None if there is no such plain file."""
         path = os.path.join(self.layout.root, name)
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -140,14 +142,14 @@ class PlainFiles:
             return None
 
     def is_of(self, stores: Iterable[str]) -> bool:
-        """Whether the settings here are of one of those stores."""
+        """Return True if the settings here name one of those stores."""
         try:
             return not read_settings(self.layout).store.ids.isdisjoint(stores)
         except PeriplusError:
             return False
 
     def judge(self, name: str, data: bytes | None) -> str:
-        """What is wrong with ``data`` in the place of ``name``; nothing where nothing is."""
+        """Return what is wrong with ``data`` as the file ``name``; empty if it is valid."""
         folder, _, base = name.rpartition("/")
         if data is None:
             return (
@@ -174,7 +176,7 @@ class PlainFiles:
         return self._judge_cursor(data)
 
     def key_of(self, lineage: str) -> bytes | None:
-        """The public key that signatures prove, or that more than one place has; None where neither is."""
+        """Return the public key confirmed by signatures or by a second file; None if there is no such key."""
         if lineage not in self._keys:
             self._keys[lineage] = self._find_key(lineage)
         return self._keys[lineage]
@@ -224,7 +226,7 @@ class PlainFiles:
         lineage, _, kind = base.partition(".")
         known = self.key_of(lineage)
         found = key if kind == "public" else public_of_private(key)
-        if known is None and kind != "public":  # nothing was signed yet: which of the two is right, nobody knows
+        if known is None and kind != "public":  # nothing was signed yet, so it is not known which of the two is right
             beside = _key_in(self.read(f"journal/keys/{lineage}.public") or b"")
             return "" if beside in (None, found) else "it does not fit the public key beside it"
         return "" if known in (None, found) else "not the key that this lineage's heads are signed with"
@@ -299,7 +301,7 @@ _MISSING: Final = {
 
 
 def is_known_lineage(layout: Layout, lineage: str) -> bool:
-    """Whether anything in the store is of ``lineage``: its folder and its key are made before anything names it."""
+    """Return True if the store has a folder or a key of ``lineage``; both are made before anything names the lineage."""
     return os.path.isdir(layout.lineage_folder(lineage)) or os.path.exists(
         os.path.join(layout.keys, f"{lineage}.private")
     )

@@ -1,13 +1,12 @@
-"""What redactions took out of a store, by digest: it does not come back with what others bring.
+"""Objects that redactions removed from a store, by digest; they must not come back with content from elsewhere.
 
-An audit record names the objects that went. Whoever takes objects from elsewhere (a sync, a repair, an import of a session)
-asks here first. What is known is read from the segments themselves, never from the index, and only those segments are parsed
-in which such a record stands. Rules kept here:
+An audit record names the removed objects. Code that takes objects from elsewhere (a sync, a repair, an import of a session) asks here
+first. The audit records are read from the segments themselves, never from the index, and only segments that contain one are parsed. Rules
+kept here:
 
-* an object that a record which kept its content has as its payload is not taken out, whatever an audit record says: what
-  the journal says has to be readable, and other clones redact their records themselves. A line of a write that was cut off, which no
-  record ever was, keeps none;
-* who wants something back writes it anew: a record that its lineage has *after* its own audit record may name it.
+* an object that is the payload of an unredacted record is not removed, whatever an audit record says: the journal must stay readable, and
+  other clones redact their records themselves. A line of an interrupted write, which never became a record, does not count;
+* content is brought back by writing it anew: a record that its lineage has *after* its own audit record may name the object.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from periplus.journal.storage.lineage import SEGMENT_READ_MAX, LineageReader
 from periplus.objects.store import ObjectStore
 
 Writing: TypeAlias = Callable[[], AbstractContextManager[object]]
-_REMOVED_AT_ONCE: Final = 16  # each is a sync of its folder
+_REMOVED_AT_ONCE: Final = 16  # each removal syncs its folder
 _PAYLOAD: Final = re.compile(rb'"payload_ref":\{"sha256":"([0-9a-f]{64})"')
 _PLACE: Final = re.compile(rb'"txn":\[(\d{1,9}),(\d{1,9})\]')
 _END_BYTES: Final = 8192  # most lines are shorter
-_MARK_BYTES: Final = 90  # the length of what that matches; of an audit record's mark, less
+_MARK_BYTES: Final = 90  # the length of a match of _PAYLOAD; an audit record's mark is shorter
 
 
 class _Store(Protocol):
-    """As ``JournalReader``, and as the folder of a store that is exchanged with."""
+    """The common part of ``JournalReader`` and of the folder of a store that is exchanged with."""
 
     def lineages(self) -> list[str]: ...
 
@@ -47,19 +46,19 @@ class _Store(Protocol):
 
 
 class Removed:
-    """The objects that audit records name, and the last of those records in each lineage.
+    """The objects that audit records name, and the last of those audit records in each lineage.
 
-    ``renewed`` are those that were made anew without what went, by the digests that they had: what stood on one may stand on the other.
-    Which of them are payloads is looked up when it is asked, in the files as they are then.
+    ``renewed`` maps the digests of objects replaced by redacted ones to the new digests. Whether an object is a payload is looked up on
+    request, in the current files.
     """
 
     def __init__(self) -> None:
         self.renewed: dict[bytes, bytes] = {}
         self._audits: dict[bytes, dict[str, int]] = {}
-        self._readers: dict[str, LineageReader] = {}  # by their folders: where payloads are named
-        self._unfinished: set[tuple[str, int]] = set()  # segments that ended in a write that was half seen
-        self._named: dict[tuple[str, int], _Payloads] = {}  # in the bytes of each segment
-        self._counting: dict[tuple[str, int], _Payloads] = {}  # of those segments that were looked at closely
+        self._readers: dict[str, LineageReader] = {}  # by folder
+        self._unfinished: set[tuple[str, int]] = set()  # segments that ended in an incomplete write when they were read
+        self._named: dict[tuple[str, int], _Payloads] = {}  # all payload digests in the bytes of each segment
+        self._counting: dict[tuple[str, int], _Payloads] = {}  # only those of records
 
     def add(self, entries: Iterable[Entry], lineage: str) -> None:
         for entry in entries:
@@ -70,13 +69,13 @@ class Removed:
                     self.renewed[bytes.fromhex(old)] = bytes.fromhex(new)
 
     def add_lineage(self, reader: LineageReader, lineage: str) -> None:
-        """What the files of a lineage say; those that are not here, or cannot be read, say nothing."""
+        """Add the audit records in the files of a lineage; missing or unreadable files are skipped."""
         self._readers[reader.folder] = reader
         for segment in reader.segments():
             self.add_segment(reader, lineage, segment, _read(reader.path_of(segment)))
 
     def add_segment(self, reader: LineageReader, lineage: str, segment: int, seen: bytes) -> None:
-        """What a segment says, where ``seen`` of its bytes may have an audit record: then all of it is read."""
+        """Add the audit records of a segment; it is read in full only if ``seen``, a part of its bytes, may contain one."""
         self._readers[reader.folder] = reader
         if AUDIT_MARK not in seen and (lineage, segment) not in self._unfinished:
             return
@@ -98,7 +97,7 @@ class Removed:
         return (digest for digest in self._audits if not self._is_payload(digest))
 
     def forbids(self, digest: bytes, lineage: str, seq: int) -> bool:
-        """Whether record ``seq`` of ``lineage`` may not bring ``digest`` as its payload."""
+        """Return True if record ``seq`` of ``lineage`` may not bring ``digest`` as its payload."""
         return digest in self and any(seq < audit or other != lineage for other, audit in self._audits[digest].items())
 
     def _is_payload(self, digest: bytes) -> bool:
@@ -108,7 +107,7 @@ class Removed:
                 try:
                     at = os.stat(path)
                 except OSError:
-                    continue  # what cannot be read says nothing
+                    continue  # an unreadable segment is skipped
                 place, known = (at.st_dev, at.st_ino), self._named.get((folder, segment))
                 if known is None or known.place != place or known.size > at.st_size:
                     known = _Payloads(place, 0, frozenset())
@@ -128,7 +127,7 @@ class Removed:
 
 
 class _Payloads(NamedTuple):
-    """What a segment's file ``place`` (device and inode) names as payloads in its first ``size`` bytes."""
+    """The payload digests in the first ``size`` bytes of the segment file ``place`` (device and inode)."""
 
     place: tuple[int, int]
     size: int
@@ -136,7 +135,7 @@ class _Payloads(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Where the newest segment of a lineage lies, and how long it is."""
+    """The place (device and inode) and size of a lineage's newest segment."""
 
     lineage: str
     newest: int
@@ -148,7 +147,7 @@ _NOTHING: Final = _End("", 0, (0, 0), 0)
 
 
 class _Added(NamedTuple):
-    """What was written to a segment since it was looked at."""
+    """Bytes written to a segment since it was last read."""
 
     reader: LineageReader
     lineage: str
@@ -157,20 +156,20 @@ class _Added(NamedTuple):
 
 
 class TakenOut:
-    """What was taken out of a store by now, for who puts objects into it beside others: of what was written since, only that is read.
+    """Tracks removed objects of a store while other processes write to it; reads only what was written since the last look.
 
-    An audit record is written before its object goes. Who looks under the writers' lock and puts an object before he gives it back brings nothing
-    back, nor does who looks and puts while ``ObjectStore.keeping``; nor who puts first and looks then, and takes out again what is named.
+    An audit record is written before its object is removed. There are three safe ways to put an object: check and put under the writers'
+    lock; check and put within ``ObjectStore.keeping``; or put first, then check and remove what was named.
     """
 
     def __init__(self, store: _Store) -> None:
         self._store = store
         self._readers: dict[str, LineageReader] = {}
-        self._state = self._quiet = self._state_now()  # that was read; up to where nothing written since says anything
+        self._state = self._quiet = self._state_now()  # read up to; without audit records up to
         self._found: Removed | None = None
 
     def is_current(self) -> bool:
-        """Whether nothing was written since it was read."""
+        """Return True if nothing was written since the last read."""
         return self._state_now() == self._state
 
     def now(self) -> Removed:
@@ -184,7 +183,7 @@ class TakenOut:
         return self._found
 
     def is_more(self) -> bool:
-        """Whether what was written since may say that something was taken out: only that is read, and once, for it is asked for each object."""
+        """Return True if bytes written since may contain an audit record. They are read only once, because this is asked for each object."""
         state = self._state_now()
         if any(AUDIT_MARK in added.data for added in self._added(state, self._quiet)):
             return True
@@ -192,7 +191,7 @@ class TakenOut:
         return False
 
     def take_back(self, put: Iterable[bytes], objects: ObjectStore, writing: Writing) -> bool:
-        """Remove those of the objects ``put`` that were taken out since this was made or asked; False where nothing was since."""
+        """Remove those of the objects ``put`` that were redacted since the last check; return False if there was no redaction."""
         if not self.is_more():
             return False
         self.now()
@@ -200,11 +199,12 @@ class TakenOut:
         return True
 
     def remove(self, digests: Iterable[bytes], objects: ObjectStore, writing: Writing) -> None:
-        """Remove those of ``digests`` that no record came to have as its payload since this was made or asked.
+        """Remove those of ``digests`` that did not become the payload of a record since the last check.
 
-        A few at a time under the writers' lock, which ``writing`` takes: a writer finds an object there and names it under that lock.
+        They are removed a few at a time under the writers' lock, which ``writing`` takes: a writer finds an object and names it under that
+        lock.
         """
-        objects.wait_for_keepers()  # of those who did not know yet; they may still write what names some
+        objects.wait_for_keepers()  # they checked before the audit record and may still write records that name some
         there, named = [digest for digest in digests if objects.has(digest)], set[bytes]()
         for begin in range(0, len(there), _REMOVED_AT_ONCE):
             with writing():
@@ -217,7 +217,7 @@ class TakenOut:
                         objects.remove(digest)
 
     def _state_now(self) -> tuple[_End, ...]:
-        """Another once anything was written."""
+        """Return the ends of all lineages; the value changes when anything is written."""
         lineages = self._store.lineages()
         for lineage in lineages:
             if lineage not in self._readers:
@@ -225,14 +225,14 @@ class TakenOut:
         return tuple([_End(lineage, *self._readers[lineage].newest_place()) for lineage in lineages])
 
     def _added(self, state: tuple[_End, ...], since: tuple[_End, ...]) -> Iterator[_Added]:
-        """What was written from ``since`` up to ``state``; all of a segment that is another file by now."""
+        """Yield what was written between ``since`` and ``state``; the whole segment if its file was replaced."""
         before = {one.lineage: one for one in since}
         for end in state:
             known = before.get(end.lineage, _NOTHING)
             if known == end:
                 continue
             reader = self._readers[end.lineage]
-            # A write that was half seen then may have what is looked for across the place, or before it: it counted for nothing.
+            # If the bytes seen before ended in an incomplete write, a match may lie across that end or before it.
             begin = 0
             if (known.newest, known.place) == (end.newest, end.place):
                 whole = _whole_up_to(reader.path_of(known.newest), known.size)
@@ -243,12 +243,12 @@ class TakenOut:
 
 
 def removed_objects(entry: Entry, lineage: str) -> set[bytes]:
-    """The objects that an audit record of ``lineage`` names; none of any other record."""
+    """Return the objects that an audit record of ``lineage`` names; empty for any other record."""
     return {bytes.fromhex(one) for one in objects_removed_by(entry.record, lineage) if is_digest_text(one)}
 
 
 def taken_out(store: _Store) -> Removed:
-    """What was taken out of the store, by the records of all lineages that are held."""
+    """Return what was removed from the store, according to the records of all lineages it holds."""
     found = Removed()
     for lineage in store.lineages():
         found.add_lineage(store.reader(lineage), lineage)
@@ -260,16 +260,16 @@ def _payloads_in(data: bytes) -> frozenset[bytes]:
 
 
 def _payloads_that_count(reader: LineageReader, segment: int) -> Iterator[bytes]:
-    """The payloads that a segment names but in what is void, or was never finished; in damage too, which may be mended."""
+    """Yield the payload digests in a segment outside voided and unfinished batches; damaged lines count, since they may be repaired."""
     try:
         data = read_plain(reader.path_of(segment), SEGMENT_READ_MAX)
         start = decode_header(data)[1]
     except (OSError, FormatError):
-        return  # what cannot be read says nothing
+        return  # an unreadable segment is skipped
     following = min((one for one in reader.segments() if one > segment), default=0)
     found = scan(data[start:], base=start, next_seq=segment, durable_seq=max(0, following - 1), salvage=True)
     void = list(found.voided)
-    if found.tail is not None and following:  # what was on its way when the segment was given up
+    if found.tail is not None and following:  # a batch that was unfinished when the next segment began
         void.append((found.tail.offset, found.tail.length))
     for name in _PAYLOAD.finditer(data):
         if not any(begin <= name.start() < begin + length for begin, length in void):
@@ -277,7 +277,7 @@ def _payloads_that_count(reader: LineageReader, segment: int) -> Iterator[bytes]
 
 
 def _whole_up_to(path: str, size: int) -> int:
-    """Where the write begins of which the first ``size`` bytes of a segment show a part; ``size`` where they end with a whole one."""
+    """Return the offset of the incomplete write at the end of a segment's first ``size`` bytes; ``size`` if they end with a complete write."""
     data, begin, start, end = b"", size, 0, 0
     for window in (_END_BYTES, 2 * LINE_BYTES_MAX):
         begin = max(0, size - window)
@@ -287,11 +287,11 @@ def _whole_up_to(path: str, size: int) -> int:
         if start or not begin:
             break
     place = _PLACE.search(data, start, end)
-    return 0 if place is not None and int(place[1]) < int(place[2]) else begin + end  # of a batch more was to come
+    return 0 if place is not None and int(place[1]) < int(place[2]) else begin + end  # an unfinished batch
 
 
 def _read(path: str, begin: int = 0, bytes_max: int = SEGMENT_READ_MAX) -> bytes:
     try:
         return read_plain(path, bytes_max, begin)
     except OSError:
-        return b""  # what cannot be read says nothing
+        return b""  # an unreadable segment is skipped

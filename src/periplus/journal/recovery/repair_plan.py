@@ -1,4 +1,4 @@
-"""What a repair is about to give up: written down before its stubs are, and kept for when a copy turns up."""
+"""Plans of repairs that give up records: written before the stubs, and kept in case a copy turns up later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAN_BYTES_MAX: Final = 1 << 26
 
 
 class LostContent(msgspec.Struct):
-    """What a lost record said, as something else than the record holds it; ``payload`` is canonical JSON."""
+    """Content of a lost record, recovered from elsewhere; ``payload`` is canonical JSON."""
 
     item_type: str
     item_id: str
@@ -31,7 +31,7 @@ class LostContent(msgspec.Struct):
     parents: tuple[str, ...]
     payload: str
     seq: int = 0
-    writer: str = ""  # this and what follows: who said it when; unknown in what earlier versions wrote down
+    writer: str = ""  # this and the following fields are empty in plans of earlier versions
     session: str = ""
     ts: str = ""
 
@@ -42,17 +42,17 @@ class LostContent(msgspec.Struct):
 
 
 class LostPlan(msgspec.Struct):
-    """Records whose content was lost: named in a file before their stubs are written, audited after."""
+    """Records whose content was lost; written to a file before their stubs, audited afterwards."""
 
     lineage: str
     records: list[tuple[int, str, str]]
     contents: list[LostContent]
-    payloads: list[int] = []  # of the records, those whose payload was lost with its object
-    objects: list[str] = []  # those objects
+    payloads: list[int] = []  # seqs of records whose payload object was lost
+    objects: list[str] = []  # digests of those objects
 
 
 def lost_plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, LostPlan]]:
-    """Path and plan of those that are parked, as they were made; ``audited``: those whose audit records were written."""
+    """Return path and plan of the parked plans; with ``audited`` those whose audit records were written."""
     yard = os.path.join(journal.layout.root, PARKED_FOLDER)
     found = []
     for folder in sorted(os.listdir(yard)) if os.path.isdir(yard) else []:
@@ -62,12 +62,12 @@ def lost_plans(journal: Journal, *, audited: bool = False) -> list[tuple[str, Lo
                 try:
                     found.append((path, msgspec.json.decode(read_plain(path, _PLAN_BYTES_MAX), type=LostPlan)))
                 except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # its stubs were never written: the file comes first, whole
+                    continue  # its stubs were never written: the complete file comes first
     return found
 
 
 def park_checkpoints(journal: Journal, yard: Parking) -> Iterator[Repair]:
-    """Those from before something was given up name records that say nothing any more: from the records another state would come."""
+    """Park checkpoints from before records were given up: they name lost records and would lead to another state than the records do."""
     for _, path in checkpoint_files(journal):
         yard.move(path)
         yield Repair("a checkpoint from before that is parked: the next one takes its place", path)

@@ -1,8 +1,9 @@
-"""Bringing the segments of a lineage back: what is to stand there is worked out beside those who write, and written under their lock.
+"""Restoration of the damaged segments of a lineage, prepared without the writers' lock and written under it.
 
-The records of a large store take half a minute to read and copies as long again, and a segment is written in a moment. So each segment is prepared without
-the lock; under it the bytes that it was prepared from are compared with what lies there now, and where somebody wrote, restored or redacted meanwhile
-it is prepared anew: a few times, then under the lock itself. Nobody waits for more than one segment.
+Reading the records of a large store takes half a minute, and reading copies as long again, but writing a segment takes a moment. So each
+segment is prepared without the lock. Under the lock, the bytes it was prepared from are compared with the current file. If another process
+wrote, restored or redacted meanwhile, the segment is prepared again: a few times without the lock, then under it. Writers never wait for
+more than one segment.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _HOW: Final = {
 
 
 class _Prepared(NamedTuple):
-    """A segment as it lies there (``data``, None where it is gone), and what it is to be; ``restored`` is None where it stays."""
+    """A segment's current bytes (``data``, None if the file is missing) and its restored form; ``restored`` is None if it stays as it is."""
 
     path: str
     data: bytes | None
@@ -62,10 +63,10 @@ class _Prepared(NamedTuple):
 def restore_lineage(
     journal: Journal, lineage: str, copies: Copies, rows: IndexRows, yard: Parking, progress: Progress, away: int
 ) -> Iterator[Repair]:
-    """``away``: segments that begin before this record may lie elsewhere."""
+    """Restore the segments of a lineage. Segments that begin before seq ``away`` may lie in an archive elsewhere."""
     restoring = _Restoring(journal, lineage, copies, rows, away)
     segments = restoring.segments()
-    before = "" if segments[:1] == [1] else None  # the sum that the next header names; None where it is not known
+    before = "" if segments[:1] == [1] else None  # the sum that the next header names; None if unknown
     for number, first in enumerate(segments):
         progress(number, len(segments))
         following = segments[number + 1] if number + 1 < len(segments) else 0
@@ -75,7 +76,7 @@ def restore_lineage(
 
 
 class _Restoring:
-    """What is known of a lineage whose segments are restored."""
+    """State of the restoration of one lineage."""
 
     def __init__(self, journal: Journal, lineage: str, copies: Copies, rows: IndexRows, away: int) -> None:
         self._journal = journal
@@ -89,18 +90,18 @@ class _Restoring:
         self._lend = lender(journal, copies)
         self._remembered = Remembered(journal, rows)
         self._is_placed: bool | None = None
-        self._is_left = False  # one segment before was: places alone would cost the index, which knows what was said
+        self._is_left = False  # an earlier segment was left; stubs alone would cost the index, which has the content
 
     def segments(self) -> list[int]:
-        """First seqs of those that are here and of those that are known."""
+        """Return the first seqs of the segments that are here or known from the index and copies."""
         last = max(self._durable, self._rows.last(self._lineage))
         known = self._rows.segments(self._lineage) | self._copies.segments(self._lineage)
         return sorted({*self._reader.segments()} | {first for first in known if first <= last})
 
     def restore(self, first: int, following: int, before: str | None, yard: Parking) -> tuple[list[Repair], _Look, int]:
-        """Bring back the segment that begins at ``first``; gives what was done, how it looks then, and which seq it should reach.
+        """Restore the segment that begins at ``first``; return the repairs, its resulting state, and the seq that it should reach.
 
-        ``following`` is the next one's first seq, 0 for none; ``before`` the sum that the header names, None where nobody knows.
+        ``following`` is the next segment's first seq, 0 for none; ``before`` the sum that the header names, None if unknown.
         """
         for _ in range(PREPARED_MAX - 1):
             prepared, last = self._prepare(first, following, before)
@@ -116,7 +117,7 @@ class _Restoring:
         return done, look, last
 
     def _prepare(self, first: int, following: int, before: str | None) -> tuple[_Prepared, int]:
-        """As ``restore``; nothing is written."""
+        """Prepare the segment as for ``restore``; write nothing."""
         journal, lineage, rows = self._journal, self._lineage, self._rows
         path = self._reader.path_of(first)
         data = read_whole(path, around=True)
@@ -144,7 +145,7 @@ class _Restoring:
         return _Prepared(path, data, look, restored, plan, may_be_away), last
 
     def _write(self, prepared: _Prepared, first: int, yard: Parking, *, is_locked: bool) -> list[Repair] | None:
-        """None where the segment is another by now than what was prepared; ``is_locked``: nobody can have changed it."""
+        """Write the prepared segment; return None if the file changed since. With ``is_locked`` it cannot have changed."""
         path, data, _, restored, plan, _ = prepared
         if restored is None or plan is None:
             return []
@@ -175,12 +176,12 @@ class _Restoring:
 
 
 def _header(journal: Journal, lineage: str, first: int, before: str | None, data: bytes | None) -> bytes:
-    """What the segment is to begin with. Where nobody knows what stood before it, a sound header that is there says it."""
+    """Return the header that the segment should have. If the sum before it is unknown, a sound existing header is kept."""
     if before is None and data is not None:
         try:
             found, start = decode_header(data)
         except FormatError:
-            pass  # it is made anew
+            pass  # a new header is made
         else:
             if (found.lineage, found.first_seq) == (lineage, first) and found.store in journal.stores:
                 return data[:start]
@@ -192,9 +193,9 @@ def _header(journal: Journal, lineage: str, first: int, before: str | None, data
 def _copied(
     lineage: str, seq: int, copies: Copies, audited: Mapping[int, Collection[str]], load: Callable[[str], bytes]
 ) -> bytes | None:
-    """The record's line as a copy has it; of a record that was redacted its stub, made of the line where that is all there is."""
+    """Return the record's line from a copy; for a redacted record its stub, made from the line if necessary."""
     stubs = audited.get(seq)
-    if not stubs:  # where nobody took it out on purpose, the record comes before the stub that says that it was lost
+    if not stubs:  # not redacted: prefer the record to a stub for a lost record
         found = list(copies.lines(lineage, seq))
         return next((line for line in found if not decode_line(line)[0].is_stub), found[0] if found else None)
     for line in copies.lines(lineage, seq):
@@ -206,7 +207,7 @@ def _copied(
 
 
 def _stub_again(line: bytes, record: Record, leaf: bytes, lineage: str, load: Callable[[str], bytes]) -> bytes:
-    """The stub that a redaction made of the line; empty where its payload is gone: nobody can say which version it was."""
+    """Return the stub that a redaction made of the line; empty if its payload is missing, because then the version is unknown."""
     try:
         change = change_of(Entry(record, 0, len(line) + 1, leaf), lineage, 0, load)
     except PeriplusError:
@@ -215,7 +216,7 @@ def _stub_again(line: bytes, record: Record, leaf: bytes, lineage: str, load: Ca
 
 
 class _Look(NamedTuple):
-    """What a segment looks like: its last sound seq, and the sum of that record (or of the header)."""
+    """The state of a segment: whether it is damaged, its last sound seq, and the sum of that record (or of the header)."""
 
     is_damaged: bool
     last: int
@@ -223,7 +224,7 @@ class _Look(NamedTuple):
 
 
 def _look(data: bytes | None, header: bytes, first: int, last: int) -> _Look:
-    """``last`` is the seq that the segment should reach; ``header`` what it should begin with, empty where unknown."""
+    """Examine a segment. ``last`` is the seq that it should reach; ``header`` what it should begin with, empty if unknown."""
     if data is None:
         return _Look(True, 0, "")
     try:
@@ -275,7 +276,7 @@ def _plan(
 
 
 def known_last(journal: Journal, lineage: str) -> int:
-    """The last record that must be there, as far as anything but the records says so."""
+    """Return the last seq that must exist, according to everything except the records."""
     mark = read_durable(journal.layout.durable)
     marked = mark.seq if mark is not None and mark.lineage == lineage else 0
     return max(marked, seen_size(journal.layout, lineage), noted_size(journal.layout, lineage))

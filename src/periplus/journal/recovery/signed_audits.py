@@ -1,9 +1,9 @@
-"""What was taken out of a lineage that nobody writes any more, by what records of other lineages say.
+"""Audit records for a lineage that is no longer written, signed with its key and stored in other lineages.
 
-A lineage is left where its store was copied, moved, restored or gave way in a fork. No record may be added to it: whoever else
-holds it may be its owner, at work. So the audit record stands in the lineage that the redacting store writes now, and what it
-says of the one that was left is signed with that one's key, which whoever wrote it has. The signature alone makes it count: it
-does not matter in which lineage the record stands, who brought it, or whether that lineage can be trusted in anything else.
+A lineage is left when its store was copied, moved or restored, or gave way in a fork. No record may be added to it: another clone that
+holds it may be its owner and still write to it. The audit record is therefore written to the lineage that the redacting store writes now,
+and signed with the key of the left lineage. The signature alone makes it valid, regardless of the lineage in which it lies, of its source,
+and of the trust in that lineage.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 
 def audits_elsewhere(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> set[AuditedRecord]:
-    """What may be taken out of ``lineage``, whose public key (32 bytes) is ``key``, by what stands in ``segments`` of others: the
-    lineage of each, its first seq and its bytes. What cannot be read says nothing.
+    """Return the redactions of ``lineage``, whose public key (32 bytes) is ``key``, that signed audit records in other lineages state.
+
+    ``segments`` are lineage, first seq and bytes of each segment. Unreadable segments are skipped.
     """
     found: set[AuditedRecord] = set()
     name = lineage.encode()
@@ -52,8 +53,10 @@ def audits_elsewhere(segments: Iterable[tuple[str, int, bytes]], lineage: str, k
 
 
 class Audits(NamedTuple):
-    """What audit records say of one lineage: ``lost`` are seq and leaf hash of records that were lost to damage, and that nobody who may
-    took out on purpose; ``taken_out`` is what was, with the stub that is to stand in its place.
+    """Summary of the audit records about one lineage.
+
+    ``lost`` are seq and leaf hash of records that were lost to damage and not redacted; ``taken_out`` are the redacted records with their
+    stubs.
     """
 
     lost: frozenset[tuple[int, str]]
@@ -61,9 +64,9 @@ class Audits(NamedTuple):
 
 
 def audits_of(segments: Iterable[tuple[str, int, bytes]], lineage: str, key: bytes) -> Audits:
-    """What stands in ``segments`` of ``lineage``, whose public key is ``key``; arguments as of ``audits_elsewhere``.
+    """Return what ``segments`` state of ``lineage``, whose public key is ``key``; arguments as in ``audits_elsewhere``.
 
-    A stub that was lost to damage and made again has other bytes: what was taken out once stays so by seq and leaf hash.
+    A stub that was lost to damage and made again has other bytes, so a redacted record is identified by seq and leaf hash.
     """
     saying = [one for one in segments if AUDIT_MARK in one[2]]
     lost: set[tuple[int, str]] = set()
@@ -87,7 +90,7 @@ def _entries(first: int, data: bytes) -> list[Entry]:
 
 
 def file_with_content(reader: LineageReader, seq: int) -> str:
-    """The path of the segment in which record ``seq`` has its content now; empty where it has none, or cannot be read."""
+    """Return the path of the segment in which record ``seq`` has its content now; empty if it has none or cannot be read."""
     first = max((one for one in reader.segments() if one <= seq), default=0)
     if not first:
         return ""
@@ -102,7 +105,7 @@ def file_with_content(reader: LineageReader, seq: int) -> str:
 def segments_of_readers(
     lineages: Iterable[str], reader_of: Callable[[str], LineageReader]
 ) -> Iterator[tuple[str, int, bytes]]:
-    """The segments of ``lineages`` in a folder, one after the other; without those that are not here or cannot be read."""
+    """Yield the segments of ``lineages`` in a folder; missing and unreadable ones are skipped."""
     for lineage in lineages:
         reader = reader_of(lineage)
         for segment in reader.segments():
@@ -113,7 +116,7 @@ def segments_of_readers(
 
 
 def segments_of_carrier(source: Carrier) -> Iterator[tuple[str, int, bytes]]:
-    """The same of what ``source`` brings."""
+    """Yield the segments that ``source`` has, as ``segments_of_readers`` does."""
     for lineage in source.lineages():
         try:
             for segment in source.segments(lineage):
@@ -123,7 +126,7 @@ def segments_of_carrier(source: Carrier) -> Iterator[tuple[str, int, bytes]]:
 
 
 def key_of(layout: Layout, lineage: str) -> bytes:
-    """The public key by which a store knows ``lineage``; empty where it knows none."""
+    """Return the public key by which a store knows ``lineage``; empty if it knows none."""
     try:
         pinned = pinned_key(layout, lineage)
         return pinned.key if pinned is not None else public_key(layout, lineage)

@@ -1,7 +1,7 @@
-"""Making a store one that can be opened: what stands in a file's place, the settings, the identity, the other plain files.
+"""Repair of a store that cannot be opened: misplaced files, the settings, the identity, the other plain files.
 
-Everything here comes before the journal is read. What gives way is parked; what takes its place is a copy's, judged by what
-the store's other files say, or follows from them.
+All this happens before the journal is read. Replaced files are parked. Their replacements come from a copy, validated against the store's
+other files, or are derived from those.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LINEAGE_IN: Final = re.compile(r"lin_[0-9a-z]{16}")
 
 
 def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()) -> list[Repair]:
-    """Mend what keeps the store at ``root`` from being opened, and its plain files; ``sources`` may hold copies of it.
+    """Repair whatever keeps the store at ``root`` from being opened, and its plain files; ``sources`` may hold copies of it.
 
-    Settings that cannot be read, or that name another store than every segment does, are a copy's then, or made anew with
-    the store's id; an identity that cannot be believed is parked, and where no copy has it the next write begins a lineage
-    of its own. Raises NotAStoreError where there is no journal either.
+    Settings that cannot be read, or that name another store than every segment does, are replaced from a copy or made anew with the store's
+    id. An invalid identity is parked; if no copy has it, the next write begins a new lineage. Raises NotAStoreError if there is no journal
+    either.
     """
     layout = Layout(root)
     _refuse_denied(layout)
@@ -56,7 +56,7 @@ def rescue(root: str, files: Files, clock: Clock, *, sources: Sequence[str] = ()
 
 
 def _refuse_denied(layout: Layout) -> None:
-    """Raises EnvironmentFailure where this user may not read settings or keys: they would be taken for lost, and others made in their place."""
+    """Raise EnvironmentFailure if this user may not read settings or keys: otherwise they would be taken for lost and replaced."""
     for name in PlainFiles(layout.root, ()).denied():
         path = os.path.join(layout.root, name)
         user = user_of(path)
@@ -115,7 +115,7 @@ class _Plain:
                 "an identity that cannot be believed is parked: the next write begins a new lineage", layout.lineage
             )
         yield from self._restore(held, [_IDENTITY])
-        held = PlainFiles(layout.root, self._stores)  # whose copy a source is depends on it
+        held = PlainFiles(layout.root, self._stores)  # the identity decides what is a copy
         names = {name for copy in self._copies for name in copy.names()} | set(held.names())
         yield from self._restore(held, sorted(names - {_IDENTITY}))
         yield from self._begin_anew(PlainFiles(layout.root, self._stores))
@@ -138,7 +138,7 @@ class _Plain:
             yield Repair(how, path)
 
     def _begin_anew(self, held: PlainFiles) -> Iterator[Repair]:
-        """What no copy has, and without which commands refuse for good."""
+        """Make anew or park the files that no copy has and without which commands always fail."""
         layout = self._layout
         for name in held.names():
             data = held.read(name)
@@ -191,9 +191,9 @@ class _Plain:
         return None, ""
 
     def _of_another(self, held: PlainFiles, copy: PlainFiles, name: str) -> bytes | None:
-        """What another clone has under that name, where it is of a lineage that is here, and no more than holds here, too.
+        """Return another clone's file ``name`` if it concerns a lineage that is here, without what is true only of that clone.
 
-        How much of a lineage it has seen is nothing that this store had.
+        How much of a lineage the other clone has seen is dropped, because this store has not seen it.
         """
         lineage = _LINEAGE_IN.search(name)
         if lineage is None or not os.path.isdir(self._layout.lineage_folder(lineage[0])):
@@ -209,7 +209,7 @@ class _Plain:
         return encode_peer(msgspec.structs.replace(peer, seen=None, own=is_own))
 
     def _is_ours(self, held: PlainFiles, copy: PlainFiles) -> bool:
-        """Whether it is a copy of this very store, not another clone of the project: those have names of their own."""
+        """Return True if it is a copy of this same store, not of another clone of the project."""
         own, theirs = held.own(), copy.own()
         if theirs is None:
             return False
