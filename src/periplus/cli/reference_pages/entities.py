@@ -15,78 +15,78 @@ from periplus.memory.entities.types import NOT_REMEMBERED, TYPES, UNSEARCHED, Me
 
 FIELDS: Final[dict[str, str]] = {
     "about": "what it is about",
-    "accepted_as": "the id of ours that was made of it",
-    "accepted_by": "who took it over",
-    "agent": "who it is of, by name",
+    "accepted_as": "the id of the entity that was made of it here",
+    "accepted_by": "who accepted it",
+    "agent": "its author, by name",
     "agent_id": "the writer's id",
     "alternatives": "what was not chosen",
     "assignee": "who does it",
-    "author": "who wrote it, by name",
-    "base": "the commit that it began on",
+    "author": "its author, by name",
+    "base": "the commit at its beginning",
     "body": "how it is done, as Markdown",
     "bytes": "the size of its object",
-    "capabilities": "what it was permitted",
-    "check": "a command that shows whether it holds; run with consent only",
-    "commands": "what was seen to work, in its order",
-    "confidence": "how sure it is, 0 to 100",
-    "confirmed": "when somebody last said that it still holds and, behind a blank, who",
-    "counts": "how many steps it has, by opcode",
+    "capabilities": "its permissions",
+    "check": "a command that checks it; run only with consent",
+    "commands": "the commands that worked, in order",
+    "confidence": "how certain it is, 0 to 100",
+    "confirmed": "when it was last confirmed and, after a space, by whom",
+    "counts": "its number of steps, by opcode",
     "created": "when it was first written",
     "cwd": "the folder that it ran in",
-    "depends_on": "ids of work that has to be done before",
+    "depends_on": "ids of work that has to be done first",
     "description": "what it is for, in a sentence",
     "digest": "the trail's own digest",
     "ended": "when it ended",
     "evidence": "where it is written down",
-    "expires": "when its time is over",
-    "failed": "how often a beginning of it failed",
-    "files": "the files that it touched, or that were worked on",
-    "first_seq": "the first record of it",
-    "format": "the form that it was imported from",
+    "expires": "when it expires",
+    "failed": "how often it failed in part",
+    "files": "the files that it touched",
+    "first_seq": "its first record",
+    "format": "the format that it was imported from",
     "holder": "who holds it, by name",
     "holder_id": "the id of the writer who holds it",
     "host": "the machine",
     "item_id": "the entity's id in the other project",
-    "item_type": "what it would become",
-    "key": "the print of its key",
-    "level": "the level that it reached",
+    "item_type": "the type that it would get",
+    "key": "the fingerprint of its key",
+    "level": "its level",
     "lineage": "the lineage that its records are in",
     "ending": "why the run is partial",
     "masked": "how many secrets were masked",
-    "rewritten": "of a git history, commits that no ref reaches, the newest first: commit, ts, text, paths",
-    "withheld": "the places in its string table whose texts were taken out",
+    "rewritten": "in a git history, commits that no ref reaches, the newest first: commit, ts, text, paths",
+    "withheld": "the indexes in its string table of redacted texts",
     "mode": "whether others may claim the same",
     "model": "the model that worked",
-    "name": "how it is called",
-    "needs_answer": "whether it stays in the mail until it is answered",
-    "object": "the SHA-256 of the object that holds it",
+    "name": "its name",
+    "needs_answer": "whether it needs an answer",
+    "object": "the SHA-256 of its object",
     "parent": "the trail that it came from",
     "parents": "the trails that it came from",
-    "payload": "the entity as it would be written",
-    "place": "its number: in its plan, or in the line",
+    "payload": "the content of the proposed entity",
+    "place": "its number in the plan, or in the waiting line",
     "plan": "the id of its plan",
-    "previous": "where it stood before, empty for its first",
-    "priority": "0 to 100, 100 is first",
-    "process": "which process carries it",
-    "provenance": "who says so",
+    "previous": "its previous context, empty for the first",
+    "priority": "0 to 100, higher comes first",
+    "process": "its process",
+    "provenance": "its source",
     "rationale": "why",
     "reason": "why it is in this state",
-    "recipient": "for whom it is, by name; empty for whoever comes next",
+    "recipient": "its recipient, by name; empty for anybody",
     "ref": "the id of what it is about",
-    "relations": "how it is related to others",
+    "relations": "its relations to others",
     "remedy": "what to do",
-    "rev": "which revision it was there",
-    "room": "the room that it entered",
-    "rule": "what found it",
+    "rev": "its revision there",
+    "room": "the room",
+    "rule": "the rule or reader that found it",
     "run": "the run that wrote it",
     "scopes": "paths, globs and `path:symbol` that it covers",
     "secret": "goes into the trail that the run becomes",
-    "seen": "when something was last heard of it",
-    "sender": "who wrote it, by name",
+    "seen": "its last activity",
+    "sender": "its author, by name",
     "session": "the session that it was written in",
     "session_id": "the agent's name for the session",
-    "severity": "how bad it is",
-    "skipped": "what the import left out, counted by why",
+    "severity": "its severity",
+    "skipped": "what the import skipped, counted by reason",
     "source_lineage": "the lineage that it comes from",
     "source_sha256": "the digest of the file that it was imported from",
     "source_store": "the store that it comes from",
@@ -94,27 +94,27 @@ FIELDS: Final[dict[str, str]] = {
     "state": "see above",
     "status": "how it ended",
     "step": "the id of the step that it is for; of what a run wrote, the number of its step",
-    "subject": "what it is about, by which it is known again",
+    "subject": "its topic, by which it is recognized",
     "tags": "words to find it by",
     "target": "the context that it stands for",
     "tests": "the state of the tests",
     "text": "what it says, at most 8,000 characters",
-    "thread": "the id of the first message of those that answer each other",
+    "thread": "the id of the first message of the thread",
     "title": "what it is for",
     "tool": "the program in use",
     "tool_version": "the version of Periplus that began it",
     "trail": "the id of its trail",
     "transcript": "the file that its agent writes",
     "trust": "the sum of changes of trust",
-    "ttl_s": "how many seconds it holds without a sign of its holder",
-    "turns": "those in which it was seen to work, as session#turn",
+    "ttl_s": "how many seconds it lasts without activity of its holder",
+    "turns": "the turns in which it worked, as session#turn",
     "unfinished": "what is left to do",
-    "unknown": "what the import did not know, counted by name",
+    "unknown": "what the import did not recognize, counted by name",
     "updated": "when it was last changed",
-    "v": "the version of its shape",
-    "version": "the version that it had there",
-    "why": "what it rests on",
-    "wording": "whose words it is in",
+    "v": "the version of its schema",
+    "version": "its version there",
+    "why": "its evidence",
+    "wording": "who chose its wording",
 }
 _NAMES: Final = {str: "text", int: "number", bool: "true or false", object: "any value"}
 _PARTS: Final = (About, Evidence, Relation, Provenance, Process, RewrittenCommit)
@@ -128,10 +128,10 @@ def entity_reference() -> str:
 def _lines() -> Iterator[str]:
     yield "# Entities"
     yield ""
-    yield "Written by `python -m periplus.cli.reference docs/reference` from the table that the program runs on. Projects declare types"
-    yield "of their own beside these: [types of your own](../guides/types.md)."
+    yield "Written by `python -m periplus.cli.reference docs/reference` from the program's table of types. Projects can declare types"
+    yield "of their own: [types of your own](../guides/types.md)."
     yield ""
-    yield "An id is the prefix, `_` and 16 characters (80 random bits in base32); its unique beginning is accepted wherever an id is."
+    yield "An id is the prefix, `_` and 16 characters (80 random bits in base32); a unique prefix is accepted wherever an id is."
     yield ""
     yield "| type | prefix | for | states |"
     yield "|---|---|---|---|"
@@ -139,9 +139,9 @@ def _lines() -> Iterator[str]:
         states = ", ".join(f"*{state}*" if state in row.ended_states else state for state in row.transitions) or "–"
         yield f"| [{row.name}](#{row.name}) | `{row.prefix}` | {row.meaning} | {states} |"
     yield ""
-    yield "States in italics are ends: what is in one of them holds no longer and is recalled with `--all` only."
+    yield "States in italics are final: an entity in one of them is no longer active, and `recall` finds it only with `--all`."
     yield ""
-    yield "## What all memories carry"
+    yield "## Fields of all memories"
     yield ""
     yield from _fields(Common)
     for row in TYPES:
@@ -179,8 +179,8 @@ def _type(row: MemoryType) -> Iterator[str]:
         yield "| state | may become |"
         yield "|---|---|"
         for state, following in row.transitions.items():
-            end = " (an end)" if state in row.ended_states else ""
-            start = " (the first)" if state == row.default_state else ""
+            end = " (final)" if state in row.ended_states else ""
+            start = " (initial)" if state == row.default_state else ""
             yield f"| {state}{start}{end} | {', '.join(sorted(following)) or '–'} |"
     own = [
         name
@@ -195,33 +195,31 @@ def _type(row: MemoryType) -> Iterator[str]:
 def _facts(row: MemoryType) -> Iterator[tuple[str, str]]:
     yield (
         "files",
-        f"`entities/{row.name}/ID.json`, for git"
-        if row.is_projected
-        else "none; it is in the journal and its index alone",
+        f"`entities/{row.name}/ID.json`, for git" if row.is_projected else "none; only in the journal and its index",
     )
-    yield "written by", "`periplus remember`" if row.name not in NOT_REMEMBERED else "commands of its own"
+    yield "written by", "`periplus remember`" if row.name not in NOT_REMEMBERED else "separate commands"
     yield "recalled", f"yes, with the weight {row.weight}" if row.name not in UNSEARCHED and row.weight else "no"
     if row.stale_when:
         yield "stale when", row.stale_when
     if row.touchable:
-        yield "`periplus set` may touch", ", ".join(sorted(row.touchable))
+        yield "`periplus set` can change", ", ".join(sorted(row.touchable))
     if row.replaced_state:
         yield "superseded, it becomes", row.replaced_state
     if row.old_states:
-        yield "was called before", ", ".join(f"{new}: {old}" for old, new in sorted(row.old_states.items()))
+        yield "earlier names of states", ", ".join(f"{new}: {old}" for old, new in sorted(row.old_states.items()))
     sets = sorted(row.sets & set(row.schema.__struct_fields__))
     if sets:
-        yield "merged by element where clones wrote apart", ", ".join(sets)
+        yield "concurrent changes are merged by element", ", ".join(sets)
     for group in sorted(map(sorted, row.groups)):
-        yield "one value where clones wrote apart", ", ".join(group)
+        yield "concurrent changes are merged as one value", ", ".join(group)
     if row.withheld:
-        yield "what was taken out where clones wrote apart", row.withheld
+        yield "redactions of all clones are kept", row.withheld
     if row.incidental:
-        yield "made by chance where clones wrote apart", ", ".join(sorted(row.incidental))
+        yield "random, so differences are no conflict", ", ".join(sorted(row.incidental))
     for name in sorted(row.latest):
-        yield "the latest where clones wrote apart", name
+        yield "of concurrent changes the latest wins", name
     for name, values in row.ranks:
-        yield "the first of these where clones wrote apart", f"{name}: {', '.join(values)}"
+        yield "of concurrent changes the first of these wins", f"{name}: {', '.join(values)}"
     for one in row.cascades:
         into, states = " or ".join(sorted(one.into)), " or ".join(sorted(one.states))
         which = (
@@ -238,7 +236,7 @@ def _fields(schema: type[msgspec.Struct], names: list[str] | None = None) -> Ite
     defaults = dict(zip(reversed(schema.__struct_fields__), reversed(schema.__struct_defaults__), strict=False))
     for name, hint in get_type_hints(schema, include_extras=False).items():
         if name in schema.__struct_fields__ and (names is None or name in names):
-            needed = "" if defaults.get(name, msgspec.NODEFAULT) is not msgspec.NODEFAULT else "; must be there"
+            needed = "" if defaults.get(name, msgspec.NODEFAULT) is not msgspec.NODEFAULT else "; required"
             yield f"| `{name}` | {_text(hint)}{needed} | {FIELDS[name]} |"
 
 
