@@ -72,6 +72,15 @@ def test_every_name_on_the_page_exists():
         resolve(dotted)
 
 
+def test_every_package_of_the_store_serves_a_promise():
+    table = ARCHITECTURE.partition("\n## Which promise each package serves\n")[2].partition("\n## ")[0]
+    served = re.findall(r"`((?:journal|project)\.\w+)`", table)
+    source = ROOT / "src" / "periplus"
+    there = {f"{room}.{path.stem}" for room in ("journal", "project") for path in (source / room).iterdir()
+             if path.suffix == ".py" or (path / "__init__.py").exists()} - {"journal.__init__", "project.__init__"}  # fmt: skip
+    assert sorted(served) == sorted(there)
+
+
 def test_every_term_of_the_glossary_is_owned_by_a_module():
     tables = GLOSSARY.split("\n## ")[1:]
     terms = []
