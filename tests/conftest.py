@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from periplus.base.clock import FixedClock
+from periplus.project import Project
 from sampling import is_in_third, seed, third_of_commit
-from support import make_store, open_journal
+from support import ADA, BOB, make_store, open_journal
 
 seed()  # before the processes of pytest-xdist begin: they take it over
 
@@ -37,6 +39,26 @@ def root(tmp_path):
 def journal(root):
     with open_journal(root) as journal:
         yield journal
+
+
+@pytest.fixture
+def clock():
+    return FixedClock()
+
+
+@pytest.fixture
+def ada(tmp_path, clock):
+    """A new project, opened by ada."""
+    root = Project.init(os.fspath(tmp_path), clock=clock).root
+    with Project(root, ADA, clock=clock) as project:
+        yield project
+
+
+@pytest.fixture
+def bob(ada, clock):
+    """The project of ada, opened by bob as well."""
+    with Project(ada.root, BOB, clock=clock) as project:
+        yield project
 
 
 def pytest_addoption(parser):

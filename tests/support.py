@@ -14,6 +14,8 @@ from periplus.journal import EntityType, Journal, Writer, create_store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 WRITER = Writer("tester", "who_0000000000000000", "ses", 1)
+ADA = Writer("ada", "who_0000000000000001", "", 1)
+BOB = Writer("bob", "who_0000000000000002", "", 2)
 
 
 def check_nothing(payload):
@@ -51,6 +53,12 @@ def settle(root: str) -> None:
 
 def open_journal(root: str, files: Files | None = None, clock: Clock | None = None) -> Journal:
     return Journal(root, TYPES, files=files, clock=clock or SystemClock())
+
+
+def record_count(project) -> int:
+    """The number of records in the lineage of an open project."""
+    project.journal.refresh()
+    return project.journal.end().next_seq - 1
 
 
 def segment_path(journal: Journal, first: int = 1) -> Path:

@@ -22,38 +22,13 @@ from periplus.memory.claim_status import live_claims, scopes_of, session_id
 from periplus.memory.coordination.claim_queue import wait_for
 from periplus.memory.coordination.claims import TTL_S, Asked, acquire, renew
 from periplus.project import Project
-from support import Stop, StoppingFiles
+from support import ADA, BOB, Stop, StoppingFiles, record_count
 
-ADA = Writer("ada", "who_0000000000000001", "", 1)
-BOB = Writer("bob", "who_0000000000000002", "", 2)
 HOUR = 3_600_000
-
-
-@pytest.fixture
-def clock():
-    return FixedClock()
-
-
-@pytest.fixture
-def ada(tmp_path, clock):
-    root = Project.init(os.fspath(tmp_path), clock=clock).root
-    with Project(root, ADA, clock=clock) as project:
-        yield project
-
-
-@pytest.fixture
-def bob(ada, clock):
-    with Project(ada.root, BOB, clock=clock) as project:
-        yield project
 
 
 def asked(*scopes, **more):
     return Asked(tuple(scopes), **more)
-
-
-def records(project):
-    project.journal.refresh()
-    return project.journal.end().next_seq - 1
 
 
 def states(project):
@@ -69,7 +44,7 @@ def test_an_exclusive_claim_shuts_others_out_and_says_who_holds_it(ada, bob, clo
     assert taken.claim.value["scopes"] == ["src/auth"]
     assert parse_ms(taken.claim.value["expires"]) == clock.now_ms() + TTL_S * 1000
     clock.advance(12 * 60_000)
-    before = records(bob)
+    before = record_count(bob)
     with pytest.raises(ClaimedError) as caught:
         bob.work.claim(asked("docs", "src/**/x_*.py"))
     assert str(caught.value) == (
@@ -79,7 +54,7 @@ def test_an_exclusive_claim_shuts_others_out_and_says_who_holds_it(ada, bob, clo
     assert caught.value.exit_code == 5
     assert caught.value.claims == (taken.claim.item_id,)
     assert "--wait" in caught.value.mend
-    assert records(bob) == before
+    assert record_count(bob) == before
     assert bob.work.claim(asked("src/authors", "docs")).is_new
 
 
@@ -150,10 +125,10 @@ def test_two_sessions_of_one_name_are_two_holders(ada, clock):
     ],
 )
 def test_what_no_claim_can_be_changes_nothing(ada, wrong, said):
-    before = records(ada)
+    before = record_count(ada)
     with pytest.raises((UsageError, RefusedError), match=said):
         ada.work.claim(wrong)
-    assert records(ada) == before
+    assert record_count(ada) == before
 
 
 def test_a_key_makes_a_claim_once(ada):
@@ -208,12 +183,12 @@ def test_a_claim_by_a_clock_that_is_ahead_says_so(ada, clock):
 def test_its_holders_activity_moves_the_end_on_and_nobody_elses(ada, bob, clock):
     ada.work.claim(asked("src"))
     clock.advance(HOUR // 10)
-    before = records(ada)
+    before = record_count(ada)
     ada.journal.mutate(lambda tx: renew(ada.journal, tx, ADA, clock.now_ms()), ADA)
-    assert records(ada) == before  # hardly any of its time is gone
+    assert record_count(ada) == before  # hardly any of its time is gone
     clock.advance(HOUR)
     bob.journal.mutate(lambda tx: renew(bob.journal, tx, BOB, clock.now_ms()), BOB)
-    assert records(ada) == before
+    assert record_count(ada) == before
     ada.journal.mutate(lambda tx: renew(ada.journal, tx, ADA, clock.now_ms()), ADA)
     clock.advance(TTL_S * 1000 - 1)
     assert len(bob.work.claims()) == 1
@@ -484,10 +459,10 @@ def test_who_comes_later_stands_behind_who_waits(ada, bob, clock):
     held = ada.work.claim(asked("src"))
     place = stand(ada, EVE, clock, "src/a.py", 1)
     ada.work.release([held.claim.item_id])
-    before = records(bob)
+    before = record_count(bob)
     with pytest.raises(ClaimedError, match=rf"src overlaps src/a.py, which is waited for by eve .*{place}"):
         bob.work.claim(asked("src"))
-    assert records(bob) == before
+    assert record_count(bob) == before
     assert bob.work.claim(asked("src/b.py")).is_new, "what nobody waits for is free"
     with Project(ada.root, EVE, clock=clock) as eve:
         taken = acquire(eve.journal, EVE, asked("src/a.py"), place=place)

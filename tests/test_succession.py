@@ -12,7 +12,6 @@ from cli_support import SECRET, Shell
 from periplus.base.clock import FixedClock, parse_ms
 from periplus.base.errors import ClaimedError, ConflictError, RefusedError, SecretFoundError, UsageError
 from periplus.base.ids import new_id
-from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.coordination.claims import Asked
 from periplus.memory.coordination.handoffs import NewHandoff
@@ -20,38 +19,18 @@ from periplus.memory.coordination.plans import NewStep
 from periplus.memory.fulltext.links import linked, open_entities
 from periplus.memory.retrieval.search import Filters
 from periplus.project import Project
-from support import Stop, StoppingFiles
+from support import ADA, Stop, StoppingFiles, record_count
 from test_anchors import AUTH, commit, write
 from test_anchors import project as in_git
 
 __all__ = ["in_git"]
 
 GOLDEN = Path(__file__).parent / "golden" / "entities"
-ADA = Writer("ada", "who_0000000000000001", "", 1)
-BOB = Writer("bob", "who_0000000000000002", "", 2)
 
 
 @pytest.fixture
 def clock():
     return FixedClock(step_ms=1)
-
-
-@pytest.fixture
-def ada(tmp_path, clock):
-    root = Project.init(os.fspath(tmp_path), clock=clock).root
-    with Project(root, ADA, clock=clock) as project:
-        yield project
-
-
-@pytest.fixture
-def bob(ada, clock):
-    with Project(ada.root, BOB, clock=clock) as project:
-        yield project
-
-
-def records(project):
-    project.journal.refresh()
-    return project.journal.end().next_seq - 1
 
 
 def state(project, entity):
@@ -69,10 +48,10 @@ def test_what_says_it_already_stands_in_the_place_of_what_evolves(ada):
     assert done.entities[0].value["tags"] == ["ci", "deps"]
     assert done.entities[0].value["relations"] == [{"kind": "supersedes", "target": old.item_id}]
     assert state(ada, old) == "superseded"
-    before = records(ada)
+    before = record_count(ada)
     again = ada.work.evolve(held.item_id, "Run make setup after a pull")
     assert (again.receipt, [one.item_id for one in again.entities]) == (None, [held.item_id])
-    assert records(ada) == before
+    assert record_count(ada) == before
     changed = ada.work.evolve(held.item_id, "Run make setup after a pull", {"confidence": 60})
     assert changed.entities[0].item_id != held.item_id
 
@@ -94,10 +73,10 @@ def test_what_says_almost_the_same_is_pointed_out_and_what_says_the_same_is_not_
     old = ada.remember(Memory("decision", "We use sqlite for the index")).entity
     done = ada.work.evolve(old.item_id, "Passwords are hashed with argon2 and a long salt")
     assert done.near == (near.item_id,)
-    before = records(ada)
+    before = record_count(ada)
     with pytest.raises(ConflictError, match=f"{near.item_id} already says that"):
         ada.work.set_fields(done.entities[0].item_id, {"text": "Passwords are hashed with argon2 and a salt"})
-    assert records(ada) == before
+    assert record_count(ada) == before
 
 
 @pytest.mark.parametrize("item_type", ["decision", "trap", "lesson", "note"])
@@ -105,7 +84,7 @@ def test_what_was_replaced_already_is_not_replaced_apart_from_that(ada, item_typ
     old, beside = (ada.remember(Memory(item_type, text)).entity for text in ("We use files", "We keep backups"))
     first = ada.work.evolve(old.item_id, "We use sqlite", key="once").entities[0]
     second = ada.work.evolve(first.item_id, "We use sqlite with a journal").entities[0]
-    before = records(ada)
+    before = record_count(ada)
     for call in (
         lambda: ada.work.evolve(old.item_id, "We use postgres"),
         lambda: ada.work.split(old.item_id, ["We use postgres", "We use files for blobs"]),
@@ -115,7 +94,7 @@ def test_what_was_replaced_already_is_not_replaced_apart_from_that(ada, item_typ
             call()
         assert caught.value.mend.endswith(f"periplus evolve {second.item_id} '…'")
     assert ada.work.evolve(old.item_id, "We use sqlite", key="once").receipt.repeated
-    assert records(ada) == before
+    assert record_count(ada) == before
     noted = ada.remember(Memory(item_type, "We use redis", supersedes=(old.item_id,)))
     assert noted.notes == (f"{old.item_id} was replaced already, by {second.item_id}: this is another replacement",)
     ada.undo(seqs=[noted.entity.seq])
@@ -145,11 +124,11 @@ def test_what_is_set_is_anchored_like_what_is_remembered(in_git, tmp_path):
     assert done.entities[0].value["about"] == as_remembered.value["about"]
     bare = in_git.work.set_fields(said.item_id, {"about": [{"kind": "symbol", "ref": "src/auth.py:hash_password"}]})
     assert bare.receipt is None, "what is given bare is anchored all the same"
-    before = records(in_git)
+    before = record_count(in_git)
     for about in (["src/auth.py:no_such_thing"], [{"kind": "path"}], [""], [7]):
         with pytest.raises(UsageError):
             in_git.work.set_fields(said.item_id, {"about": about})
-    assert records(in_git) == before
+    assert record_count(in_git) == before
     write(tmp_path, AUTH.replace("salt = new_salt()", "salt = old_salt()"))
     assert in_git.ground().told(in_git.show(said.item_id))
 
@@ -185,7 +164,7 @@ def test_what_is_said_anew_is_anchored_to_the_code_as_it_is_now(in_git, tmp_path
 def test_who_does_a_step_is_asked_before_somebody_else_ends_it(ada, bob, clock):
     made = ada.work.make_plan("Work", [NewStep("one"), NewStep("two")])
     taken = ada.work.take()
-    before = records(bob)
+    before = record_count(bob)
     for ids, to in (
         ([taken.step.item_id], "done"),
         ([made.plan.item_id], "dropped"),
@@ -194,7 +173,7 @@ def test_who_does_a_step_is_asked_before_somebody_else_ends_it(ada, bob, clock):
         with pytest.raises(RefusedError, match="ada") as caught:
             bob.work.change_state(ids, to)
         assert "--force" in caught.value.mend
-    assert records(bob) == before
+    assert record_count(bob) == before
     ada.work.change_state([taken.step.item_id], "done")
     second = ada.work.take()
     bob.work.change_state([second.step.item_id], "blocked", force=True)
@@ -257,7 +236,7 @@ def test_nothing_is_put_away_by_its_age(ada, clock):
     ]
     plan = ada.work.make_plan("Tar the hull", [NewStep("heat the tar")])
     handoff = ada.work.hand_off(NewHandoff("The tar is half hot"))
-    before = records(ada)
+    before = record_count(ada)
     clock.advance(20 * 365 * 86_400_000)
     assert {hit.item_id for hit in ada.recall("old tar", limit=50).hits} >= {one.item_id for one in kept}
     assert ada.reviewing.due() == []
@@ -265,7 +244,7 @@ def test_nothing_is_put_away_by_its_age(ada, clock):
     assert [one.item_id for one in ada.work.handoffs()] == [handoff.item_id]
     ada.examine()
     assert all(ada.show(one.item_id).value == one.value for one in kept)
-    assert records(ada) == before
+    assert record_count(ada) == before
 
 
 # ---- secrets
@@ -299,7 +278,7 @@ def test_a_secret_is_refused_with_its_place_unless_one_insists(tmp_path):
         shell(*words, "--insist")
     with Project(root, ADA) as project:
         fresh = project.remember(Memory("decision", "fourth")).entity.item_id
-        before = records(project)
+        before = record_count(project)
         for call, field in (
             (lambda: project.work.evolve(fresh, key), "decision's text"),
             (lambda: project.work.split(fresh, ["one", key]), "decision's text"),
@@ -308,7 +287,7 @@ def test_a_secret_is_refused_with_its_place_unless_one_insists(tmp_path):
         ):
             with pytest.raises(SecretFoundError, match=field):
                 call()
-        assert records(project) == before
+        assert record_count(project) == before
 
 
 # ---- a stop in the middle

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from periplus.base.clock import FixedClock, parse_ms
+from periplus.base.clock import parse_ms
 from periplus.base.errors import ClaimedError, ConflictError, NotFoundError, RefusedError, SecretFoundError, UsageError
-from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.claim_status import session_id
 from periplus.memory.coordination.claims import TTL_S, Asked
@@ -20,34 +19,9 @@ from periplus.memory.coordination.mail import mail, send
 from periplus.memory.coordination.plans import NewStep
 from periplus.memory.coordination.sessions import LIVE_S, NewSession
 from periplus.project import Project
-from support import Stop, StoppingFiles
+from support import ADA, BOB, Stop, StoppingFiles, record_count
 
-ADA = Writer("ada", "who_0000000000000001", "", 1)
-BOB = Writer("bob", "who_0000000000000002", "", 2)
 SECRET = "AKIA" + "IOSFODNN7ABCDEFG"
-
-
-@pytest.fixture
-def clock():
-    return FixedClock()
-
-
-@pytest.fixture
-def ada(tmp_path, clock):
-    root = Project.init(os.fspath(tmp_path), clock=clock).root
-    with Project(root, ADA, clock=clock) as project:
-        yield project
-
-
-@pytest.fixture
-def bob(ada, clock):
-    with Project(ada.root, BOB, clock=clock) as project:
-        yield project
-
-
-def records(project):
-    project.journal.refresh()
-    return project.journal.end().next_seq - 1
 
 
 def texts(entities):
@@ -111,10 +85,10 @@ def test_what_is_ready_follows_from_dependencies_priority_and_place(ada):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_plan_that_cannot_be_is_not_written(ada, steps, said):
-    before = records(ada)
+    before = record_count(ada)
     with pytest.raises((UsageError, SecretFoundError), match=said):
         ada.work.make_plan("A plan", steps)
-    assert records(ada) == before
+    assert record_count(ada) == before
 
 
 def test_taking_the_next_step(ada, bob, clock):
@@ -288,10 +262,10 @@ def test_a_message_is_read_and_answered_in_its_thread(ada, bob, clock):
     ids=lambda value: ascii(value)[:12],
 )
 def test_a_message_that_cannot_be_is_not_sent(ada, recipient, text, said):
-    before = records(ada)
+    before = record_count(ada)
     with pytest.raises((UsageError, SecretFoundError), match=said):
         ada.work.send(recipient, text)
-    assert records(ada) == before
+    assert record_count(ada) == before
     assert mail(ada.journal, "bob") == []
 
 
