@@ -735,7 +735,7 @@ def test_doctor_of_a_sound_store(known):
     done = known("doctor")
     assert done.lines[0].endswith("1 segment, 6 records, 6 versions, 5 entities, 1 object")
     assert done.lines[1] == f"checked by periplus {periplus.__version__} ({FORM})"
-    assert done.lines[2] == "sound: all checksums, versions, objects, trails and projections were checked"
+    assert done.lines[2] == "sound: every checksum, version, object, trail and projection was checked"
     found = known.json("doctor")
     assert (found.sound, found.problems) == (True, [])
     assert found.native == IS_NATIVE

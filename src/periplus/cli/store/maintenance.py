@@ -379,7 +379,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
                 yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
         yield f"checked by periplus {__version__} ({FORM})"
         if found.exit_code == 0:
-            yield f"{paint.good}sound{paint.end}: all checksums, versions, objects, trails and projections were checked"
+            yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
 
     return face.emit(result, lines, found.exit_code)
 
