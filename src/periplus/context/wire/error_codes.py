@@ -54,19 +54,17 @@ _OWNER: Final = "Ask whoever runs the server."
 
 _ROWS: Final = (
     ErrorRow("ambiguous", False, False, "A short hash stands for more than one object; use the whole digest."),
-    ErrorRow(
-        "bad_request", False, False, "The request asks for something that is not allowed; see the field that is named."
-    ),
-    ErrorRow("busy", False, True, "The server has too much to do; ask again later."),
+    ErrorRow("bad_request", False, False, "The request has a value that is not allowed; see the named field."),
+    ErrorRow("busy", False, True, "The server is overloaded; ask again later."),
     ErrorRow("cancelled", False, True, "The stream was cancelled."),
-    ErrorRow("conflict", False, False, "What was to be changed is no longer as expected; nothing was changed."),
-    ErrorRow("damaged", False, False, "Stored data is damaged; the store's owner finds more with periplus doctor."),
+    ErrorRow("conflict", False, False, "The present value is not the expected one; nothing was changed."),
+    ErrorRow("damaged", False, False, "Stored data is damaged; the owner of the store can run periplus doctor."),
     ErrorRow("flow_control", True, False, "More was sent, or granted, than the window allows."),
-    ErrorRow("frame_too_large", True, False, "A frame is larger than was agreed."),
+    ErrorRow("frame_too_large", True, False, "A frame is larger than agreed."),
     ErrorRow("handshake_timeout", True, True, "The handshake took too long."),
-    ErrorRow("idle_timeout", True, True, "Nothing came for longer than was agreed."),
+    ErrorRow("idle_timeout", True, True, "Nothing arrived within the agreed time."),
     ErrorRow("internal", False, True, "The server failed; its log says why."),
-    ErrorRow("not_found", False, False, "What was asked for is not here."),
+    ErrorRow("not_found", False, False, "The requested object or ref is not here."),
     ErrorRow("protocol", True, False, "A frame breaks the rules of the protocol."),
     ErrorRow("rate_limited", False, True, "Too many requests in too short a time; nothing was done."),
     ErrorRow("refused", False, False, "The server does not allow this.", _OWNER),
@@ -75,9 +73,9 @@ _ROWS: Final = (
         "too_large",
         False,
         False,
-        "The answer is larger than a frame may be, or more was sent than is taken; ask for a stream, or for less.",
+        "The answer or the request is too large; ask for a stream, or for less.",
     ),
-    ErrorRow("too_many_streams", False, True, "More requests are open than was agreed."),
+    ErrorRow("too_many_streams", False, True, "More requests are open than agreed."),
     ErrorRow(
         "unauthorized",
         True,
@@ -85,17 +83,15 @@ _ROWS: Final = (
         "The token is missing or wrong.",
         "Name a file with the server's token with --token-file; whoever runs the server has it.",
     ),
-    ErrorRow("unknown_base", False, False, "The context stands on one that is not here."),
+    ErrorRow("unknown_base", False, False, "A context on which this one is based is not here."),
     ErrorRow(
         "unsupported",
         False,
         False,
-        "The server does not offer this, as a server that may only be read does not take pushes.",
+        "The server does not offer this; a read-only server, for example, takes no pushes.",
         _OWNER,
     ),
-    ErrorRow(
-        "unsupported_version", True, False, "No version of the protocol is spoken by both sides; this side speaks 2."
-    ),
+    ErrorRow("unsupported_version", True, False, "The two sides share no version of the protocol; this side speaks 2."),
 )
 ERRORS: Final[dict[str, ErrorRow]] = {row.code: row for row in _ROWS}
 
@@ -135,7 +131,7 @@ class RemoteError(RefusedError):
 def message_of(code: str) -> str:
     """Return our own text for ``code``, whatever the peer sent; an unknown code is named."""
     row = ERRORS.get(code)
-    return row.message if row is not None else "The peer reports an error of a kind that is not known here."
+    return row.message if row is not None else "The peer reports an error with an unknown code."
 
 
 def code_of(error: BaseException) -> ErrorCode:
