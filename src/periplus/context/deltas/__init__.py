@@ -1,5 +1,5 @@
-"""Chains of deltas: ancestry, molecules, the smallest delta, look-up of single atoms, comparison, merge and log (blame, bisect).
+"""Chains of deltas: ancestry, molecules, the smallest delta, look-up of atoms, comparison, merge and log.
 
-The public face is `delta.compress`, `comparison.diff`, `merge.merge` and `log.log`. It lies above `context.model` and
-`context.store_protocol`.
+The log includes blame and bisect. The public face is `delta.compress`, `comparison.diff`, `merge.merge` and
+`log.log`. It lies above `context.model` and `context.store_protocol`.
 """

@@ -1,5 +1,6 @@
-"""Local stores of contexts: the library over any source of objects, in memory or in a folder, with refs, garbage collection, and the snapshots and runs that spare a long chain from being folded again.
+"""Local stores of contexts: the library over any source of objects, in memory or in a folder.
 
-The public face is `library.ContextLibrary`, `memory_store.MemoryStore` and `disk_store.DiskStore`. It lies above
+With refs, garbage collection, and the snapshots and runs that spare a long chain from being folded again. The public
+face is `library.ContextLibrary`, `memory_store.MemoryStore` and `disk_store.DiskStore`. It lies above
 `context.streams` and `context.deltas`.
 """

@@ -1,5 +1,5 @@
-"""Streams of an expansion: chunks, best first, with the proof that each chunk carries and the verifier that a reader runs.
+"""Streams of an expansion: chunks, best first, each with its proof, and the verifier of a reader.
 
-The public face is `chunks.ChunkCutter`, `chunk_proof.ChunkVerifier` and `proof_source.ProvingCutter`. It lies above
-`context.records`.
+The public face is `chunks.ChunkCutter`, `chunk_proof.ChunkVerifier` and `proof_source.ProvingCutter`. It lies
+above `context.records`.
 """

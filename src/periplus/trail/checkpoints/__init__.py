@@ -1,4 +1,5 @@
-"""File states at the checkpoints of a trail: git trees computed without git, the notes of file steps, recorded file states, and the judgement whether the steps of a trail give the files that its checkpoints name.
+"""File states at the checkpoints of a trail, and the check whether its steps give them.
 
-The public face is `effects.judge_effects`. It lies above `trail.recording`; replays use it.
+Git trees are computed without git; notes describe the files of a step; the recorder stores file states as objects. The
+public face is `effects.judge_effects`. It lies above `trail.recording`; replays use it.
 """

@@ -233,6 +233,7 @@ def _add_body(pieces: list[bytes], data: bytes, body: int, end: int, committed: 
     """Append the committed body of the step with its body at ``body … end`` to ``pieces``."""
     at = body + 2
     pieces.append(data[body:at])
+    # The varint reader is repeated here, as in steps_section: a call for each number would double the time.
     for _ in range(data[body + 1]):
         byte = data[at]
         at += 1

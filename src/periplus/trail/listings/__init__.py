@@ -1,4 +1,5 @@
-"""Trails for people: the selection of steps, the listing as text, hex or JSON lines, and the comparison of two trails.
+"""Trails for people: selection of steps, listings as text, hex or JSON lines, and comparison of two trails.
 
-The public face is `step_listing.listing`, `selection.Selection` and `comparison.compare`. It lies above `trail.format`.
+The public face is `step_listing.listing`, `selection.Selection` and `comparison.compare`. It lies above
+`trail.format`.
 """

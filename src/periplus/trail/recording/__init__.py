@@ -1,4 +1,5 @@
-"""The recording of a running agent: a live step as a payload of the journal, and the recorder, which makes each step durable before it acknowledges it.
+"""The recording of a running agent: live steps as payloads of the journal, and the recorder.
 
-The public face is `recorder.Recorder` and `live_step.StepMaker`. It lies above `trail.format`.
+The recorder makes each step durable before it acknowledges it. The public face is `recorder.Recorder` and
+`live_step.StepMaker`. It lies above `trail.format`.
 """

@@ -1,4 +1,6 @@
-"""Redaction of a trail that is to be shared: the policy that chooses which strings to withhold, the search for traces of a removed text, regular expressions in a separate process, and the withholding itself, which keeps digest and signature.
+"""Redaction of a trail that is to be shared.
 
-The public face is `policy.redact_trail` and `withholding.withhold`. It lies above `trail.format`.
+The policy chooses which strings to withhold, with a search for traces of a removed text and regular expressions in a
+separate process. The withholding itself keeps digest and signature. The public face is `policy.redact_trail` and
+`withholding.withhold`. It lies above `trail.format`.
 """

@@ -1,4 +1,5 @@
-"""Worklogs, which are JSON entries that describe a run: their JSON text, the values of their entries, and the compiler that makes a program of them.
+"""Worklogs, the JSON entries that describe a run: their JSON text, the values of their entries, and the compiler.
 
-The public face is `compiler.compile_worklog`. It lies above `trail.program` and `trail.v1`.
+The compiler makes a program of a worklog. The public face is `compiler.compile_worklog`. It lies above
+`trail.program` and `trail.v1`.
 """
