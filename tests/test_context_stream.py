@@ -20,7 +20,7 @@ from periplus.context.stores.disk_store import DiskStore
 from periplus.context.stores.library import ContextLibrary
 from periplus.context.stores.memory_store import MemoryObjects, MemoryStore
 from periplus.context.stores.refs import MemoryRefs
-from periplus.context.streams.chunks import ChunkCutter, Columns, Tallies, atom_bytes, merged
+from periplus.context.streams.chunks import ChunkCutter, Columns, Tallies, atom_bytes, merge_sorted_runs
 
 SHAPES = st.lists(
     st.tuples(st.sampled_from([0, 1, 5, 60, 300]), st.sampled_from([0, 1, 20, 150])), min_size=1, max_size=6
@@ -272,14 +272,14 @@ def test_runs_are_merged_into_what_a_dict_comes_to(deltas, removed, per_page):
         plain |= {atom_digest(atom): atom for atom in atoms}
         runs.insert(0, Listed(atoms, per_page, gone))
     expected = sorted(plain.items(), key=lambda item: order_key(*item))
-    found = [pair for columns in merged(runs) for pair in zip(columns.digests, columns.atoms, strict=True)]
+    found = [pair for columns in merge_sorted_runs(runs) for pair in zip(columns.digests, columns.atoms, strict=True)]
     assert found == expected
 
 
 def test_pages_are_opened_when_the_merge_reaches_them():
     near = Listed([Atom(f"near {number}", relevance=900_000 + number) for number in range(30)])
     far = Listed([Atom(f"far {number}", relevance=number) for number in range(30)])
-    coming = merged([near, far])
+    coming = merge_sorted_runs([near, far])
     next(coming)
     assert (near.opened, far.opened) == (1, 0)
     for _ in range(9):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cli_support import git
 from periplus.base.errors import ConfinementError
 from periplus.trail.replay import Capabilities
-from periplus.trail.replay.command_text import Sibling, chosen_tests, own_part, rebased
+from periplus.trail.replay.command_text import Sibling, chosen_tests, part_for_tests, rebased
 from replay_support import Taped, close_worlds, files_in, folder_world, replay
 
 ADA = "/home/ada/shop"
@@ -178,12 +178,12 @@ PAIR = [Sibling("TEST_RUN", "b", has_failed=False), Sibling("GIT_COMMIT", "m", h
     ],
 )
 def test_a_part_that_has_a_step_of_its_own_is_not_run_with_another(command, run):
-    assert own_part(command, "a", PAIR) == run
+    assert part_for_tests(command, "a", PAIR) == run
 
 
 def test_a_part_that_failed_fails_again_where_another_is_run():
-    assert own_part("b || a", "a", [Sibling("TEST_RUN", "b", has_failed=True)]) == "false || a"
-    assert own_part("a && git commit -m x", "a", []) == "a && git commit -m x"
+    assert part_for_tests("b || a", "a", [Sibling("TEST_RUN", "b", has_failed=True)]) == "false || a"
+    assert part_for_tests("a && git commit -m x", "a", []) == "a && git commit -m x"
 
 
 HOSTILE = st.lists(st.sampled_from(["a", "b", "cd ", "/home/ada/shop", "'", '"', "$(", ")", "<<X\n", "X\n", "\n", ";", "|", "&&", "if ",
@@ -193,7 +193,7 @@ HOSTILE = st.lists(st.sampled_from(["a", "b", "cd ", "/home/ada/shop", "'", '"',
 @given(HOSTILE)
 def test_any_text_is_taken(words):
     text = "".join(words)
-    own_part(text, "a", PAIR)
+    part_for_tests(text, "a", PAIR)
     chosen_tests("a", text, ADA, lambda _path: True)
     with contextlib.suppress(ConfinementError):
         rebased(text, ADA, HERE)
@@ -209,7 +209,7 @@ def test_a_long_command_takes_no_long_time():
         "<<X\n" * 12_000,
         "'" * 60_000,
     ):
-        own_part(text, "a", PAIR * 12)
+        part_for_tests(text, "a", PAIR * 12)
         rebased(text, ADA, HERE)
     assert time.process_time() - begun < 20
 

@@ -19,7 +19,7 @@ from periplus.trail.format.batch_decoding import (
     made_steps,
 )
 from periplus.trail.format.string_table import StringTable
-from periplus.trail.format.varint_vectors import counted, flat_numbers, numbers_of
+from periplus.trail.format.varint_vectors import count_numbers, decode_chunk, flat_numbers
 from test_attack_trail import mutated
 from trail_samples import golden_trail
 
@@ -76,9 +76,9 @@ def trails():
 @given(st.lists(st.sampled_from(SIZES) | st.integers(0, 2**64 - 1) | st.integers(0, 300), max_size=60))
 def test_numbers_of_any_size_are_read_at_once(numbers):
     written = [uint_bytes(number) for number in numbers]
-    assert numbers_of(b"".join(written)) == numbers
+    assert decode_chunk(b"".join(written)) == numbers
     longest = max(map(len, written), default=1)
-    assert counted(b"".join(written)) == (len(numbers), min(longest, 5))
+    assert count_numbers(b"".join(written)) == (len(numbers), min(longest, 5))
 
 
 @given(st.lists(st.sampled_from(SIZES), max_size=3_000))
@@ -90,7 +90,7 @@ def test_numbers_are_taken_in_chunks_that_end_between_them(numbers):
 @pytest.mark.parametrize("wrong", [b"\x80\x00", b"\x81\x80\x00", b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02"])
 def test_a_number_that_is_not_sound_is_an_error(wrong):
     with pytest.raises(FormatError):
-        numbers_of(b"\x05" + wrong + b"\x05")
+        decode_chunk(b"\x05" + wrong + b"\x05")
 
 
 def test_steps_are_judged_and_made_as_the_loops_do(trails):

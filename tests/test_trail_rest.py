@@ -180,7 +180,7 @@ def test_hostile_columns_give_a_trail_or_the_one_error(data):
 def test_any_bytes_give_a_trail_or_the_one_error(body, form):
     with pytest.raises(FormatError):
         packed_trail.unpack(sealed(form, body))
-    assert isinstance(packed_trail.remains(sealed(form, body)), bytes)
+    assert isinstance(packed_trail.readable_part(sealed(form, body)), bytes)
 
 
 def test_steps_that_grow_are_stopped():
@@ -245,15 +245,15 @@ def test_what_is_left_of_a_damaged_file_has_its_steps():
     data = long_trail(200)
     packed = packed_trail.pack(data)
     for damaged in (packed[: len(packed) * 9 // 10], packed[:-200] + bytes(200), packed[:-1]):
-        saved = salvage(packed_trail.remains(damaged))
+        saved = salvage(packed_trail.readable_part(damaged))
         kept = TrailReader(saved.data)
         assert verify(saved.data).ok
         assert 100 < kept.step_count <= 201
         assert [step.operands for step, _ in zip(kept.steps(), range(100), strict=False)] == [
             step.operands for step, _ in zip(TrailReader(data).steps(), range(100), strict=False)
         ]
-    assert packed_trail.remains(packed) == data or verify(salvage(packed_trail.remains(packed)).data).ok
-    assert packed_trail.remains(b"") == packed_trail.remains(packed[:20]) == b""
+    assert packed_trail.readable_part(packed) == data or verify(salvage(packed_trail.readable_part(packed)).data).ok
+    assert packed_trail.readable_part(b"") == packed_trail.readable_part(packed[:20]) == b""
 
 
 # In a folder of objects
@@ -434,16 +434,16 @@ def test_one_changed_byte_anywhere_is_worked_out(data):
         damaged[at] ^= chance.randrange(1, 256)
         with pytest.raises(FormatError):
             packed_trail.unpack(bytes(damaged))
-        assert data in packed_trail.mended(bytes(damaged)), at
+        assert data in packed_trail.repair_candidates(bytes(damaged)), at
 
 
 def test_what_is_no_single_byte_mends_into_nothing_that_has_the_name():
     packed = bytearray(packed_trail.pack(long_trail(40)))
     packed[30] ^= 1
     packed[90] ^= 1
-    assert long_trail(40) not in packed_trail.mended(bytes(packed))
-    assert list(packed_trail.mended(b"")) == list(packed_trail.mended(b"\x01\0\0")) == []
-    assert list(packed_trail.mended(bytes(1 << 17))) == []
+    assert long_trail(40) not in packed_trail.repair_candidates(bytes(packed))
+    assert list(packed_trail.repair_candidates(b"")) == list(packed_trail.repair_candidates(b"\x01\0\0")) == []
+    assert list(packed_trail.repair_candidates(bytes(1 << 17))) == []
 
 
 def test_a_damaged_beginning_is_told_with_what_heals_it_and_repair_mends_a_byte(tmp_path):

@@ -10,14 +10,14 @@ __all__ = [
     "HELD",
     "SURE",
     "Segment",
-    "blanked_heredocs",
+    "blank_heredocs",
+    "extract_heredocs",
     "flattened",
     "place_of_text",
     "program_of",
-    "redirect_goals",
+    "redirect_targets",
     "segments_of",
     "split_segments",
-    "without_heredocs",
 ]
 
 import re
@@ -113,7 +113,7 @@ def _heredocs(command: str) -> list[_Heredoc]:
     return found
 
 
-def without_heredocs(command: str) -> tuple[str, list[str]]:
+def extract_heredocs(command: str) -> tuple[str, list[str]]:
     """Return the text with a mark in place of each here-document, and their bodies."""
     out: list[str] = []
     found = _heredocs(command)
@@ -126,7 +126,7 @@ def without_heredocs(command: str) -> tuple[str, list[str]]:
     return "".join([*out, command[at:]]), bodies
 
 
-def blanked_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
+def blank_heredocs(command: str) -> tuple[str, list[tuple[int, int, int]]]:
     """Return the text with blanks in place of the bodies of here-documents, and the offset of ``<<`` and the span of
     each body.
     """
@@ -201,7 +201,7 @@ def _around(shells: tuple[int, ...], match: re.Match[str]) -> tuple[int, ...]:
     return shells[:-1] if match.group() == ")" else shells
 
 
-def redirect_goals(text: str) -> list[tuple[int, int]]:
+def redirect_targets(text: str) -> list[tuple[int, int]]:
     """Return the spans of the words that redirections name, in a text without here-documents: ``a`` of ``make > a``."""
     goals: list[tuple[int, int]] = []
     is_goal = False

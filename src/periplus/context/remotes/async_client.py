@@ -245,7 +245,7 @@ class ContextClient:
         closed = self._link.closed
         if closed is None:
             return
-        raise calls.ended(self._address, closed)
+        raise calls.connection_ended(self._address, closed)
 
     async def _next(self, stream: int) -> Any:
         came = self._came.setdefault(stream, asyncio.Event())

@@ -19,8 +19,8 @@ __all__ = [
     "Wait",
     "change_ref",
     "chunks",
+    "connection_ended",
     "context",
-    "ended",
     "expand",
     "expand_proved",
     "fetch",
@@ -185,7 +185,7 @@ class Link:
         return inbox.popleft() if inbox else None
 
 
-def ended(address: Address, closed: Closed) -> PeriplusError:
+def connection_ended(address: Address, closed: Closed) -> PeriplusError:
     """Return the error for a connection that is over."""
     if not closed.code or (closed.code == "protocol" and closed.by_peer):
         return connection_failure(address, None, "go on with")
@@ -454,8 +454,8 @@ def _each(call: Call[S, R], take: Callable[[S], None]) -> Call[T, R]:
                 take(step)
                 step = call.send(None)
     except StopIteration as end:
-        ended: R = end.value
-        return ended
+        connection_ended: R = end.value
+        return connection_ended
     finally:
         call.close()
 

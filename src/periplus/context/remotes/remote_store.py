@@ -173,7 +173,7 @@ class _Wire:
         if closed is None:
             return
         self.close()  # the connection is dead; data received before can still be read
-        raise calls.ended(self.address, closed)
+        raise calls.connection_ended(self.address, closed)
 
 
 class RemoteStore:

@@ -26,7 +26,7 @@ __all__ = [
     "Row",
     "Run",
     "columns_of",
-    "combined",
+    "combine_runs",
     "entries_named",
     "molecule_table",
     "rows_of",
@@ -379,7 +379,7 @@ def molecule_table(runs: Sequence[Run]) -> MoleculeTable:
     return table
 
 
-def combined(runs: Sequence[Run]) -> tuple[Iterable[bytes], Sequence[Change], MoleculeState]:
+def combine_runs(runs: Sequence[Run]) -> tuple[Iterable[bytes], Sequence[Change], MoleculeState]:
     """Return the parts, beside rows, of one run that replaces ``runs`` (newest first): removals ascending, changes,
     molecules.
     """

@@ -34,7 +34,7 @@ from periplus.context.stores.garbage_collection import GRACE_MS, GcReport, colle
 from periplus.context.stores.library import LARGE_WEIGHT, ContextLibrary
 from periplus.context.stores.object_cache import HELD_BYTES_MAX
 from periplus.context.stores.object_folder import FolderObjects
-from periplus.context.stores.refs import REF_NAME_BYTES_MAX, REFS_MAX, check_ref_name, moved
+from periplus.context.stores.refs import REF_NAME_BYTES_MAX, REFS_MAX, check_ref_name, ref_moved_error
 from periplus.context.stores.snapshots import FolderCache
 from periplus.objects.store import ObjectStore
 
@@ -125,7 +125,7 @@ class FileRefs:
         with self._lock.holding(self._patience_s):
             found = self.get(name)
             if found != old:
-                raise moved(name, old, found)
+                raise ref_moved_error(name, old, found)
             if new is None:
                 self._remove(path)
                 return

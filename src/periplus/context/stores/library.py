@@ -54,9 +54,9 @@ from periplus.context.stores.digest_sets import LazySet
 from periplus.context.stores.entry_check import BaseLookup, CheckedEntry, check_entry
 from periplus.context.stores.external_sort import HELD_ATOMS_MAX, Sorter
 from periplus.context.stores.object_cache import ObjectCache
-from periplus.context.stores.refs import RefTable, check_ref_name, moved
+from periplus.context.stores.refs import RefTable, check_ref_name, ref_moved_error
 from periplus.context.stores.snapshots import MemoryCache, RunCache, Sets, StaleCacheError, merge_runs
-from periplus.context.streams.chunks import ChunkCutter, Columns, Streamed, Tallies, check_limits, merged
+from periplus.context.streams.chunks import ChunkCutter, Columns, Streamed, Tallies, check_limits, merge_sorted_runs
 from periplus.context.streams.proof_source import ProvingCutter
 from periplus.context.validation import Prepared, check_repeated, prepare
 
@@ -243,7 +243,7 @@ class ContextLibrary:
         behind: OrderKey | None = None
         while True:
             try:
-                for columns in merged(self._stack(digest)):
+                for columns in merge_sorted_runs(self._stack(digest)):
                     start = 0 if behind is None else bisect_right(range(len(columns.atoms)), behind, key=columns.key)
                     found = columns.between(start, len(columns.atoms)) if start else columns
                     if found.atoms:
@@ -343,7 +343,7 @@ class ContextLibrary:
         for tries_left in reversed(range(_REF_TRIES)):
             found = self._refs.get(name)
             if expected is not ANY and found != expected:
-                raise moved(name, expected, found)
+                raise ref_moved_error(name, expected, found)
             if target is not None:
                 self.admit(target)
                 if found is not None and not force and not is_ancestor(self, found, target):

@@ -8,7 +8,7 @@ fails.
 
 from __future__ import annotations
 
-__all__ = ["REFS_MAX", "REF_NAME_BYTES_MAX", "MemoryRefs", "RefTable", "check_ref_name", "moved"]
+__all__ = ["REFS_MAX", "REF_NAME_BYTES_MAX", "MemoryRefs", "RefTable", "check_ref_name", "ref_moved_error"]
 
 import threading
 from string import ascii_letters, digits
@@ -66,7 +66,7 @@ def check_ref_name(name: str) -> str:
     return name
 
 
-def moved(name: str, believed: bytes | None, found: bytes | None) -> ConflictError:
+def ref_moved_error(name: str, believed: bytes | None, found: bytes | None) -> ConflictError:
     """Return the error for a ref that has another target than the caller believes."""
     return ConflictError(
         f"ref {name} stands at {_shown(found)}, not at {_shown(believed)}",
@@ -97,7 +97,7 @@ class MemoryRefs:
         with self._mutex:
             found = self._refs.get(name)
             if found != old:
-                raise moved(name, old, found)
+                raise ref_moved_error(name, old, found)
             if new is None:
                 self._refs.pop(name, None)
                 return

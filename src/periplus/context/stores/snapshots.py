@@ -30,7 +30,7 @@ from periplus.base.errors import DamageError, EnvironmentFailure, environment_fa
 from periplus.base.files import TEMPORARY_SUFFIX, Files, write_all
 from periplus.context.model import Atom, BrokenMolecule, Molecule, OrderKey, order_key
 from periplus.context.records.pages import MOLECULES_PER_PAGE, decode_molecules, encode_molecules
-from periplus.context.stores.delta_runs import Change, HeldRun, MoleculeState, Row, Run, combined, visible_rows
+from periplus.context.stores.delta_runs import Change, HeldRun, MoleculeState, Row, Run, combine_runs, visible_rows
 from periplus.context.stores.digest_sets import Fence, FenceBuilder, SortedDigests, indices_not_in
 from periplus.context.stores.external_sort import Scratch
 from periplus.context.streams.chunks import Columns, Tallies
@@ -150,7 +150,7 @@ class MemoryCache:
         return self._runs.get(head)
 
     def keep(self, runs: Sequence[Run]) -> Run:
-        removed, changes, molecules = combined(runs)
+        removed, changes, molecules = combine_runs(runs)
         rows = {row.key[2]: row for row in visible_rows(runs)}
         kept = HeldRun(runs[0].head, runs[-1].base, rows, tuple(removed), changes, molecules)
         for run in runs:
@@ -524,7 +524,7 @@ def _write_run(writer: _Writer, runs: Sequence[Run]) -> _Footer:
         pages.append(_PagePart(held[0].key, writer.part(_packed_page(held))))
     identities.sort()
     adds = writer.digests(identities)
-    gone, changes, state = combined(runs)
+    gone, changes, state = combine_runs(runs)
     removes = writer.digests(gone)
     molecules = _Molecules(
         [(list(change.removed), _paged(change.molecules)) for change in changes],

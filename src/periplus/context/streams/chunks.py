@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A chain of deltas is a stack of *runs*, newest first (``stores.delta_runs``): each holds atoms in the order of an expansion, in pages.
-``merged`` merges them a stretch at a time. For every run it knows the first key of the next page; a page is opened once no opened
+``merge_sorted_runs`` merges them a stretch at a time. For every run it knows the first key of the next page; a page is opened once no opened
 page lies before it. The *cut* is the least last key of the opened pages: every atom at or before it is in an opened page, so it
 can be emitted. Most stretches are a slice of a single page, and then not even the keys are compared. Atoms that a newer run adds
 again or removes are dropped on the way. Nothing is read ahead of demand: a reader who stops after one chunk has paid for the
@@ -26,11 +26,11 @@ __all__ = [
     "Tallies",
     "Tally",
     "atom_bytes",
+    "atom_count_error",
     "check_limits",
-    "merged",
-    "miscounted",
+    "chunk_limit_error",
+    "merge_sorted_runs",
     "progress_of",
-    "unnameable",
 ]
 
 import heapq
@@ -198,7 +198,7 @@ class _Opened:
         self.last = columns.key(len(columns.atoms) - 1)
 
 
-def merged(runs: Sequence[SortedRun]) -> Iterator[Columns]:
+def merge_sorted_runs(runs: Sequence[SortedRun]) -> Iterator[Columns]:
     """Yield the atoms of a stack of runs, newest first, that no newer run overrides, in the order of their expansion."""
     pages = [run.pages() for run in runs]
     waiting: list[tuple[OrderKey, int, Callable[[], Columns]]] = []
@@ -285,14 +285,14 @@ def progress_of(atoms: int, live: int) -> int:
     return atoms * _MILLION // live if live else _MILLION
 
 
-def miscounted(live: int) -> DamageError:
+def atom_count_error(live: int) -> DamageError:
     return DamageError(
         f"the record of the context says {live:,} atoms, its deltas have another number",
         mend="Fetch it again from its source, or write it again with `periplus context commit`.",
     )
 
 
-def unnameable(digest: bytes, limits: ChunkLimits) -> UsageError:
+def chunk_limit_error(digest: bytes, limits: ChunkLimits) -> UsageError:
     return UsageError(f"limits.size_bytes: no chunk of {limits.size_bytes:,} bytes can even name atom {digest.hex()}")
 
 
@@ -333,14 +333,14 @@ class ChunkCutter:
                     self._take(counted, at, stop)
                     at = stop
                 if self._sent + self._atoms + (at < count) > self._live:
-                    raise miscounted(self._live)
+                    raise atom_count_error(self._live)
                 if self._sent + self._atoms == self._live:
                     yield self._close(is_final=True)
                     return
                 if at < count or self._atoms == self._limits.atoms:
                     yield self._close(is_final=False)
         if self._live:
-            raise miscounted(self._live)
+            raise atom_count_error(self._live)
         yield self._close(is_final=True)
 
     def _begin(self) -> None:
@@ -354,7 +354,7 @@ class ChunkCutter:
         stop = counted.fit(at, min(at + limits.atoms - self._atoms, counted.count), limits,
                            limits.tokens - self._tokens, limits.size_bytes - self._size)  # fmt: skip
         if stop == at and not self._atoms:
-            raise unnameable(counted.columns.digests[at], limits)
+            raise chunk_limit_error(counted.columns.digests[at], limits)
         return stop
 
     def _take(self, counted: _Counted, start: int, stop: int) -> None:

@@ -31,7 +31,7 @@ from periplus.context.model import (
 from periplus.context.records.pages import leaf_hashes
 from periplus.context.records.record import RecordView
 from periplus.context.streams.chunk_proof import PROOF_BYTES_MAX, PROOF_VERSION, ChunkProof, Draw
-from periplus.context.streams.chunks import ATOM_BYTES, atom_bytes, miscounted, progress_of, unnameable
+from periplus.context.streams.chunks import ATOM_BYTES, atom_bytes, atom_count_error, chunk_limit_error, progress_of
 from periplus.merkle import Frontier, leaf_hash
 from periplus.merkle.multiproof import PagedTree, prove
 
@@ -136,7 +136,7 @@ class ProvingCutter:
             self._objects.append(data)
             self._proof_bytes += len(data)
         if self._sent + self._atoms != self._live:
-            raise miscounted(self._live)
+            raise atom_count_error(self._live)
         last = self._close(is_final=True)
         self.end = StreamEnd(self._sent, self._cumulative, self._number, self._tree.root())
         yield last
@@ -220,7 +220,7 @@ class ProvingCutter:
         if self._is_over:
             self._takes = (0, ATOM_BYTES + len(annotation_record(row.key[2], row.atom)))
             if self._takes[1] > limits.size_bytes:
-                raise unnameable(row.key[2], limits)
+                raise chunk_limit_error(row.key[2], limits)
         tokens, size = self._takes
         return (
             self._atoms < limits.atoms

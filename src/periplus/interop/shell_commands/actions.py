@@ -26,10 +26,10 @@ from periplus.trail.shell_words import (
     HELD,
     SURE,
     Segment,
+    extract_heredocs,
     flattened,
     program_of,
     split_segments,
-    without_heredocs,
 )
 
 COMMAND_CHARS_MAX: Final = 64 << 10
@@ -86,7 +86,7 @@ def recognise(command: str) -> list[Action]:
     """Return the actions of ``command`` that have steps of their own, in order; empty for other commands."""
     if len(command) > COMMAND_CHARS_MAX or _WORTH_READING.search(command) is None:
         return []
-    text, bodies = without_heredocs(command) if "<<" in command else (command, [])
+    text, bodies = extract_heredocs(command) if "<<" in command else (command, [])
     segments = flattened(split_segments(text))
     found: list[Action] = []
     deciding: list[tuple[str, str]] = []  # possible causes of a failure: actions, and placeholders for other parts

@@ -31,15 +31,15 @@ def _unpack(packed: bytes) -> bytes:
 
 
 def _remains(packed: bytes) -> bytes:
-    from periplus.trail.columns.packed_trail import remains
+    from periplus.trail.columns.packed_trail import readable_part
 
-    return remains(packed)
+    return readable_part(packed)
 
 
 def _mended(packed: bytes) -> Iterator[bytes]:
-    from periplus.trail.columns.packed_trail import mended
+    from periplus.trail.columns.packed_trail import repair_candidates
 
-    return mended(packed)
+    return repair_candidates(packed)
 
 
 TRAILS_AT_REST: Final = Packing(_pack, _unpack, _remains, _mended, _BYTES_MAX)

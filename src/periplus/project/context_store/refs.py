@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from periplus.base.encoding.digests import is_digest_text
 from periplus.base.errors import ConflictError
 from periplus.base.ids import derived_id
-from periplus.context.stores.refs import moved
+from periplus.context.stores.refs import ref_moved_error
 from periplus.memory.entities.schemas import PAYLOAD_VERSION
 from periplus.memory.entities.types import CONTEXT_REF
 
@@ -121,7 +121,7 @@ class JournalRefs:
             now = _target(held.value) if held is not None and not held.deleted else None
             heads = self._journal.heads_of(CONTEXT_REF, item_id)
             if now != old or (standing is not None and set(_standing(heads, now)) != set(standing)):
-                raise moved(name, old, now)
+                raise ref_moved_error(name, old, now)
             if now == new and len(heads) < 2:
                 return
             reason = f": {why}" if why else ""

@@ -12,7 +12,7 @@ FormatError; a changed byte is detected, by the checksum if by nothing else.
 
 from __future__ import annotations
 
-__all__ = ["RESTED_BYTES_MAX", "mended", "pack", "remains", "unpack"]
+__all__ = ["RESTED_BYTES_MAX", "pack", "readable_part", "repair_candidates", "unpack"]
 
 from binascii import crc_hqx
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def unpack(packed: bytes) -> bytes:
     return data
 
 
-def remains(packed: bytes) -> bytes:
+def readable_part(packed: bytes) -> bytes:
     """Return what a damaged file still yields: a trail file with the strings that are left, or with fewer steps; or
     nothing.
     """
@@ -95,7 +95,7 @@ def remains(packed: bytes) -> bytes:
     return container.pack(KIND_TRAIL, restored.sections()) if restored.kinds else b""
 
 
-def mended(packed: bytes) -> Iterator[bytes]:
+def repair_candidates(packed: bytes) -> Iterator[bytes]:
     """Yield the trails that a damaged file may have held if one byte of it was changed; the digest tells which one is
     right.
 

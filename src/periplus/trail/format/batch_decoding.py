@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from periplus.base.encoding.varint import read_uint, uint_bytes, unzigzag
 from periplus.base.errors import FormatError
 from periplus.trail.format import layout
-from periplus.trail.format.varint_vectors import counted, flat_numbers, numbers_of, pieces, unzigzagged
+from periplus.trail.format.varint_vectors import count_numbers, decode_chunk, flat_numbers, number_chunks, unzigzag_all
 from periplus.trail.model import OUTCOMES, OperandValue, Step
 from periplus.trail.opcodes import BY_CODE, Operand
 
@@ -100,19 +100,19 @@ def made_steps(
 def _times(data: bytes, start: int, end: int) -> Iterator[list[int | None]]:
     """Yield, step by step, the ms since the step before and the duration, one behind the other."""
     spare: list[int] = []
-    for piece in pieces(data, start, end):
-        numbers = spare + numbers_of(piece)
+    for piece in number_chunks(data, start, end):
+        numbers = spare + decode_chunk(piece)
         spare = [numbers.pop()] if len(numbers) % 2 else []
         found: list[int | None] = [*numbers]
-        found[::2] = unzigzagged(numbers[::2])
+        found[::2] = unzigzag_all(numbers[::2])
         found[1::2] = [number - 1 if number else None for number in numbers[1::2]]
         yield found
 
 
 def _sources(data: bytes, start: int, end: int) -> Iterator[list[int | None]]:
     source = 0
-    for piece in pieces(data, start, end):
-        _, *found = accumulate(unzigzagged(numbers_of(piece)), initial=source)
+    for piece in number_chunks(data, start, end):
+        _, *found = accumulate(unzigzag_all(decode_chunk(piece)), initial=source)
         source = found[-1]
         yield [number or None for number in found]
 
@@ -369,8 +369,8 @@ def are_sound_times(data: bytes, start: int, end: int, started_ms: int, count: i
     if start < end and data[end - 1] > 127:
         return False
     seen = reach = 0
-    for piece in pieces(data, start, end):
-        numbers, size = counted(piece)
+    for piece in number_chunks(data, start, end):
+        numbers, size = count_numbers(piece)
         if size > 4:
             return False
         seen += numbers
@@ -385,8 +385,8 @@ def are_sound_sources(data: bytes, start: int, end: int, count: int) -> bool:
         return False
     seen = source = most = 0
     try:
-        for piece in pieces(data, start, end):
-            found = list(accumulate(unzigzagged(numbers_of(piece)), initial=source))
+        for piece in number_chunks(data, start, end):
+            found = list(accumulate(unzigzag_all(decode_chunk(piece)), initial=source))
             if min(found) < 0:
                 return False
             source, most = found[-1], max(most, *found)

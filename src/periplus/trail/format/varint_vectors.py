@@ -8,7 +8,7 @@ has one is read number by number.
 
 from __future__ import annotations
 
-__all__ = ["counted", "flat_numbers", "numbers_of", "pieces", "unzigzagged"]
+__all__ = ["count_numbers", "decode_chunk", "flat_numbers", "number_chunks", "unzigzag_all"]
 
 import sys
 from array import array
@@ -27,10 +27,10 @@ _KINDS: Final = bytes(
 
 def flat_numbers(data: bytes, start: int, end: int) -> Iterator[int]:
     """Yield the numbers at ``start … end``, which must be sound, and decode at most one chunk ahead."""
-    return chain.from_iterable(map(numbers_of, pieces(data, start, end)))
+    return chain.from_iterable(map(decode_chunk, number_chunks(data, start, end)))
 
 
-def pieces(data: bytes, start: int, end: int) -> Iterator[bytes]:
+def number_chunks(data: bytes, start: int, end: int) -> Iterator[bytes]:
     """Yield the bytes at ``start … end`` in chunks, none of which ends within a number."""
     at = start
     while at < end:
@@ -41,7 +41,7 @@ def pieces(data: bytes, start: int, end: int) -> Iterator[bytes]:
         at = stop
 
 
-def numbers_of(chunk: bytes) -> list[int]:
+def decode_chunk(chunk: bytes) -> list[int]:
     """Return the numbers of ``chunk``, whose last number is complete. Raises FormatError if one is not sound."""
     if chunk.isascii():
         return list(chunk)
@@ -60,7 +60,7 @@ def numbers_of(chunk: bytes) -> list[int]:
     return found
 
 
-def counted(chunk: bytes) -> tuple[int, int]:
+def count_numbers(chunk: bytes) -> tuple[int, int]:
     """Return the number of numbers in ``chunk``, and the bytes of the longest: 1 to 4, or 5 for a longer one and for
     one that is not in its shortest form.
     """
@@ -71,7 +71,7 @@ def counted(chunk: bytes) -> tuple[int, int]:
     return numbers, next((size for size in range(1, 5) if bytes(size) not in kinds), 5)
 
 
-def unzigzagged(numbers: list[int]) -> list[int]:
+def unzigzag_all(numbers: list[int]) -> list[int]:
     return [number >> 1 ^ -(number & 1) for number in numbers]
 
 

@@ -2,7 +2,7 @@
 
 ``rebased`` replaces the folder in which the command was recorded by the replay's folder, so that ``cd /home/ada/shop &&
 pytest`` tests the files of the replay and not ada's; ``rebased_word`` does so for a word that no shell reads. A ``cd``
-that plainly leads elsewhere is refused. ``own_part`` keeps of a command that became several steps the part of one step:
+that plainly leads elsewhere is refused. ``part_for_tests`` keeps of a command that became several steps the part of one step:
 tests are not run twice, and a commit that has a GIT_COMMIT step is not made by the shell as well.
 
 Words are split by ``trail.shell_words``, nothing is expanded, and an unclear word stays unchanged: this is no sandbox
@@ -11,7 +11,7 @@ Words are split by ``trail.shell_words``, nothing is expanded, and an unclear wo
 
 from __future__ import annotations
 
-__all__ = ["Chosen", "Sibling", "chosen_tests", "own_part", "rebased", "rebased_word"]
+__all__ = ["Chosen", "Sibling", "chosen_tests", "part_for_tests", "rebased", "rebased_word"]
 
 import posixpath
 import re
@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 from periplus.base.errors import ConfinementError
 from periplus.trail.shell_words import (
     Segment,
-    blanked_heredocs,
+    blank_heredocs,
     place_of_text,
     program_of,
-    redirect_goals,
+    redirect_targets,
     split_segments,
 )
 
@@ -99,10 +99,10 @@ class _Rebasing:
         self.is_found = False
 
     def text(self, text: str, depth: int) -> str:
-        blank, _ = blanked_heredocs(text)
+        blank, _ = blank_heredocs(text)
         changes = [
             (start, end, self._within_word(text[start:end]))
-            for start, end in redirect_goals(blank)
+            for start, end in redirect_targets(blank)
             if self._recorded in text[start:end]
         ]
         outer: list[
@@ -253,7 +253,7 @@ def _outside(word: str, why: str) -> ConfinementError:
 # Parts
 
 
-def own_part(command: str, target: str, siblings: Sequence[Sibling]) -> str:
+def part_for_tests(command: str, target: str, siblings: Sequence[Sibling]) -> str:
     """Return the part of a command to run for its tests ``target``. Parts that other steps stand for are replaced by
     commands that end as those did. A part without a step runs with the tests that follow, or with the last ones.
     """
@@ -276,7 +276,7 @@ class _Parting:
         self._is_out = False
 
     def text(self, text: str, depth: int) -> str:
-        blank, bodies = blanked_heredocs(text)
+        blank, bodies = blank_heredocs(text)
         changes: list[_Change] = []
         for segment in split_segments(blank):
             words = program_of(segment.words)
@@ -333,7 +333,7 @@ class _Parting:
 
 
 def _flat(text: str, depth: int) -> Iterator[Segment]:
-    for segment in split_segments(blanked_heredocs(text)[0]):
+    for segment in split_segments(blank_heredocs(text)[0]):
         words = program_of(segment.words)
         place = place_of_text(words) if depth else 0
         if place:

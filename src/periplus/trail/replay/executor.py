@@ -31,9 +31,9 @@ from periplus.trail.model import Digest, Step
 from periplus.trail.opcodes import BY_NAME, opcode_name
 from periplus.trail.recording.live_step import NOTE_AFTER
 from periplus.trail.replay.capability import Action, Capabilities, CommandForm, Grant
-from periplus.trail.replay.command_text import Sibling, own_part
+from periplus.trail.replay.command_text import Sibling, part_for_tests
 from periplus.trail.replay.log import Intent, Log, MemoryLog, Outcome
-from periplus.trail.replay.values import BACKGROUND, Call, Difference, ReadContent, StepResult, Verdict, operands_of
+from periplus.trail.replay.values import BACKGROUND, Call, Difference, ReadContent, StepResult, Verdict, prepare_call
 from periplus.trail.replay.world import PERFORMED, World, perform
 
 STEPS_MAX: Final = 10_000  # each may be a command: an endless loop is detected within minutes
@@ -185,9 +185,9 @@ class Replay:
 
     def _step(self, index: int) -> None:
         step = self._steps.at(index)
-        call = operands_of(index, step, self._local, self._read_content, is_performed=opcode_name(step.code) in _ACTED)
+        call = prepare_call(index, step, self._local, self._read_content, is_performed=opcode_name(step.code) in _ACTED)
         if call.op == "TEST_RUN" and call.note:
-            call = call._replace(note=own_part(call.note, call.text(0), self._siblings(index, step)))
+            call = call._replace(note=part_for_tests(call.note, call.text(0), self._siblings(index, step)))
         begun_ms = self._clock.now_ms()
         following, is_change = index + 1, False
         if call.op in _CONTROL:

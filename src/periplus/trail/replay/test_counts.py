@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.trail.model import Outcome
 from periplus.trail.replay.values import StepResult
-from periplus.trail.shell_words import SURE, flattened, program_of, split_segments, without_heredocs
+from periplus.trail.shell_words import SURE, extract_heredocs, flattened, program_of, split_segments
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
@@ -51,7 +51,7 @@ def why_unclear(command: str, target: str, exit_code: int) -> str:
     """
     if len(command) > _COMMAND_CHARS_MAX:
         return "the command is too long to tell which part of it the exit code belongs to"
-    segments = flattened(split_segments(without_heredocs(command)[0]))
+    segments = flattened(split_segments(extract_heredocs(command)[0]))
     parts = [(segment, words) for segment in segments if (words := program_of(segment.words))]
     named = [segment for segment, _ in parts if segment.text == target or segment.text.endswith(f" {target}")]
     acting = [(segment, words) for segment, words in parts if words[0].rsplit("/", 1)[-1] not in SURE]

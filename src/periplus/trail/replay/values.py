@@ -15,7 +15,7 @@ __all__ = [
     "StepResult",
     "Verdict",
     "digest_text",
-    "operands_of",
+    "prepare_call",
 ]
 
 from collections.abc import Callable
@@ -130,7 +130,7 @@ def digest_text(digest: Digest) -> str:
     return f"{digest.algorithm}:{digest.value.hex()}"
 
 
-def operands_of(
+def prepare_call(
     at: int, step: Step, local: Callable[[str], str], read_content: ReadContent, *, is_performed: bool
 ) -> Call:
     """Return the call for a step; ``local`` turns a recorded path into one of the world. Long texts are left out unless
