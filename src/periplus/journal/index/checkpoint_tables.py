@@ -1,4 +1,4 @@
-"""What the index knows of before the checkpoint that it was made from: versions that are no heads any more, and keys."""
+"""Index tables for what precedes a checkpoint: superseded versions and idempotency keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHILDREN_BEFORE: Final = """
 SELECT version, rev FROM ancestors WHERE item_type = ?1 AND item_id = ?2 AND instr(parents, ?3)
 UNION SELECT version, rev FROM heads WHERE item_type = ?1 AND item_id = ?2 AND instr(parents, ?3)
 """
-# A head of before a checkpoint that gives way: no record of it is held, and what comes may have been made from it, too.
+# Keep a superseded head from before a checkpoint: no record of it is held, and later changes may have it as a parent.
 KEEP_HEADS: Final = """
 INSERT OR IGNORE INTO ancestors SELECT *, '' FROM heads
 WHERE item_type = ? AND item_id = ? AND NOT EXISTS (
@@ -35,20 +35,20 @@ WHERE item_type = ? AND item_id = ? AND NOT EXISTS (
 
 
 class CheckpointTables(ABC):
-    """A part of ``Index``: its tables ``ancestors`` and ``kept_keys``."""
+    """The part of ``Index`` with the tables ``ancestors`` and ``kept_keys``."""
 
     db: Connection
 
     @abstractmethod
     def _head(self, row: tuple[Any, ...]) -> Head:
-        """The version in a row of ``HEAD_COLUMNS``, checked."""
+        """Return the checked version in a row of ``HEAD_COLUMNS``."""
 
     def add_ancestors(self, ancestors: Iterable[Ancestor]) -> None:
         rows = ((*one.version._replace(parents=joined(one.version.parents)), joined(one.below)) for one in ancestors)  # type: ignore[arg-type]  # as the column holds it
         self.db.executemany(f"INSERT OR IGNORE INTO ancestors VALUES ({'?,' * 13}?)", rows)  # noqa: S608 - a constant
 
     def ancestors(self, item_type: str, item_id: str) -> list[Ancestor]:
-        """The versions of before a checkpoint that are no heads any more and are known all the same."""
+        """Return the known versions from before a checkpoint that are no longer heads."""
         return self._ancestors(self.db.execute(_BEFORE, (item_type, item_id)))
 
     def all_ancestors(self) -> Iterator[Head]:
@@ -56,14 +56,15 @@ class CheckpointTables(ABC):
         return map(self._head, rows)
 
     def ancestor(self, item_type: str, item_id: str, version: str) -> Ancestor | None:
-        """A version as it is known of before a checkpoint, also where it is a head still."""
+        """Return a version from before a checkpoint, whether or not it is still a head."""
         key = (item_type, item_id, version)
         found = self._ancestors(self.db.execute(f"{_BEFORE} AND version = ?", key))
         return next(iter(found or self._ancestors(self.db.execute(f"{_HEAD_BEFORE} AND version = ?", key))), None)
 
     def node_before(self, item_type: str, item_id: str, version: str, held: Node | None = None) -> Node | None:
-        """A version in its graph, as it is known of before a checkpoint; ``held``: as records have it that are here, too. Those say nothing of
-        what it descends from by versions that lie before.
+        """Return the graph node of a version from before a checkpoint.
+
+        ``held`` is its node according to records, which do not know ancestors from before the checkpoint; the result adds those.
         """
         from periplus.journal.state.merge import Node
 
@@ -73,7 +74,7 @@ class CheckpointTables(ABC):
         return Node(found.version.parents, found.version.rev, found.below)
 
     def payload_before(self, item_type: str, item_id: str, version: str) -> bytes:
-        """What a version says, as it is known of before a checkpoint."""
+        """Return the payload of a version from before a checkpoint; empty if it is unknown."""
         found = self.ancestor(item_type, item_id, version)
         return b"" if found is None else found.version.payload
 
@@ -89,19 +90,19 @@ class CheckpointTables(ABC):
         self.db.executemany("INSERT OR REPLACE INTO kept_keys VALUES (?, ?, ?, ?, ?)", rows)
 
     def kept_key(self, key: str) -> list[tuple[str, int, str]]:
-        """Lineage, seq and version of the records before a checkpoint that were written with ``key``."""
+        """Return lineage, seq and version of the records before a checkpoint that were written with ``key``."""
         return self.db.execute(
             "SELECT lineage, seq, version FROM kept_keys WHERE key = ? ORDER BY lineage, seq", (key,)
         ).fetchall()
 
     def kept_keys(self) -> tuple[int, str]:
-        """How many keys of before a checkpoint are known, and when the one was used that was not used again for longest."""
+        """Return the number of keys from before a checkpoint, and the time at which the least recently used one was last used."""
         used = "SELECT MAX(ts) AS used FROM kept_keys GROUP BY key"
         count, oldest = self.db.execute(f"SELECT COUNT(*), MIN(used) FROM ({used})").fetchone()  # noqa: S608 - a constant
         return int(count), str(oldest or "")
 
     def newest_keys(self, limit: int) -> Iterator[tuple[str, str, int, str, str]]:
-        """Rows of ``kept_keys`` for the keys that were used last, by key."""
+        """Yield the rows of ``kept_keys`` for the ``limit`` most recently used keys, sorted by key."""
         both = (
             "SELECT key, lineage, seq, version, ts FROM records WHERE key <> ''"
             " UNION SELECT key, lineage, seq, version, ts FROM kept_keys"

@@ -1,4 +1,4 @@
-"""A connection to the index that tells of a damaged file as such, to whoever reads from it and in any statement."""
+"""SQLite connection to the index that reports a damaged file as ``IndexDamageError`` from any statement, and misuse by thread or process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from periplus.base.process.fork_safety import fork_count
 
 _BUSY_S: Final = 5.0
 _NO_CHECKPOINT_ON_CLOSE: Final = 1006  # SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE
-# Of a changed schema, of a changed text, of a changed declaration of the full text.
+# SQLite's messages for a changed schema, a changed text and a changed full-text declaration.
 _SAID_OF_DAMAGE: Final = (
     "no such", "Could not decode", "error in tokenizer", "unknown tokenizer", "parse error in", "unrecognized ", "malformed ",
     "reserved fts5", "multiple ", "duplicate column name", "vtable constructor failed", "invalid fts5 file format",
@@ -33,13 +33,13 @@ _SAID_OF_DAMAGE: Final = (
 
 
 class IndexDamageError(DamageError, sqlite3.DatabaseError):
-    """The index is not what was written. All in it is derived: the next look at the journal builds it anew."""
+    """The index is damaged. Everything in it is derived: the next look at the journal rebuilds it."""
 
     sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 class WrongThreadError(UsageError, sqlite3.ProgrammingError):
-    """A store that was opened is used by another thread than that which opened it."""
+    """An open store was used in a thread other than the one that opened it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class WrongThreadError(UsageError, sqlite3.ProgrammingError):
 
 
 class ForkedError(UsageError, sqlite3.ProgrammingError):
-    """A store that was opened is used by a child of the process that opened it."""
+    """An open store was used in a child of the process that opened it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class ForkedError(UsageError, sqlite3.ProgrammingError):
 
 
 class Owner:
-    """The thread of a process that opened a journal, and has not closed it."""
+    """The process and thread that opened a journal, until it is closed."""
 
     __slots__ = ("_forks", "_thread")
 
@@ -69,16 +69,14 @@ class Owner:
         self._thread, self._forks = get_ident(), fork_count()
 
     def check(self) -> None:
-        """Raises ForkedError, WrongThreadError, ClosedError. What two threads did at once would end one's view in the middle of the
-        other's.
-        """
+        """Raise ForkedError, WrongThreadError or ClosedError. Two threads at once would end one's view while the other uses it."""
         if self._forks != fork_count():
             raise ForkedError
         if get_ident() != self._thread:
             raise WrongThreadError if self._thread else ClosedError
 
     def check_closing(self) -> None:
-        """As ``check``, but what is closed may be closed again, and a child may close what it inherited."""
+        """Check as ``check`` does, but allow closing twice, and closing of an inherited journal in a child."""
         if self._thread and self._forks == fork_count():
             self.check()
 
@@ -87,14 +85,14 @@ class Owner:
 
 
 class ClosedError(UsageError, sqlite3.ProgrammingError):
-    """A store that was opened is used after it was closed."""
+    """An open store was used after it was closed."""
 
     def __init__(self) -> None:
         super().__init__("the journal was closed", safe="Nothing was changed.", mend="Open the store anew.")
 
 
 class AtWorkError(UsageError):
-    """A store is closed within a call that writes to it."""
+    """A store was closed within a call that writes to it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -105,7 +103,7 @@ class AtWorkError(UsageError):
 
 
 class _Cursor(sqlite3.Cursor):
-    """Tells what SQLite says of a damaged file as ``IndexDamageError``, and its connection of it."""
+    """A cursor that reports damage as ``IndexDamageError`` and marks its connection as damaged."""
 
     connection: Connection
 
@@ -129,8 +127,8 @@ class _Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
-    """``is_damaged`` once something read was not what was written; ``path`` is for errors; ``common`` is ``memory.search``'s, with
-    the state of the index that it is of.
+    """A connection that remembers damage in ``is_damaged``. ``path`` is for errors; ``common`` is a cache of ``memory.search``, with the
+    index state it belongs to.
     """
 
     is_damaged = False
@@ -140,18 +138,18 @@ class Connection(sqlite3.Connection):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._forks = fork_count()
-        self._spare: list[sqlite3.Cursor] = []  # of ``has_row``, one for each that runs at once
+        self._spare: list[sqlite3.Cursor] = []  # cursors of ``has_row``, one for each nested call
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process is a child of the one that opened it: then it is of no use here, and closed if that can be."""
+        """True if this process is a child of the one that opened it; the connection is then unusable here."""
         return self._forks != fork_count()
 
     def has_row(self, query: str, values: Sequence[object]) -> bool:
-        """Whether ``query`` finds anything: for half the price of ``execute``, of which a cursor and two calls are the half."""
+        """Return True if ``query`` finds a row. Costs half of ``execute``, which makes a cursor and two calls."""
         try:
             cursor = self._spare.pop() if self._spare else super().cursor()
-            found = cursor.execute(query, values).fetchall()  # all, for a row that is left would hold the snapshot
+            found = cursor.execute(query, values).fetchall()  # all rows: an unread row would hold the snapshot
         except sqlite3.DatabaseError as error:
             raise self.told(error) from error
         self._spare.append(cursor)
@@ -162,11 +160,11 @@ class Connection(sqlite3.Connection):
             return super().cursor(_Cursor).execute(*given)
         except sqlite3.DatabaseError as error:
             raise self.told(error) from error
-        except UnicodeDecodeError as error:  # what SQLite says of a schema whose text is none any more
+        except UnicodeDecodeError as error:  # the schema is not valid text
             raise self.damaged(f"its declarations are no text: {error}") from error
 
     def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
-        """``error`` itself, or what it means where the file is damaged: then nothing more is believed of it."""
+        """Return ``error``, or the error that it stands for: damage, another thread, a fork, a closed connection. Damage is remembered."""
         code, said = getattr(error, "sqlite_errorcode", 0) or 0, str(error)
         if said.startswith("SQLite objects created in a thread"):
             return WrongThreadError()
@@ -190,15 +188,15 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str, *, uri: bool = False) -> Connection:
-    """A connection whose statements are transactions of their own unless one is begun. Raises sqlite3.Error."""
+    """Open a connection in autocommit mode. Raises sqlite3.Error."""
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, uri=uri, factory=Connection)
 
 
 def index_failure(error: sqlite3.Error, again: str) -> EnvironmentFailure:
-    """The error of the field for what SQLite could not do with an index that is not damaged; ``again`` says what to do then.
+    """Return the error for a failure of SQLite on an undamaged index; ``again`` is the advice to give.
 
-    What it sorts, and an index that can be none on the disk, lie in files in its folder for temporary ones. Of a quota that is used up and
-    of a file that may not be as large it says the same as of a disk that fails.
+    SQLite sorts, and keeps an index without a file, in temporary files in its own folder. It reports an exhausted quota and a file size
+    limit as it does a failing disk.
     """
     code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
     where = "where the store is and in the folder for temporary files (TMPDIR, else /var/tmp)"
@@ -211,10 +209,10 @@ def index_failure(error: sqlite3.Error, again: str) -> EnvironmentFailure:
 
 
 def abandon(db: sqlite3.Connection) -> None:
-    """Close ``db`` without bringing its log into the file, for which there is no room: see ``base.disks``. The next who opens it does.
+    """Close ``db`` without copying its log into the file, for which there is no room: see ``base.disks``. The next process to open it
+    copies it.
 
-    Python tells SQLite so from 3.12 on. Before, all that helps is that nobody ever closes it: the process that ends
-    lets go of it, and of its locks.
+    Python can tell SQLite so from 3.12 on. Before that the connection is never closed: the end of the process releases it and its locks.
     """
     set_config: Callable[[int, bool], None] | None = getattr(db, "setconfig", None)
     if set_config is not None:

@@ -1,7 +1,8 @@
-"""The file of the index: its tables, how it is opened by who trusts nothing in it, and how it is thrown away.
+"""The index file: schema, opening with validation, and removal.
 
-It is `index.sqlite`, made by the newest version of this program that uses the store. An older one that finds it there, as a server that was begun
-before an upgrade, leaves it and goes by a file of its own, with its version behind the name: in one file each would throw away what the other made.
+The file is `index.sqlite`, made by the newest version of Periplus that uses the store. An older version that finds it, such as a server
+started before an upgrade, leaves it alone and uses its own file, with its version appended to the name. In a shared file each version would
+discard the other's work.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from periplus.journal.index.connection import Connection, connect
 from periplus.journal.state.entity import Entity
 
 INDEX_VERSION: Final = 6
-NEXT_SUFFIX: Final = ".next"  # of the index that is to take the place of this one: see journal.renewal
-_UNUSED_S: Final = 30 * 86_400  # without a write: the version that made it is used no more
-_VERSION_BITS: Final = 8  # the low ones of an indexer's version; what is above them says how it is set up
+NEXT_SUFFIX: Final = ".next"  # of an index that is being built to replace this one: see index.rebuild
+_UNUSED_S: Final = 30 * 86_400  # without a write; its version is then no longer in use
+_VERSION_BITS: Final = 8  # low bits of an indexer's version; the bits above describe its settings
 _IDENTITY: Final = re.compile(r"(\d{1,9})\.(\d{1,18}) (.*)")
-_OF_A_VERSION: Final = re.compile(r"\.\d{1,9}\.\d{1,3}")  # behind the name
-_SUFFIXES: Final = ("", "-wal", "-shm")  # the log last: without it the file is not what was written
+_OF_A_VERSION: Final = re.compile(r"\.\d{1,9}\.\d{1,3}")  # appended to the name
+_SUFFIXES: Final = ("", "-wal", "-shm")  # the main file first: without its log it would look complete
 _LOG_BYTES: Final = 16 << 20  # 4000 pages
-PAST: Final = "past"  # a name in ``meta``: what the index says is to be in the store no more
+PAST: Final = "past"  # a name in ``meta``: the index contains content that was removed from the store
 _TRIES: Final = 200
 _TRY_S: Final = 0.005
 _SCHEMA: Final = """
@@ -92,10 +93,12 @@ CREATE TABLE looked (path TEXT PRIMARY KEY, stamp BLOB NOT NULL) WITHOUT ROWID;
 
 
 class Indexer(Protocol):
-    """What the layer above keeps in the same file. ``apply`` runs within the transaction that moves the watermark.
+    """Tables that the layer above keeps in the index file.
 
-    ``version`` grows in its low eight bits with the tables; above them it may be any number of how they are filled. ``check`` says what differs from what ``apply`` makes of ``live``, every entity that there is; of those ``left_out`` nothing is said.
-    ``names_of`` are names that an entity has beside its id, ``named`` finds those that have one, by type and id.
+    ``apply`` runs in the transaction that moves the watermark. The low eight bits of ``version`` count the table layouts; the bits above
+    may describe how the tables are filled. ``check`` yields the differences from what ``apply`` makes of ``live``, all live entities,
+    except for entities in ``left_out``. ``names_of`` returns an entity's names beside its id; ``named`` finds type and id of the entities
+    with a name.
     """
 
     version: int
@@ -114,15 +117,15 @@ class Indexer(Protocol):
 
 
 class NullIndexer:
-    """Keeps nothing: for a journal without a layer above, as in tests of the journal alone."""
+    """An indexer that keeps nothing, for a journal without a layer above, as in tests."""
 
     version = 0
 
     def create(self, db: sqlite3.Connection) -> None:
-        """Nothing to create."""
+        """Create no tables."""
 
     def apply(self, db: sqlite3.Connection, changed: Sequence[Entity]) -> None:
-        """Nothing to keep."""
+        """Keep nothing."""
 
     def names_of(self, entity: Entity) -> list[str]:  # noqa: ARG002 - nobody knows of any
         return []
@@ -136,16 +139,16 @@ class NullIndexer:
         live: Iterable[Entity],  # noqa: ARG002 - nothing is made of them
         left_out: Container[tuple[str, str]],  # noqa: ARG002 - nothing is said of any
     ) -> Iterator[str]:
-        """Nothing to compare."""
+        """Compare nothing."""
         return iter(())
 
 
 def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
-    """A connection to the sound index ``identity`` at ``path``, made where it is missing, made anew where it is not sound; beside it
-    where a newer version's is there. Its ``path`` says where.
+    """Open the index ``identity`` at ``path``, creating it if it is missing or unsound; beside ``path`` if a newer version's index is
+    there.
 
-    None where there can be none: somebody rebuilds it, or nothing may be written, or a thread of the process that this one was forked
-    from has it open.
+    The connection's ``path`` is the actual file. Return None if there can be no index: it is being rebuilt, nothing may be written, or a
+    thread of the process from which this one was forked has it open.
     """
     own = _beside(path, identity)
     if os.path.exists(own):
@@ -163,22 +166,22 @@ def open_index(path: str, identity: str, indexer: Indexer, *, is_writable: bool)
                 continue
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
-                break  # somebody rebuilds it: memory serves meanwhile
+                break  # it is being rebuilt; an index in memory is used meanwhile
         except sqlite3.DatabaseError:
-            pass  # damaged: derived, so thrown away below
+            pass  # damaged; it is derived, so it is removed below
         if attempt or not is_writable:
             break
         try:
             discard_index(path)
         except OSError:
-            break  # a folder, or somebody else's: memory serves
+            break  # a folder, or another user's file: an index in memory is used
         attempt += 1
     return None
 
 
 def is_filled(path: str, version: int) -> bool:
-    """Whether there is an index at ``path`` of this version of the journal, and of its indexer, with records in it: for who has no time to make
-    one. True also where that cannot be told.
+    """Return True if ``path`` has an index of this version, with records in it, or if that cannot be determined. For callers that have no
+    time to build one.
     """
     mine = f"{INDEX_VERSION}.{version} "
     own = _beside(path, mine)
@@ -194,35 +197,35 @@ def is_filled(path: str, version: int) -> bool:
         finally:
             db.close()
     except sqlite3.Error:
-        return True  # whoever opens it says what is wrong
+        return True  # opening it will report the error
     return found is not None and _version(str(found[0])) == _version(mine) and has_records
 
 
 class _NewerError(Exception):
-    """A newer version's index is there. Never leaves this module."""
+    """An index of a newer version exists. Never leaves this module."""
 
 
 def _beside(path: str, identity: str) -> str:
-    """Where the index ``identity`` is while a newer version has the name ``path``."""
+    """Return the path of the index ``identity`` while a newer version's index occupies ``path``."""
     suffix = "".join(f".{number}" for number in _version(identity) or ())
     return path if path.endswith(suffix) else path + suffix
 
 
 def _version(identity: str) -> tuple[int, int] | None:
-    """By which two indexes of one store are compared."""
+    """Return the version by which two indexes of one store are compared."""
     found = _IDENTITY.fullmatch(identity)
     return (int(found[1]), int(found[2]) & ((1 << _VERSION_BITS) - 1)) if found is not None else None
 
 
 def _is_newer(found: str, identity: str) -> bool:
-    """Whether ``found`` is of the same store and of a newer version."""
+    """Return True if ``found`` is of the same store and of a newer version."""
     versions = _version(found), _version(identity)
     is_same_store = found.partition(" ")[2] == identity.partition(" ")[2]
     return is_same_store and versions[0] is not None and versions[1] is not None and versions[0] > versions[1]
 
 
 def make_tables(db: Connection, identity: str, indexer: Indexer) -> Connection:
-    """``db`` itself, with the tables of the index ``identity`` where it had none."""
+    """Create the tables of the index ``identity`` if they are missing; return ``db``."""
     db.execute("BEGIN IMMEDIATE")
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         for statement in _SCHEMA.split(";"):
@@ -241,7 +244,7 @@ def discard_index(path: str) -> None:
 
 
 def other_indexes(path: str) -> list[str]:
-    """Indexes of other versions beside that at ``path``, and what is left of one that somebody built. Raises OSError."""
+    """Return the indexes of other versions beside ``path``, and unfinished ones. Raises OSError."""
     folder, name = os.path.split(path)
     base = _OF_A_VERSION.sub("", name)
     found = set[str]()
@@ -257,23 +260,23 @@ def other_indexes(path: str) -> list[str]:
 
 
 def discard_indexes(path: str) -> None:
-    """Remove the index at ``path``, and those of other versions: who has one open finds that it is gone. Raises OSError."""
+    """Remove the index at ``path`` and those of other versions; processes that have one open notice. Raises OSError."""
     for one in (path, *other_indexes(path)):
         discard_index(one)
 
 
 def discard_unused(path: str) -> None:
-    """Remove those of other versions that nobody wrote to for 30 days. Raises nothing: it is for the room that they take."""
+    """Remove indexes of other versions that were not written for 30 days, to free space. Ignores failures."""
     try:
         for one in other_indexes(path):
             if time.time() - max(_written_s(one + suffix) for suffix in _SUFFIXES) > _UNUSED_S:
                 discard_index(one)
     except OSError:
-        pass  # it is tried again
+        pass  # the next call tries again
 
 
 def _written_s(path: str) -> float:
-    """When a file was written last, in seconds since 1970; 0.0 where there is none."""
+    """Return when a file was last written, in seconds since 1970; 0.0 if it is missing."""
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -281,10 +284,7 @@ def _written_s(path: str) -> float:
 
 
 def put_in_place(new: str, path: str, files: Files) -> bool:
-    """Have the index ``new``, which nobody has open, take the place of that at ``path``; False where it is gone, or not in one file.
-
-    Raises OSError.
-    """
+    """Move the index ``new``, which nobody has open, to ``path``; return False if it is missing or still has a log. Raises OSError."""
     with _undisturbed(path, LOCK_EX):
         if not os.path.exists(new) or os.path.exists(new + "-wal"):
             return False
@@ -298,20 +298,20 @@ def _remove(path: str, unlink: Callable[[str], None]) -> None:
     try:
         unlink(path)
     except FileNotFoundError:
-        pass  # gone, maybe just now: SQLite itself removes log and shared memory where the last one closes
+        pass  # SQLite itself removes log and shared memory when the last connection closes
 
 
 def forget_turns(path: str, files: Files) -> None:
-    """What the sessions' turns said stands beside the index too, in the file at ``path``; it is made anew from the journal."""
+    """Remove the search file of session turns at ``path``, which is rebuilt from the journal."""
     for suffix in _SUFFIXES:
         try:
             files.unlink(path + suffix)
         except FileNotFoundError:
-            pass  # nobody looked for a turn yet
+            pass  # no turn was searched for yet
 
 
 def inode_of(path: str) -> int:
-    """By which an index that was thrown away is told from the one in its place; 0 where there is none."""
+    """Return the inode, which tells a replaced index from the one that was opened; 0 if there is none."""
     try:
         return os.stat(path).st_ino
     except OSError:
@@ -319,11 +319,11 @@ def inode_of(path: str) -> int:
 
 
 def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -> Connection | None:
-    """A connection to a sound index of our version, made if it is missing; None where it is another's. Raises _NewerError."""
+    """Connect to a sound index of our version, creating it if it is missing; return None if it is another store's. Raises _NewerError."""
     if not is_writable:
         from urllib.parse import quote
 
-        # Without a log beside it the file is complete, and no shared-memory file need be made to read it.
+        # Without a log the file is complete and can be read without a shared-memory file.
         is_complete = not os.path.exists(path + "-wal")
         if not is_complete and not is_room_for_maps(os.path.dirname(path)):
             return None
@@ -338,8 +338,8 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute("PRAGMA wal_autocheckpoint=4000")
-            db.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")  # what a long reader made of it is given back
-            db.execute("PRAGMA cache_size=-16384")  # keys are digests: what is inserted lies all over the tables
+            db.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")  # give back the log space that a long reader caused
+            db.execute("PRAGMA cache_size=-16384")  # keys are digests, so inserts are spread over the tables
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             if not is_writable:
                 db.close()
@@ -347,7 +347,7 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
             return make_tables(db, identity, indexer)
         if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
             db.close()
-            return None  # we make none: whoever did may have written a view that never ends
+            return None  # we create neither; a foreign view might never end
         found = db.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
     except sqlite3.Error:
         db.close()
@@ -362,8 +362,10 @@ def _connect(path: str, identity: str, indexer: Indexer, *, is_writable: bool) -
 
 @contextmanager
 def _undisturbed(path: str, how: int) -> Iterator[None]:
-    """While some open the index (LOCK_SH) nobody removes it (LOCK_EX): SQLite finds the log and the map of a file by their names,
-    and of one that is removed in between it would take those of another. Nobody waits for long: it is derived.
+    """Keep others from removing the index while it is opened (LOCK_SH), or from opening it while it is removed (LOCK_EX).
+
+    SQLite finds a file's log and shared memory by name, so it could combine a removed file with those of its successor. The wait is
+    bounded, since the index is derived.
     """
     fd = -1
     try:
@@ -373,7 +375,7 @@ def _undisturbed(path: str, how: int) -> Iterator[None]:
                 flock(fd, how | LOCK_NB)
                 break
             except BlockingIOError:
-                time.sleep(_TRY_S)  # flock knows no patience but for ever
+                time.sleep(_TRY_S)  # flock has no timeout
     except OSError:
         pass  # a folder or a file system that cannot be locked
     try:

@@ -1,9 +1,9 @@
-"""The index of a journal that is kept open, and what is held of it while nobody asks.
+"""The open index of a journal, and the release of its snapshot while the journal is idle.
 
-Between two looks a view stands on one snapshot of the index, for its watermarks and its rows belong together. For as long as a process
-holds that snapshot, SQLite keeps what all others write behind it in the log beside the file: a server that waits for its next call for a
-day has that log grow by a hundred kilobytes for each record of others, and no checkpoint makes it shorter. So whoever waits gives
-the snapshot back (``rest``), and whatever is asked first takes a new one. Where the index moved on meanwhile the view begins anew.
+Between two looks a view uses one snapshot of the index, because its watermarks and rows belong together. As long as a process holds the
+snapshot, SQLite keeps all later writes in the log beside the file: during a day of waiting, the log grows by about a hundred kilobytes for
+each record that others write, and no checkpoint shortens it. So an idle process releases the snapshot (``rest``), and the next question
+takes a new one. If the index has changed meanwhile, the view begins anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class IndexHolder(ABC):
-    """What ``JournalReader`` is as far as that goes."""
+    """The part of ``JournalReader`` that holds the index."""
 
     layout: Layout
     _owner: Owner
@@ -33,7 +33,7 @@ class IndexHolder(ABC):
 
     @property
     def index(self) -> Index:
-        """The index, with the snapshot that the view stands on."""
+        """The index, with the snapshot that the view uses."""
         if self._is_resting:
             self._wake()
         return self._index
@@ -44,14 +44,14 @@ class IndexHolder(ABC):
 
     @property
     def index_path(self) -> str:
-        """The path of the index's file, or the one that it would have while the index is in memory."""
+        """The path of the index's file, or the path it would have while the index is in memory."""
         return self.index.path or self.layout.index
 
     def rest(self) -> None:
-        """Hold nothing of the index until the next call: for who keeps a journal open and waits for something to do.
+        """Release the index until the next call, for processes that keep a journal open and wait.
 
-        What is asked next is answered as after ``refresh``. Within a call that writes nothing happens. Raises as ``refresh`` does of a
-        closed journal, another thread or a fork.
+        The next question is answered as after ``refresh``. Does nothing within a call that writes. Raises as ``refresh`` does for a closed
+        journal, another thread or a fork.
         """
         self._owner.check()
         if not self._is_at_work():
@@ -59,7 +59,7 @@ class IndexHolder(ABC):
             self._is_resting = True
 
     def check_idle(self) -> None:
-        """Raises AtWorkError within a call that writes. A signal's handler is: closing would wait for what it interrupted."""
+        """Raise AtWorkError within a call that writes. A signal handler runs within one: closing would wait for the interrupted call."""
         self._owner.check_closing()
         if self._is_at_work():
             raise AtWorkError
@@ -71,7 +71,7 @@ class IndexHolder(ABC):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        """At the begin of a call. Raises ForkedError, WrongThreadError, ClosedError."""
+        """Begin a call. Raises ForkedError, WrongThreadError, ClosedError."""
         self._owner.check()
         if self._is_resting:
             self._wake()
@@ -81,11 +81,11 @@ class IndexHolder(ABC):
         try:
             self.refresh()
         except EnvironmentFailure:
-            self._is_resting = True  # nobody takes what there was before for what there is
+            self._is_resting = True  # the old state must not be taken for the current one
             raise
 
     def _resume(self) -> None:
-        """Hold a snapshot again: what a look begins with."""
+        """Take a snapshot again, at the beginning of a look."""
         if self._is_resting:
             self._is_resting = False
             if not self._index.resumes():

@@ -1,4 +1,4 @@
-"""What has been read of the journal beyond the index: kept in memory until the index takes it in."""
+"""Records behind the index's watermark: versions and keys kept in memory until the index takes the records in."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _KEPT_BYTES_MAX: Final = 65_536
 
 
 class UnmergedError(DamageError):
-    """A version that others are merged over is in a segment that is not here: see ``journal.unmerged``."""
+    """A merge base of concurrent versions lies in a segment that is not here: see ``checkpoints.merge_bases``."""
 
 
 class Added(NamedTuple):
-    """Records of our own lineage that others wrote, whole lines whose checksums hold; what they say is not known yet."""
+    """Records of our own lineage that other processes wrote: whole lines with valid checksums, not yet decoded."""
 
     segment: int
     offset: int
@@ -42,9 +42,9 @@ class Added(NamedTuple):
 
 
 def names_in(data: bytes) -> list[bytes] | None:
-    """The id of each entity that records in the lines ``data`` are of, and perhaps others; None where it takes a closer look."""
+    """Return the ids of the entities in the lines ``data``, perhaps with others; None if the lines must be decoded to tell."""
     if b"\\" in data and b"\\u" in data:
-        return None  # a name may be written in another way
+        return None  # an id may be written with escapes
     found = _NAMES.findall(data)
     return found if len(found) == data.count(b'"item_id"') else None
 
@@ -60,7 +60,7 @@ def _is_as_said(data: bytes) -> bool:
 
 
 class _Waiting(NamedTuple):
-    """A record; ``version`` is empty where it has yet to be computed, None where the record makes none."""
+    """A record; ``version`` is empty if it is still to be computed, None if the record makes none."""
 
     entry: Entry
     lineage: str
@@ -69,24 +69,24 @@ class _Waiting(NamedTuple):
 
 
 class Overlay:
-    """The versions and keys of the records behind the index's watermark, over those that the index holds.
+    """Versions and keys of the records behind the index's watermark, on top of those in the index.
 
-    What others wrote is checked when it comes and made into versions when somebody asks for its entity: a writer takes in
-    the records of all the others under the lock, and needs few of them.
+    Records of other writers are checked when they arrive, and turned into versions when their entity is asked for: a writer takes in all
+    records of the others under the lock, but needs few of them.
     """
 
     def __init__(self, index: Index, load: Callable[[str], bytes]) -> None:
         self._index = index
         self._load = load
-        self._grown: Mapping[tuple[str, str], EntityGraph] = {}  # those of ``_growth``, once there are any
+        self._grown: Mapping[tuple[str, str], EntityGraph] = {}  # the entities of ``_growth``, once it exists
         self._records: dict[tuple[str, str, str], list[IndexedRecord]] = {}
-        self._below: dict[tuple[str, str], list[Head]] = {}  # what the index's snapshot holds of those that we touch
+        self._below: dict[tuple[str, str], list[Head]] = {}  # heads in the index's snapshot, of touched entities
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._keys: dict[str, list[_Waiting]] = {}
-        self._entities: dict[tuple[str, str], Entity | None] = {}  # shown lately
+        self._entities: dict[tuple[str, str], Entity | None] = {}  # recently returned
         self._said: list[
             tuple[tuple[str, str], bytes]
-        ] = []  # by each change, as JSON; empty where that may be spelt otherwise
+        ] = []  # the payload of each change, as JSON; empty if it has escapes
         self._has_before = index.has_floors
         self.has_floors = self._has_before and not index.is_rest
         self.record_count = 0
@@ -99,7 +99,7 @@ class Overlay:
     @cached_property
     def _growth(self) -> VersionGraph:
         from periplus.journal.state.version_graph import (
-            VersionGraph,  # here, for who finds nothing behind the index needs no graph
+            VersionGraph,  # lazy: without records behind the index no graph is needed
         )
 
         growth = VersionGraph(self._index)
@@ -107,9 +107,9 @@ class Overlay:
         return growth
 
     def add(self, entry: Entry, lineage: str, segment: int, *, salvage: bool = False, version: str = "") -> None:
-        """Take a record in; ``version`` saves computing it where it is known.
+        """Take a record in; a known ``version`` is not computed again.
 
-        Raises DamageError where the payload's object is not sound; with ``salvage`` the version is left out.
+        Raises DamageError if the payload's object is not sound; with ``salvage`` the version is skipped instead.
         """
         record = entry.record
         self.record_count += 1
@@ -129,19 +129,19 @@ class Overlay:
             self._waiting.setdefault(key, []).append(found)
             self._entities.pop(key, None)
             if record.payload_ref is not None or self.has_floors:
-                # The object that was just found sound may be gone later; what needs the history has to say so now.
+                # Fold now: the object just found sound may be gone later, and a need of the full history must be raised here.
                 self._fold((record.item_type, record.item_id))
                 if self.has_floors:
                     self._index.check_heads(self.heads_of(record.item_type, record.item_id), self)
 
     def saying(self, item_type: str, words: Sequence[bytes]) -> list[tuple[str, str]]:
-        """Type and id of the entities of a type of which records say all of ``words``, perhaps of some more."""
+        """Return type and id of the entities of a type whose records contain all of ``words``, perhaps with some others."""
         first = words[0] if words else b""
         found = {key for key, said in self._said if not said or (first in said and all(word in said for word in words))}
         return sorted(key for key in found if key[0] == item_type)
 
     def live_entities(self, item_type: str | None) -> Iterator[Entity]:
-        """Every entity that is there (of one type), by type and id."""
+        """Yield every live entity (of one type), by type and id."""
         mine = {key for key in self.touched if item_type in (None, key[0])}
         held = (
             entity
@@ -154,12 +154,12 @@ class Overlay:
         return merge(held, newer, key=lambda entity: (entity.item_type, entity.item_id))
 
     def ids_with_prefix(self, prefix: str) -> list[tuple[str, str]]:
-        """Type and id of entities, deleted ones too, whose id begins with ``prefix``: all where they are few."""
+        """Return type and id of entities, deleted ones too, whose id begins with ``prefix``; not all if there are many."""
         found = {key for key in self.touched if key[1].startswith(prefix)}
         try:
             found.update(self._index.ids_with_prefix(prefix))
         except UnicodeEncodeError:
-            pass  # half a character: no id has one
+            pass  # a lone surrogate, which no id contains
         return sorted(found)
 
     def heads_of(self, item_type: str, item_id: str) -> list[Head]:
@@ -174,7 +174,7 @@ class Overlay:
         return self._growth.heads(key, below)
 
     def entity(self, item_type: str, item_id: str) -> Entity | None:
-        """The entity as it is shown, a tombstone too. What was shown lately is kept until a record touches it."""
+        """Return the entity as shown, a tombstone too. It is cached until a record touches it."""
         key = (item_type, item_id)
         if key in self._entities:
             return self._entities[key]
@@ -186,7 +186,7 @@ class Overlay:
         return found
 
     def have_ready(self, keys: Iterable[tuple[str, str]]) -> None:
-        """Look up at once what ``entity`` is about to be asked for, as far as the index alone knows it."""
+        """Cache several entities with one query before they are asked for, as far as only the index has them."""
         touched = self.touched
         wanted = [key for key in dict.fromkeys(keys) if key not in self._entities and key not in touched]
         if not wanted:
@@ -206,14 +206,14 @@ class Overlay:
         return is_new or self._index.rev_of(item_type, item_id, version) is not None
 
     def is_superseded(self, item_type: str, item_id: str, version: str) -> bool:
-        """Whether a version that is held names this one, held or not, as a parent."""
+        """Return True if a held version names this one, held or not, as a parent."""
         self._fold((item_type, item_id))
         found = self._grown.get((item_type, item_id))
         is_new = found is not None and version in found.children
         return is_new or bool(self._index.children_of(item_type, item_id, version))
 
     def shown(self, item_type: str, heads: list[Head]) -> Entity | None:
-        """The entity that ``heads`` show; see ``journal.merge``."""
+        """Return the entity that ``heads`` show; see ``state.merge``."""
         if len(heads) == 1:
             return entity_of_head(heads[0])
         from periplus.journal.state.merge import entity_of
@@ -234,7 +234,7 @@ class Overlay:
         return found or (self._index.payload_before(item_type, item_id, version) if self._has_before else b"")
 
     def written_with(self, key: str) -> list[tuple[str, int, str]]:
-        """``(lineage, seq, version or nothing)`` of the records of the mutation that had this key."""
+        """Return ``(lineage, seq, version or empty)`` of the records of the mutation with this key."""
         found = []
         for one in self._keys.get(key, ()):
             change = None if one.version is None else self._change(one)
@@ -242,7 +242,7 @@ class Overlay:
         return found
 
     def named_with(self, key: str) -> list[tuple[str, int, str, str]]:
-        """``(lineage, seq, item_type, item_id)`` of the records of the mutation that had this key."""
+        """Return ``(lineage, seq, item_type, item_id)`` of the records of the mutation with this key."""
         found = self._keys.get(key, ())
         return [
             (one.lineage, one.entry.record.seq, one.entry.record.item_type, one.entry.record.item_id) for one in found
@@ -258,7 +258,7 @@ class Overlay:
                     self._index.check_reach(change, self._growth)
                 self._growth.add(change)
                 self._records.setdefault((*key, change.version), []).append(_indexed(change))
-            del waiting[0]  # not before: whoever is interrupted does it once more, which changes nothing
+            del waiting[0]  # last: if interrupted before, the change is added again, which has no effect
         if is_touched and (
             key in self._circular or ((found := self._grown.get(key)) is not None and found.is_unsettled)
         ):
@@ -296,7 +296,7 @@ class Overlay:
 
 
 def _indexed(change: Change) -> IndexedRecord:
-    """Where the record lies, for what it says to be read again once a later version stands in its place."""
+    """Return the position of the record, so that its payload can be read after a later version has replaced it."""
     entry, record = change.entry, change.entry.record
     return IndexedRecord(
         change.lineage, record.seq, change.segment, entry.offset, entry.length, entry.leaf, record.ts, record.writer,

@@ -1,17 +1,18 @@
-"""Building the index anew while others go on with the one that is there.
+"""Rebuild of the index while other processes keep using the old one.
 
-Whoever changes the journal's files otherwise than by appending makes the index anew: it says where records lie, and what they said. In a large
-store that takes a minute or more, and without an index everybody else would have to read the whole journal meanwhile. So
+Operations that change the journal's files other than by appending rebuild the index, because it states where records lie and what they say.
+In a large store that takes a minute or more, and without an index every other process would read the whole journal meanwhile. Therefore:
 
-* the new index grows in a file of its own, beside the one in use, which everybody reads on; what is written meanwhile each finds in the journal;
-* the lock of the projections is held for that long: nobody writes to the old index, nobody else builds, and no writer waits for that lock;
-* when the new one is whole it takes the old one's name, while nobody opens either. Who has the old one open goes on with what he has, and opens
-  the new one when he looks next.
+* the new index grows in a file beside the old one, which stays in use; records written meanwhile are read from the journal;
+* the lock of the projections is held throughout: nobody writes to the old index, nobody else builds one, and no writer waits for that lock;
+* the complete new index takes the old one's name while nobody opens either. Processes that have the old one open keep it, and open the new
+  one at their next look.
 
-Where the old index says what is to be in the store no more, it is marked before the first file changes (``PAST``): whoever was stopped on the way
-leaves the mark, and the next who brings the index up to date builds it anew instead. What a stop leaves of the new file counts for nothing.
-Where this cannot be had (nobody gives the lock back, the disk has no room for two), the index is thrown away first and built then; but where the old one
-is fit to be served and only the room is missing, it stays: what room there is the journal needs more.
+If the old index contains content that is to leave the store, it is marked (``PAST``) before the first file changes. An interrupted
+operation leaves the mark, and the next process that updates the index rebuilds it. The unfinished new file is ignored.
+
+If this is not possible (the lock is not released, the disk has no room for two indexes), the index is removed first and then rebuilt. But
+an old index that may be used stays if only the room is missing: the journal needs the remaining room more.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from periplus.journal.index.index_file import NEXT_SUFFIX, PAST, discard_index, 
 if TYPE_CHECKING:
     from periplus.journal.index.indexed_journal import IndexedJournal
 
-RENEWAL_PATIENCE_S: Final = 30.0  # who brings an index up to date has it for long where that is large
-_CATCHING_UP_MAX: Final = 8  # what comes behind the last look is taken in by the next who writes
-_ROOM_SHARE: Final = 2  # of the old one's size: the new one's file, and its log
+RENEWAL_PATIENCE_S: Final = 30.0  # updating a large index holds the lock for long
+_CATCHING_UP_MAX: Final = 8  # records after the last round are taken in by the next writer
+_ROOM_SHARE: Final = 2  # times the old index's size: the new file and its log
 
 
 class _Outcome(Enum):
@@ -45,7 +46,7 @@ class _Outcome(Enum):
 
 
 def discard(journal: IndexedJournal, *, also_next: bool = False) -> None:
-    """Throw the index away, and those of other versions; an empty one takes its place. ``also_next``: that which somebody may be building, too.
+    """Remove the index and those of other versions; an empty one replaces it. With ``also_next`` an unfinished new one is removed too.
 
     Raises EnvironmentFailure.
     """
@@ -62,7 +63,7 @@ def discard(journal: IndexedJournal, *, also_next: bool = False) -> None:
 
 
 def _discard_others(journal: IndexedJournal) -> None:
-    """Indexes of other versions say where records lay too, and what they said. Raises EnvironmentFailure."""
+    """Remove indexes of other versions, which also hold positions and content of records. Raises EnvironmentFailure."""
     path = journal.index_path
     try:
         for one in other_indexes(path):
@@ -72,9 +73,9 @@ def _discard_others(journal: IndexedJournal) -> None:
 
 
 def renew(journal: IndexedJournal, *, is_beside: bool) -> bool:
-    """Build the index from the journal's files; ``is_beside``: what the one there is says is fit to be served meanwhile.
+    """Rebuild the index from the journal's files; ``is_beside``: the old one may be used meanwhile.
 
-    False where that stays, for the disk has no room for two.
+    Return False if the old one stays because the disk has no room for two.
     """
     if is_beside and _can_be_beside(journal):
         try:
@@ -94,9 +95,9 @@ def renew(journal: IndexedJournal, *, is_beside: bool) -> bool:
 
 @contextmanager
 def renewing(journal: IndexedJournal) -> Iterator[None]:
-    """Around what takes content out of the journal's files: nothing of it is in the index behind the block.
+    """Wrap an operation that removes content from the journal's files; afterwards the index holds none of that content.
 
-    A block that raises leaves the index marked.
+    If the block raises, the index stays marked.
     """
     is_marked = False
     if _can_be_beside(journal):
@@ -106,11 +107,11 @@ def renewing(journal: IndexedJournal) -> Iterator[None]:
                 if is_marked:
                     _discard_others(journal)
                     yield
-                    _discard_others(journal)  # made meanwhile
+                    _discard_others(journal)  # those made meanwhile
                     if _built_beside(journal) is _Outcome.BUILT:
                         return
         except LockTimeoutError:
-            if is_marked:  # it is the block's own
+            if is_marked:  # raised by the block
                 raise
     if not is_marked:
         discard(journal, also_next=True)
@@ -120,7 +121,9 @@ def renewing(journal: IndexedJournal) -> Iterator[None]:
 
 
 def renew_past(journal: IndexedJournal) -> bool:
-    """Build an index anew that a stop left marked; False where whoever marked it is at it still, or somebody else."""
+    """Rebuild an index that an interrupted operation left marked; return False if another process still holds the lock, or the rebuild
+    failed.
+    """
     try:
         with journal.projecting_alone(0.0):
             if not journal.index.is_replaced():
@@ -144,9 +147,7 @@ def _can_be_beside(journal: IndexedJournal) -> bool:
 
 
 def _is_marked(journal: IndexedJournal) -> bool:
-    """Mark the index as one of the past; False where that could not be written. A power cut does not take the mark back: what it speaks
-    of is gone from the segments then.
-    """
+    """Mark the index as outdated; return False if that failed. The mark survives a power cut, which removed content does too."""
     index = journal.index
     index.end()
     try:
@@ -164,10 +165,10 @@ def _is_marked(journal: IndexedJournal) -> bool:
 
 
 def _built_beside(journal: IndexedJournal) -> _Outcome:
-    """Under the lock of the projections: build the new one and put it in the place of the old one."""
+    """Build the new index and put it in place of the old one. Call under the lock of the projections."""
     path = journal.index_path
     is_built = is_whole = is_cramped = False
-    _forget_next(path)  # what somebody was stopped at takes room
+    _forget_next(path)  # an unfinished index of an interrupted rebuild takes room
     if not _has_room(path):
         return _Outcome.CRAMPED
     try:
@@ -198,12 +199,12 @@ def _built_beside(journal: IndexedJournal) -> _Outcome:
 
 
 def _has_room(path: str) -> bool:
-    """Whether a second index is likely to find room: one that fails for want of it keeps everybody from writing until it has failed."""
+    """Return True if a second index probably fits on the disk; a rebuild that runs out of space blocks all writers until it fails."""
     try:
         disk = os.statvfs(os.path.dirname(path))
         return disk.f_bavail * disk.f_frsize >= _ROOM_SHARE * os.path.getsize(path)
     except OSError:
-        return True  # nobody can tell
+        return True  # unknown
 
 
 def _is_for_room(error: BaseException) -> bool:
@@ -217,4 +218,4 @@ def _forget_next(path: str) -> None:
     try:
         discard_index(path + NEXT_SUFFIX)
     except OSError:
-        pass  # whoever builds one next removes it
+        pass  # the next rebuild removes it

@@ -1,4 +1,4 @@
-"""What a mutation did, and how it is found again by its idempotency key."""
+"""Receipts of mutations, and their lookup by idempotency key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pending(NamedTuple):
-    """What has to become durable before a mutation is acknowledged; ``leaf`` of its last record, if it wrote one."""
+    """The records that must become durable before a mutation is acknowledged; ``leaf`` is that of the last record, empty if there is none."""
 
     batch: Written
     end: Position
@@ -28,23 +28,23 @@ class Pending(NamedTuple):
 
 
 def receipt_of(key: str, overlay: Overlay, index: Index) -> Receipt | None:
-    """What the records say that were written with ``key``; None where there are none."""
+    """Return the receipt of the mutation written with ``key``; None if there is none."""
     found = overlay.written_with(key)
     rows = index.records("key = ? AND key <> '' ORDER BY seq", (key,), -1)
     found += [(row.lineage, row.seq, row.version) for row in rows]
     found = found or index.kept_key(key)
     if not found:
         return None
-    lineage = found[0][0]  # another may have the same once more: what a store wrote again after a fork
+    lineage = found[0][0]  # after a fork another lineage may have the same key
     seqs = [seq for of, seq, _ in found if of == lineage]
     versions = tuple(version for of, _, version in found if version and of == lineage)
     return Receipt(key, lineage, min(seqs), max(seqs), versions, repeated=True)
 
 
 def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: LineageReader) -> list[tuple[str, str]]:
-    """Type and id of what each record of a mutation is of, in their order.
+    """Return type and id for each record of a mutation, in order.
 
-    The index may not have taken them in yet, and one that was made from a checkpoint behind them never did.
+    The index may not have the records yet; one made from a checkpoint after them never gets them.
     """
     found = {
         seq: (item_type, item_id)
@@ -62,10 +62,10 @@ def written_by(receipt: Receipt, overlay: Overlay, index: Index, reader: Lineage
 
 
 def records_of(journal: IndexedJournal, receipt: Receipt) -> list[Record]:
-    """The records of a mutation, in their order; behind the index's watermark, and in one made from a checkpoint, too. Those that only say
-    how versions beside each other are shown, for the next one to name them as one, are left out.
+    """Return the records of a mutation in order, from the index or from the segments.
 
-    Raises DamageError where they cannot be read, or are not here.
+    Intermediate records that only join many concurrent versions, so that the next record can name them as one, are left out. Raises
+    DamageError if records are unreadable or missing.
     """
     from periplus.journal.records.record import decode_line
     from periplus.journal.storage.segment_entries import entries_in_segment
@@ -86,7 +86,7 @@ def records_of(journal: IndexedJournal, receipt: Receipt) -> list[Record]:
 
 
 def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
-    """What to say where records of a mutation cannot be read: whether it is the one that is repeated cannot be told then."""
+    """Return the error for a mutation whose records cannot be read: a repeated call cannot be compared with it."""
     seq = receipt.first_seq
     segment = max((first for first in reader.segments() if first <= seq), default=0)
     following = min((first for first in reader.segments() if first > seq), default=0)
@@ -98,7 +98,7 @@ def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
 
 
 def payload_of(journal: IndexedJournal, record: Record) -> bytes:
-    """What a record says, from its line or its object; empty for a tombstone and for a stub."""
+    """Return a record's payload from its line or its object; empty for a tombstone or a stub."""
     from msgspec import UnsetType
 
     if record.payload_ref is not None:
@@ -107,7 +107,7 @@ def payload_of(journal: IndexedJournal, record: Record) -> bytes:
 
 
 def key_used(receipt: Receipt) -> ConflictError:
-    """The refusal of a key under which something else was written."""
+    """Return the error for a key that was used for another mutation."""
     span = (
         f"record {receipt.first_seq}"
         if receipt.record_count == 1

@@ -1,4 +1,4 @@
-"""Reading beside the view: how much there is behind it, a single record or object, an entity by the beginning of its id."""
+"""Lookups outside the view: bytes not yet read, a single record or object, an entity by the beginning of its id."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ from periplus.objects.store import ObjectStore
 if TYPE_CHECKING:
     from periplus.journal.index.indexed_journal import IndexedJournal
 
-REPLAY_BYTES_PER_S: Final = (
-    16 << 20
-)  # records are taken in at about twice that; a slow machine is meant to keep its word
+REPLAY_BYTES_PER_S: Final = 16 << 20  # half of the usual rate, so that slow machines keep the time
 
 
 @contextmanager
 def one_question(journal: IndexedJournal) -> Iterator[None]:
-    """For what asks many times for one answer: the lineages of others, of which there may be hundreds, are looked at once, when it begins;
-    our own, into which everybody here writes, as ever.
+    """Look at the lineages of other clones, of which there may be hundreds, only once for a series of calls; our own lineage is looked at
+    as usual.
     """
     journal.refresh()
     was, journal.is_one_question = journal.is_one_question, True
@@ -52,13 +50,13 @@ def one_question(journal: IndexedJournal) -> Iterator[None]:
 
 
 def place_here(path: str) -> tuple[int, ...]:
-    """Which file stands at ``path``, or in the archive beside it, where segments that come back lie; empty where there is none."""
+    """Return the identity of the file at ``path``, or of that name in the archive beside it; empty if there is none."""
     folder, name = os.path.split(path)
     return place_of(path) or place_of(os.path.join(folder, ARCHIVE_FOLDER, name))
 
 
 def bytes_behind(journal: IndexedJournal) -> int:
-    """How much there is to read behind what was read, of all lineages; a few system calls, and nothing is read."""
+    """Return the number of unread bytes in all lineages, from a few system calls."""
     found = 0
     for lineage in journal.lineages():
         end, reader = journal.end(lineage), journal.reader(lineage)
@@ -67,13 +65,13 @@ def bytes_behind(journal: IndexedJournal) -> int:
                 try:
                     found += os.path.getsize(reader.path_of(first))
                 except OSError:
-                    continue  # it moved since it was listed: what is read does not depend on it
+                    continue  # it was moved since it was listed; the sum is only an estimate
         found -= end.offset
     return found
 
 
 def bytes_of(journal: IndexedJournal) -> int:
-    """How much all segments are that are here; nothing is read."""
+    """Return the total size of all segments that are here."""
     return sum(
         os.path.getsize(path)
         for lineage in journal.lineages()
@@ -83,7 +81,7 @@ def bytes_of(journal: IndexedJournal) -> int:
 
 
 def find_entity(journal: IndexedJournal, prefix: str) -> Entity:
-    """See ``Journal.find``."""
+    """Implement ``Journal.find``."""
     typed, prefix = prefix, typed_id(prefix)
     keys = journal.ids_with_prefix(prefix)
     if not keys and prefix.strip():
@@ -91,7 +89,7 @@ def find_entity(journal: IndexedJournal, prefix: str) -> Entity:
     live = [entity for key in keys if (entity := journal.get(*key)) is not None]
     exact = [entity for entity in live if entity.item_id == prefix]
     if exact:
-        prefix_of = prefix.rpartition("_")[0]  # another clone may have given its id to something of another type
+        prefix_of = prefix.rpartition("_")[0]  # another clone may have used the id for another type
         types = journal.types
         return next(
             (one for one in exact if (row := types.get(one.item_type)) is not None and row.prefix == prefix_of),
@@ -109,13 +107,13 @@ def find_entity(journal: IndexedJournal, prefix: str) -> Entity:
 
 
 def ids_named(journal: IndexedJournal, name: str) -> list[tuple[str, str]]:
-    """Type and id of the live entities that have ``name``, in lower case, beside their id: so they were called where they came from."""
+    """Return type and id of the live entities with the alternative name ``name`` (lower case), such as an id in an imported system."""
     keys = {*journal.unindexed(), *journal.index.ids_named(name)}
     return sorted(key for key in keys if (one := journal.get(*key)) is not None and name in journal.index.names_of(one))
 
 
 def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:
-    """See ``Journal.line_at``."""
+    """Implement ``Journal.line_at``."""
     try:
         line = reader.read_at(record.segment, record.offset, record.length)
         found, leaf = decode_line(line[:-1])
@@ -136,9 +134,9 @@ def sound_line(reader: LineageReader, record: IndexedRecord) -> bytes:
 
 
 def moved_line(reader: LineageReader, record: IndexedRecord) -> bytes | None:
-    """The record's line where it lies now, without its newline; None where its segment has it no more.
+    """Return the record's line at its current position, without its newline; None if its segment no longer has it.
 
-    A segment out of which content was taken is written anew, and an index made before it says where its lines were.
+    A redaction rewrites a segment, after which an older index states outdated positions.
     """
     try:
         data = reader.read_at(record.segment, 0, SEGMENT_READ_MAX + 1)
@@ -153,7 +151,7 @@ def moved_line(reader: LineageReader, record: IndexedRecord) -> bytes | None:
 
 
 def sound_object(objects: ObjectStore, sha256: str) -> bytes:
-    """See ``Journal.load_object``."""
+    """Implement ``Journal.load_object``."""
     if not is_digest_text(sha256):
         raise DamageError(f"{sha256[:80]!r} is no name of an object", safe="Other records stay readable.")
     try:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def rollback_damage(journal: IndexedJournal) -> DamageError | None:
-    """What is wrong where our lineage, sound as it is, has fewer records than were in the index once, or one that we left has.
+    """Return the damage if our sound lineage, or one that we left, has fewer records than the index once had; else None.
 
-    A journal that was taken out of its store has no lineage of ours, and none of those that the index knows. A copy may
-    be older than the index that was copied with it, and does not write the lineage that it was copied with.
+    A journal taken out of its store has no lineage of ours, and none that the index knows. A copy may be older than the index copied with
+    it, and it does not write the lineage that it was copied with.
     """
     if journal.copied_from or not journal.syncs:
         return None
@@ -39,21 +39,21 @@ def rollback_damage(journal: IndexedJournal) -> DamageError | None:
                 if gone is not None:
                     return gone
     except IndexDamageError:
-        pass  # what it says is not to be believed
+        pass  # a damaged index proves nothing
     return None
 
 
 def _is_prefix(reader: LineageReader, end: Position, index: Index) -> bool:
-    """Whether the records up to ``end`` are those of the index: where a side of a fork gave way, others took their place."""
+    """Return True if the last record before ``end`` is the one in the index; in a fork that gave way, other records took their place."""
     last = end.next_seq - 1
     return not last or index.leaves(reader.lineage, last, last + 1) == [reader.leaf_at(end)]
 
 
 def _put_back(layout: Layout, lineage: str, end: Position, index: Index) -> DamageError | None:
-    """What is wrong where our own ``lineage`` ends at ``end``, before the end of what the index was made of.
+    """Return the damage if our own ``lineage`` ends at ``end``, before the end of the records that the index was made of.
 
-    That is asked only where the index does not fit the records, and it is believed only where its rows agree with its
-    watermark: else the index is what is wrong.
+    The caller checks this only if the index does not fit the records. The index counts only if its rows agree with its watermark; otherwise
+    the index is wrong.
     """
     last = index.watermarks().get(lineage, START).next_seq - 1
     if last < end.next_seq or index.last_seq(lineage) != last:

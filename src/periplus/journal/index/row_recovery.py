@@ -1,4 +1,4 @@
-"""What the index's file remembers of records that the journal has lost: for repair, and for saying what is missing, and of what."""
+"""Rows of the index file about records that the journal has lost, for repair and for messages about missing records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from periplus.journal.records.segment_repair import Known
 
 
 class IndexRows:
-    """What the index's file remembers, read beside the journal, which believes nothing of it."""
+    """Read access to the rows of an index file, independent of the journal, which does not trust them."""
 
     def __init__(self, path: str) -> None:
         self._db: sqlite3.Connection | None = None
@@ -26,7 +26,7 @@ class IndexRows:
             self._db.close()
 
     def lineages(self) -> list[str]:
-        """Those whose names may be names of folders: a damaged file may hold any text."""
+        """Return the lineages in the file with valid names: a damaged file may hold any text."""
         names = (str(row[0]) for row in self._rows("SELECT DISTINCT lineage FROM records", ()))
         return sorted(name for name in names if name.startswith("lin_") and is_id(name))
 
@@ -55,7 +55,7 @@ class IndexRows:
         return Known(*fields, held, version, key, txn)  # type: ignore[call-arg, arg-type]  # the columns are the fields
 
     def entities(self, lineage: str, segment: int, seqs: tuple[int, int], limit: int) -> list[str]:
-        """Ids of entities that records of a segment are of, the first and the last of ``seqs`` and those between, in their order."""
+        """Return ids of entities in a segment's records, between the first and the last of ``seqs``, in order."""
         rows = self._rows(
             "SELECT item_id FROM records WHERE lineage = ? AND segment = ? AND seq BETWEEN ? AND ? AND item_id <> ''"
             " GROUP BY item_id ORDER BY min(seq) LIMIT ?",
@@ -68,7 +68,7 @@ class IndexRows:
         return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else b""
 
     def payloads(self, item_type: str, item_id: str) -> list[bytes]:
-        """What the entity's heads say."""
+        """Return the payloads of the entity's heads."""
         rows = self._rows("SELECT payload FROM heads WHERE item_type = ? AND item_id = ?", (item_type, item_id))
         return [bytes(row[0]) for row in rows if isinstance(row[0], bytes)]
 
@@ -78,4 +78,4 @@ class IndexRows:
         try:
             return self._db.execute(statement, arguments).fetchall()
         except sqlite3.Error:
-            return []  # damaged itself, or of another version: it remembers nothing
+            return []  # damaged, or of another version

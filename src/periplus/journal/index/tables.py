@@ -1,8 +1,8 @@
-"""The index: SQLite tables derived from the journal, thrown away and rebuilt whenever in doubt.
+"""The index: SQLite tables derived from the journal, discarded and rebuilt whenever in doubt.
 
-It holds where each record lies, the heads of every entity and, through an ``Indexer`` of the layer above, full text.
-A watermark for each lineage says how far it has come; watermark and rows change in one transaction, so the index is
-always the exact image of a prefix. Nothing in it is believed over the journal.
+It holds the position of each record, the heads of every entity and, through an ``Indexer`` of the layer above, full text. A watermark for
+each lineage states how far the index has come. Watermark and rows change in one transaction, so the index is always the exact image of a
+prefix of the journal. The journal always takes precedence over it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from periplus.journal.state.merge import History, Node
     from periplus.journal.state.version_graph import VersionGraph
 
-SEVERAL_MAX: Final = 400  # twice that many values a statement: SQLite of old allows 999
+SEVERAL_MAX: Final = 400  # two values each; old SQLite allows 999 a statement
 _SLICE: Final = 256
 
 _HEADS_OF: Final = f"SELECT {HEAD_COLUMNS} FROM heads WHERE item_type = ? AND item_id = ?"  # noqa: S608 - a constant
-_CIRCLE: Final = "circle "  # names in ``meta``, with type and id behind it
+_CIRCLE: Final = "circle "  # prefix of names in ``meta``, followed by type and id
 _HAS_HEAD: Final = "SELECT 1 FROM heads WHERE item_type = ? AND item_id = ? LIMIT 1"
-# Of several records that hold one version the same one speaks for it, whichever came first: see graph.is_before.
+# Of several records with one version, the same one is kept in any order of arrival: see ``VersionGraph``.
 _PUT_HEAD: Final = """
 INSERT INTO heads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (item_type, item_id, version) DO UPDATE SET deleted = excluded.deleted, payload = excluded.payload,
@@ -67,7 +67,7 @@ _RECORD_TYPES: Final = (str, int, int, int, int, bytes, *[str] * 7, int, str, st
 
 
 class Index(CheckpointTables):
-    """The index of a store in the file ``path``, or in memory where that is None."""
+    """The index of a store in the file ``path``, or in memory if that is None."""
 
     def __init__(self, path: str | None, store: str, indexer: Indexer, view: View = NO_VIEW) -> None:
         self.view = view
@@ -76,9 +76,9 @@ class Index(CheckpointTables):
         self._path = path
         self.is_memory = path is None
         self.is_scratch = False
-        self.gives_way = True  # to the journal, where a write found no space
-        self.is_apart = False  # of this process alone, while the store's cannot be filled: see journal.apart
-        self.is_rest = False  # versions beside each other are shown as if they had nothing in common: what they were made from is elsewhere
+        self.gives_way = True  # the file is removed for the journal's sake if a write finds no space
+        self.is_apart = False  # private to this process: see checkpoints.history_fallback
+        self.is_rest = False  # concurrent versions are shown without their merge base, which is not here
         self.is_writable = path is None or _may_write(os.path.dirname(path))
         if path is None:
             self.db = self._in_memory()
@@ -88,11 +88,11 @@ class Index(CheckpointTables):
             self._path = self.db.path or None
         self._inode = 0 if self._path is None else inode_of(self._path)
         self._version = 0
-        self._has_floors: bool | None = None  # of the transaction at hand
+        self._has_floors: bool | None = None  # in the current transaction
 
     @property
     def path(self) -> str | None:
-        """Of its file, which may not be that which was asked for: see ``index_file``; None where there is none."""
+        """The path of the index file, which may differ from the requested one (see ``index_file``); None if the index is in memory."""
         return self._path
 
     def close(self) -> None:
@@ -104,22 +104,20 @@ class Index(CheckpointTables):
             self.db.close()
 
     def is_cramped(self) -> bool:
-        """Whether the disk has no room any more for the memory by which its file is shared: see ``base.disks``."""
+        """Return True if the disk has no room for the file's shared memory: see ``base.disks``."""
         return self._path is not None and self.is_writable and not is_room_for_maps(os.path.dirname(self._path))
 
     def is_replaced(self) -> bool:
-        """Whether another process threw the file away since it was opened: what we read of it is of the past."""
+        """Return True if another process removed the file since it was opened, so that this one is outdated."""
         return self._path is not None and self.is_writable and self._inode != inode_of(self._path)
 
     @property
     def is_past(self) -> bool:
-        """Whether it is marked, as far as the snapshot at hand shows: see journal.renewal."""
+        """True if the index is marked as outdated in the current snapshot: see ``index.rebuild``."""
         return self._path is not None and self.is_writable and self.meta(PAST) != ""
 
     def was_written(self) -> bool:
-        """Whether another process wrote to it since ``begin``: then the snapshot is another from now on, and a view that stands on the one before
-        has to begin anew.
-        """
+        """Return True if another process wrote to the index since ``begin``. The snapshot is then a new one, and the view must begin anew."""
         if self._path is None or not self.is_writable or not self.db.in_transaction:
             return False
         before = self._version
@@ -129,11 +127,11 @@ class Index(CheckpointTables):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something read of it was not what was written: whoever looks on first throws it away, but for a forked child."""
+        """True if damage was found in the index. The next look removes it, except in a forked child."""
         return self.db.is_damaged and not self.db.is_inherited
 
     def damaged(self, what: str) -> IndexDamageError:
-        """The error to raise by who found ``what`` wrong in it; ``is_damaged`` from now on."""
+        """Return the error for damage ``what``, and set ``is_damaged``."""
         return self.db.damaged(what)
 
     def _in_memory(self) -> Connection:
@@ -147,7 +145,7 @@ class Index(CheckpointTables):
 
     @classmethod
     def scratch(cls, store: str, view: View, indexer: Indexer | None = None) -> Index:
-        """An index for a moment: in memory while it is small, then in a nameless file of the system's."""
+        """Return a temporary index: in memory while it is small, then in an anonymous file."""
         found = cls(None, store, indexer or NullIndexer(), view)
         found.db.close()
         found.db = make_tables(connect(""), found._identity, found._indexer)
@@ -157,14 +155,14 @@ class Index(CheckpointTables):
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Hold one snapshot until ``end``: watermark and rows belong together."""
+        """Hold one snapshot until ``end``, because watermark and rows belong together."""
         if not self.db.in_transaction:
             self._has_floors = None
             self.db.execute("BEGIN")
-            self._version = int(self.db.execute("PRAGMA data_version").fetchone()[0])  # it takes the snapshot, too
+            self._version = int(self.db.execute("PRAGMA data_version").fetchone()[0])  # this also takes the snapshot
 
     def resumes(self) -> bool:
-        """Hold a snapshot again after ``end``; False where it is another, or the file is."""
+        """Take a snapshot again after ``end``; return False if the snapshot or the file has changed."""
         before = self._version
         self.begin()
         return self._version == before and not self.is_replaced()
@@ -178,25 +176,25 @@ class Index(CheckpointTables):
         return {row[0]: Position(*row[1:]) for row in self._sound(rows, (str, int, int, int, str))}
 
     def last_seq(self, lineage: str) -> int:
-        """The seq of the lineage's last record here; 0 where there is none."""
+        """Return the seq of the lineage's last record here; 0 if there is none."""
         for (found,) in self.db.execute("SELECT max(seq) FROM records WHERE lineage = ?", (lineage,)):
             return found or 0
         return 0
 
     def heads(self, item_type: str, item_id: str) -> list[Head]:
         key = (item_type, item_id)
-        if not self.db.has_row(_HAS_HEAD, key):  # at a third of the price: what is written first has none
+        if not self.db.has_row(_HAS_HEAD, key):  # a third of the cost, for new entities
             return []
         return [self._head(row) for row in self.db.execute(_HEADS_OF, key)]
 
     def has_live_head(self, item_type: str, item_id: str) -> bool:
-        """Whether there is a head that is no tombstone, by another way than ``heads`` goes."""
+        """Return True if there is a head that is not a tombstone; uses another database index than ``heads``."""
         where = "deleted = 0 AND item_type = ? AND item_id = ?"
         found = self.db.execute(f"SELECT 1 FROM heads INDEXED BY heads_live WHERE {where}", (item_type, item_id))  # noqa: S608
         return found.fetchone() is not None
 
     def heads_of_several(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Head]]:
-        """The heads of at most ``SEVERAL_MAX`` entities, for the price of little more than one; those that are not held are left out."""
+        """Return the heads of at most ``SEVERAL_MAX`` entities with one query; unknown entities are left out."""
         found: dict[tuple[str, str], list[Head]] = {}
         wanted = f"WITH wanted (type, id) AS (VALUES {', '.join(['(?, ?)'] * len(keys))})"
         columns = f"SELECT {HEAD_COLUMNS} FROM wanted CROSS JOIN heads ON item_type = type AND item_id = id"  # noqa: S608 - a constant
@@ -205,7 +203,7 @@ class Index(CheckpointTables):
         return found
 
     def entities(self, item_type: str | None = None) -> Iterator[Entity]:
-        """Every entity, tombstones too, by type and id."""
+        """Yield every entity, tombstones too, by type and id."""
         where, arguments = ("WHERE item_type = ?", (item_type,)) if item_type else ("", ())
         rows = self.db.execute(
             f"SELECT {HEAD_COLUMNS} FROM heads {where} ORDER BY item_type, item_id",  # noqa: S608 - constants
@@ -236,22 +234,22 @@ class Index(CheckpointTables):
             yield entity
 
     def entity(self, item_type: str, item_id: str) -> Entity | None:
-        """The entity, a tombstone too."""
+        """Return the entity, a tombstone too."""
         return next(self._shown(self.heads(item_type, item_id)), None)
 
     def contested(self) -> list[tuple[str, str]]:
-        """Type and id of the entities that have several heads."""
+        """Return type and id of the entities with several heads."""
         return self.db.execute(
             "SELECT item_type, item_id FROM heads GROUP BY item_type, item_id HAVING COUNT(*) > 1"
         ).fetchall()
 
     def versions(self, item_type: str, item_id: str, version: str) -> list[IndexedRecord]:
-        """The records that hold a version of this entity, superseded ones too."""
+        """Return the records that hold a version of this entity, superseded ones too."""
         where = "version = ? AND version <> '' AND item_type = ? AND item_id = ? ORDER BY lineage, seq"
         return self.records(where, (version, item_type, item_id), -1)
 
     def versions_of(self, item_type: str, item_id: str) -> list[IndexedRecord]:
-        """The records that hold versions of this entity."""
+        """Return the records that hold versions of this entity."""
         where = "item_type = ? AND item_id = ? AND version <> '' ORDER BY lineage, seq"
         return self.records(where, (item_type, item_id), -1)
 
@@ -264,7 +262,7 @@ class Index(CheckpointTables):
         return found or (self.payload_before(item_type, item_id, version) if self.has_floors else b"")
 
     def ids_with_prefix(self, prefix: str, limit: int = 10) -> list[tuple[str, str]]:
-        """``(type, id)`` of the entities whose id begins with ``prefix``."""
+        """Return ``(type, id)`` of the entities whose id begins with ``prefix``."""
         rows = self.db.execute(
             "SELECT DISTINCT item_type, item_id FROM heads WHERE item_id >= ? AND item_id < ? ORDER BY item_id LIMIT ?",
             (prefix, prefix + "\U0010ffff", limit),
@@ -272,30 +270,30 @@ class Index(CheckpointTables):
         return [(row[0], row[1]) for row in rows]
 
     def ids_named(self, name: str) -> list[tuple[str, str]]:
-        """``(type, id)`` of the entities that have this name beside their id."""
+        """Return ``(type, id)`` of the entities that have this name beside their id."""
         try:
             name.encode()
         except UnicodeEncodeError:
-            return []  # half a character is in no name
+            return []  # a lone surrogate, which no name contains
         return self._indexer.named(self.db, name)
 
     def names_of(self, entity: Entity) -> list[str]:
         return self._indexer.names_of(entity)
 
     def records(self, where: str, arguments: Sequence[object], limit: int) -> list[IndexedRecord]:
-        """Records by a condition that this package wrote; values only through ``arguments``."""
+        """Return records by a condition written in this package; values are passed only through ``arguments``."""
         rows = self.db.execute(f"SELECT * FROM records WHERE {where} LIMIT ?", (*arguments, limit))  # noqa: S608
         return [IndexedRecord(*row)._replace(parents=split(row[-1])) for row in self._sound(rows, _RECORD_TYPES)]
 
     def leaves(self, lineage: str, first: int, end: int) -> list[bytes]:
-        """Leaf hashes of the records with ``first`` ≤ seq < ``end``."""
+        """Return the leaf hashes of the records with ``first`` ≤ seq < ``end``."""
         rows = self.db.execute(
             "SELECT leaf FROM records WHERE lineage = ? AND seq >= ? AND seq < ? ORDER BY seq", (lineage, first, end)
         )
         return [row[0] for row in self._sound(rows, (bytes,))]
 
     def rev_of(self, item_type: str, item_id: str, version: str) -> int | None:
-        """The rev of a version of this entity; None where it is not held."""
+        """Return the rev of a version of this entity; None if it is not held."""
         key = (version, item_type, item_id)
         row = self.db.execute(
             "SELECT rev FROM heads WHERE version = ? AND item_type = ? AND item_id = ?", key
@@ -308,7 +306,7 @@ class Index(CheckpointTables):
         return None if row is None else int(row[0])
 
     def children_of(self, item_type: str, item_id: str, version: str) -> list[tuple[str, int]]:
-        """Version and rev of the versions of this entity that name ``version`` as a parent."""
+        """Return version and rev of the versions of this entity that name ``version`` as a parent."""
         found = self.db.execute(
             "SELECT DISTINCT child, rev FROM edges CROSS JOIN records ON records.version = child AND records.version <> ''"
             " WHERE parent = ? AND item_type = ? AND item_id = ?",
@@ -330,13 +328,13 @@ class Index(CheckpointTables):
         return None if row is None else FileRow(*next(self._sound([row], (bytes, bytes, str))))
 
     def file_stamps(self, item_type: str, boot: str) -> dict[str, bytes]:
-        """By id, the stamps of the type's files; empty where they are not to be believed in ``boot``."""
+        """Return the stamps of the type's files by id; empty stamps for files that cannot be trusted in ``boot``."""
         believed = "CASE WHEN boot IN ('', ?) THEN stamp ELSE x'' END"
         rows = self.db.execute(f"SELECT item_id, {believed} FROM files WHERE item_type = ?", (boot, item_type))  # noqa: S608
         return dict(self._sound(rows, (str, bytes)))
 
     def looked_at(self) -> dict[str, bytes]:
-        """The files of linked worktrees that had nothing to take in, with their stamps."""
+        """Return the files of linked worktrees that had no edits to take in, with their stamps."""
         return dict(self._sound(self.db.execute("SELECT path, stamp FROM looked"), (str, bytes)))
 
     def meta(self, name: str) -> str:
@@ -344,14 +342,14 @@ class Index(CheckpointTables):
         return "" if row is None else str(row[0])
 
     def counts(self) -> dict[str, int]:
-        """Live entities by type."""
+        """Return the number of live entities by type."""
         rows = self.db.execute(
             "SELECT item_type, COUNT(DISTINCT item_id) FROM heads WHERE deleted = 0 GROUP BY item_type ORDER BY item_type"
         )
         return {row[0]: row[1] for row in rows}
 
     def _sound(self, rows: Iterable[tuple[Any, ...]], types: tuple[type, ...]) -> Iterator[tuple[Any, ...]]:
-        """``rows``, whose columns are of these types; a byte that fell over in a row's header makes others of them."""
+        """Yield ``rows`` after checking the types of their columns; a flipped bit in a row's header changes them."""
         for row in rows:
             if tuple(map(type, row)) != types:
                 raise self.db.damaged("a row whose columns are not of their types")
@@ -365,10 +363,10 @@ class Index(CheckpointTables):
             is_sound = stub or version == version_id(
                 item_type, item_id, deleted=bool(deleted), payload=payload or None, parents=parents
             )
-        except (AttributeError, TypeError, ValueError):  # a number for a text, a text for bytes
+        except (AttributeError, TypeError, ValueError):  # a column of another type
             is_sound = False
         if not is_sound:
-            # SQLite has no checksums; a changed payload would be served as true, a changed version become a parent.
+            # SQLite has no checksums: a changed payload would be returned as true, and a changed version become a parent.
             raise self.db.damaged(f"{item_id} does not have the version id that it states")
         return Head(
             item_type,
@@ -387,7 +385,7 @@ class Index(CheckpointTables):
         )
 
     def check_above(self, live: Iterable[Entity], left_out: Container[tuple[str, str]]) -> Iterator[str]:
-        """What of the layer above's tables is not what ``live`` makes of them; see ``Indexer.check``."""
+        """Yield the differences between the tables of the layer above and what ``live`` makes of them; see ``Indexer.check``."""
         return self._indexer.check(self.db, live, left_out)
 
     # -- writing, within a transaction that the caller began with begin_write ------------------------------------------
@@ -398,7 +396,7 @@ class Index(CheckpointTables):
         self.db.execute("BEGIN IMMEDIATE")
 
     def give_way(self, error: sqlite3.Error) -> None:
-        """After a write that failed for want of space: the file goes, for the journal to have it, and memory serves."""
+        """After a write that failed for lack of space, remove the file to leave room for the journal, and use an index in memory."""
         if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or self._path is None:
             return
         if not self.gives_way:
@@ -407,14 +405,14 @@ class Index(CheckpointTables):
         try:
             discard_index(self._path)
         except OSError:
-            pass  # it stays behind; nothing in it is believed over the journal
+            pass  # it stays; the journal takes precedence over it
         self.db, self._has_floors = self._serve_from_memory(), None
 
     def commit(self) -> None:
         self.db.execute("COMMIT")
 
     def apply(self, items: Iterable[tuple[Entry, Change | None]], lineage: str, segment: int) -> set[tuple[str, str]]:
-        """Add records; gives the entities that they touched."""
+        """Add records; return the entities that they touch."""
         has_floors = self.has_floors
         has_edges = has_floors or self.db.execute("SELECT 1 FROM edges LIMIT 1").fetchone() is not None
         from periplus.journal.state.version_graph import VersionGraph
@@ -440,12 +438,12 @@ class Index(CheckpointTables):
         return set(growth.entities)
 
     def add_rows(self, rows: Iterable[Sequence[object]], edges: Iterable[tuple[str, str]]) -> None:
-        """Rows of ``records`` and ``edges`` as they are; the heads are ``set_heads``'s."""
+        """Add rows of ``records`` and ``edges`` unchanged; ``set_heads`` adds the heads."""
         self.db.executemany(f"INSERT OR REPLACE INTO records VALUES ({'?,' * 16}?)", rows)  # noqa: S608 - a constant
         self.db.executemany("INSERT OR IGNORE INTO edges VALUES (?, ?)", sorted(edges))
 
     def set_heads(self, heads: Iterable[Head]) -> None:
-        """Each the only head of its entity, whatever there was before."""
+        """Make each of ``heads`` the only head of its entity."""
         rows = [head._replace(parents=joined(head.parents)) for head in heads]  # type: ignore[arg-type]  # as the column holds it
         if self.has_floors:
             self.db.executemany(KEEP_HEADS, [row[:2] for row in rows])
@@ -453,7 +451,7 @@ class Index(CheckpointTables):
         self.db.executemany(_PUT_HEAD, rows)
 
     def _settle_circles(self, growth: VersionGraph) -> None:
-        """Where versions name each other in a circle it takes all of the entity's to say what holds."""
+        """Compute the heads of entities whose versions form a cycle, which needs all their versions."""
         known = self.circular()
         for key, found in growth.entities.items():
             if not found.is_unsettled and key not in known:
@@ -466,7 +464,7 @@ class Index(CheckpointTables):
                 self.set_meta(_CIRCLE + msgspec.json.encode(key).decode(), "")
 
     def circular(self) -> set[tuple[str, str]]:
-        """Type and id of the entities some of whose versions name each other in a circle."""
+        """Return type and id of the entities whose versions form a cycle."""
         rows = self.db.execute("SELECT name FROM meta WHERE name GLOB ?", (_CIRCLE + "*",))
         return {msgspec.json.decode(row[0][len(_CIRCLE) :], type=tuple[str, str]) for row in rows}
 
@@ -488,7 +486,7 @@ class Index(CheckpointTables):
         execute_all(_PUT_HEAD, heads)
 
     def finish(self, touched: Iterable[tuple[str, str]], progress: Callable[[int, int], None]) -> None:
-        """Hand what changed to the layer above, a slice at a time."""
+        """Hand the changed entities to the layer above, a slice at a time."""
         keys = sorted(touched)
         for start in range(0, len(keys), _SLICE):
             part = keys[start : start + _SLICE]
@@ -506,7 +504,7 @@ class Index(CheckpointTables):
             self.db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (item_type, item_id, *row))
 
     def settle_files(self, stamps: Mapping[tuple[str, str], bytes], boot: str) -> None:
-        """These files were read and are as they were left; what was written before ``boot`` came from the disk."""
+        """Set the stamps of files that were read and found unchanged; files written before ``boot`` count as durable."""
         rows = ((stamp, boot, *key) for key, stamp in stamps.items())
         self.db.executemany(
             "UPDATE files SET stamp = ?, boot = CASE WHEN boot = ? THEN boot ELSE '' END"
@@ -514,7 +512,7 @@ class Index(CheckpointTables):
         )  # fmt: skip
 
     def seal_files(self) -> None:
-        """Everything written so far is on the disk, whatever boot comes next."""
+        """Mark all files written so far as durable across boots."""
         self.db.execute("UPDATE files SET boot = '' WHERE boot <> ''")
 
     def set_looked_at(self, stamps: Mapping[str, bytes]) -> None:
@@ -525,7 +523,7 @@ class Index(CheckpointTables):
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def clear(self) -> None:
-        """Empty what is filled from records, within the transaction at hand: the rebuild from zero begins here."""
+        """Empty the tables filled from records, within the current transaction, to begin a rebuild."""
         self._has_floors = None
         for name in ("watermarks", "records", "edges", "heads", "ancestors", "floors", "kept_keys"):
             self.db.execute(f"DELETE FROM {name}")  # noqa: S608 - names from the schema above
@@ -534,7 +532,7 @@ class Index(CheckpointTables):
     # -- what lies before a checkpoint ---------------------------------------------------------------------------------
 
     def floors(self) -> dict[str, int]:
-        """For each lineage the seq that its records are held from, where that is a checkpoint's and not the first."""
+        """Return, for each lineage that begins at a checkpoint, the seq from which its records are held."""
         return dict(self._sound(self.db.execute("SELECT lineage, seq FROM floors"), (str, int)))
 
     def set_floor(self, lineage: str, seq: int) -> None:
@@ -545,15 +543,15 @@ class Index(CheckpointTables):
         self.db.executemany(_PUT_HEAD, [head._replace(parents=joined(head.parents)) for head in heads])  # type: ignore[arg-type]  # as the column holds it
 
     def all_heads(self) -> Iterator[Head]:
-        """Every head, tombstones too, by type, id and version."""
+        """Yield every head, tombstones too, by type, id and version."""
         rows = self.db.execute(f"SELECT {HEAD_COLUMNS} FROM heads ORDER BY item_type, item_id, version")  # noqa: S608 - a constant
         return map(self._head, rows)
 
     def check_reach(self, change: Change, growth: VersionGraph) -> None:
-        """Raise HistoryNeededError where what is held does not tell how ``change`` fits into the graph.
+        """Raise HistoryNeededError if the index cannot tell how ``change`` fits into the graph.
 
-        What lies before a checkpoint is not held but its heads; a change that is made from anything else there, or
-        from nothing though the entity is known, may be old news or a branch: only the whole history tells.
+        Of the versions before a checkpoint only heads are held. A change made from another version there, or from nothing although the
+        entity is known, may be old or a branch: only the full history can tell.
         """
         if not self.has_floors or self.is_rest:
             return
@@ -562,7 +560,7 @@ class Index(CheckpointTables):
         grown = growth.entities.get(key)
         added = grown.revs if grown is not None else {}
         if not (record.is_stub or record.after) and self.rev_of(*key, change.version) is not None:
-            return  # another record of a version whose place is known
+            return  # another record of a known version
         if change.parents:
             is_reached = all(one in added or self.rev_of(*key, one) is not None for one in change.before)
         else:
@@ -571,7 +569,7 @@ class Index(CheckpointTables):
             raise HistoryNeededError
 
     def can_merge_all(self) -> bool:
-        """Whether what is held tells how every entity is shown."""
+        """Return True if every entity can be merged from what the index holds."""
         try:
             for key in self.contested():
                 self.check_heads(self.heads(*key), self)
@@ -580,26 +578,24 @@ class Index(CheckpointTables):
         return True
 
     def check_heads(self, heads: Sequence[Head], history: History) -> None:
-        """Raise HistoryNeededError where an entity has several ``heads``, and what they are merged over lies before the floor and is
-        not known of a checkpoint.
-        """
+        """Raise HistoryNeededError if ``heads`` are several and their merge base lies before the floor and is not known from a checkpoint."""
         if len(heads) < 2 or not self.has_floors or self.is_rest:
             return
         from periplus.journal.state.merge import can_merge
 
-        if not can_merge(heads, history):  # tombstones, too: what comes may be an ancestor of one
+        if not can_merge(heads, history):  # tombstones too: a later change may be an ancestor of one
             raise HistoryNeededError
 
     @property
     def has_floors(self) -> bool:
-        found = self._has_floors if self.db.in_transaction else None  # nobody else changes it then
+        found = self._has_floors if self.db.in_transaction else None  # no other process changes it then
         if found is None:
             found = self._has_floors = self.db.execute("SELECT 1 FROM floors").fetchone() is not None
         return found
 
 
 def node_of(records: Sequence[IndexedRecord]) -> Node | None:
-    """The version that ``records`` hold, in its graph."""
+    """Return the graph node of the version that ``records`` hold."""
     if not records:
         return None
     from periplus.journal.state.merge import Node
@@ -609,12 +605,12 @@ def node_of(records: Sequence[IndexedRecord]) -> Node | None:
 
 
 def payload_of(records: Sequence[IndexedRecord], view: View) -> bytes:
-    """What the version says that ``records`` hold: in the first of them that was not emptied."""
+    """Return the payload of the version that ``records`` hold, from the first that is not a stub."""
     return next(filter(None, map(view.payload_at, records)), b"")
 
 
 def payload_in(line: bytes, record: IndexedRecord, load: Callable[[str], bytes]) -> bytes:
-    """What the version says that ``line`` holds. Raises DamageError where its payload's object is not sound."""
+    """Return the payload of the version in ``line``. Raises DamageError if its payload's object is not sound."""
     found, leaf = decode_line(line)
     entry = Entry(found, record.offset, record.length, leaf)
     change = change_of(entry, record.lineage, record.segment, load, record.version)
