@@ -1,17 +1,16 @@
-"""One lineage on its way from a carrier into a folder: compared, set aside, checked whole, then renamed into place.
+"""Transfer of one lineage from a carrier into a folder: compare, stage, verify in full, then rename into place.
 
 Theory of operation
 -------------------
-What we hold of the lineage is a prefix of what its owner wrote. The segments that the source has beyond it are written
-aside, and a ``LineageReader`` reads on from our own end into them: every checksum, batch, header and the chain of
-segments is checked just as for our own files, and what does not count at the end is cut off. What both hold must be the
-same bytes, or at least the same leaves (a stub and the record that it was made of have one leaf): else the lineage has
-forked, or the copy is damaged, and nothing of it is taken. Where a signed head covers the records their tree must have
-its root.
+The copy here is a prefix of what the lineage's owner wrote. Segments that the source has beyond it are written to a staging folder, and a
+``LineageReader`` reads on from the end of our copy into them. Every checksum, batch, header and the chain of segments is checked as for our
+own files, and incomplete data at the end is cut off. What both sides hold must be the same bytes, or at least the same leaves (a stub and
+its record have one leaf). Otherwise the lineage has forked or the copy is damaged, and nothing is taken. If a signed head covers the
+records, their tree must have its root.
 
-Only then anything is changed, in an order in which a stop at every call leaves a valid prefix: objects before the
-records that name them, segments rising, each renamed whole, the head behind what it covers. A growing segment is
-replaced, never appended to, so that no reader meets half a batch.
+Only then is anything changed, in an order in which an interruption at any call leaves a valid prefix: objects before the records that name
+them, segments in ascending order, each renamed as a whole, the head after the records it covers. A growing segment is replaced, never
+appended to, so that no reader sees half a batch.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ _EMPTYING_BYTES_MAX: Final = 64 << 20
 
 
 class _Part(NamedTuple):
-    """A staged segment, and how many of its bytes count."""
+    """A staged segment and the number of its valid bytes."""
 
     segment: int
     size: int
 
 
 class Arrival:
-    """What ``source`` has of ``lineage`` beyond what the folder ``target`` holds; ``staging`` is a folder for it alone."""
+    """The records of ``lineage`` that ``source`` has beyond those in the folder ``target``; ``staging`` is a folder for this arrival alone."""
 
     def __init__(
         self, target: FolderCarrier, source: Carrier, lineage: str, stores: Collection[str], staging: str
@@ -76,14 +75,14 @@ class Arrival:
         self.lineage = lineage
         self.new_bytes = 0
         self.new_records = 0
-        self.emptied_seqs: set[int] = set()  # records of ours whose content was taken out where they come from
-        self.returned_seqs: set[int] = (
-            set()
-        )  # records of ours that were lost to damage, and are whole where they come from
+        self.emptied_seqs: set[int] = set()  # records here whose content was redacted in the source
+        self.returned_seqs: set[int] = set()  # records lost here to damage that the source has
         self._audits: Audits | None = None
         self._doomed: set[bytes] = set()
-        self._is_removing = False  # objects that the target holds were taken out where the records come from
-        self._named: set[bytes] = set()  # that were taken out there, held or not: somebody may keep one meanwhile
+        self._is_removing = False  # the source redacted objects that the target holds
+        self._named: set[bytes] = (
+            set()
+        )  # objects redacted in the source, held here or not: one may be stored here meanwhile
         self._target = target
         self._source = source
         self._stores = stores
@@ -99,14 +98,14 @@ class Arrival:
         self.parts: list[_Part] = []
         self.end = self.position
         self._has_stubs = False
-        self.awaits_head = False  # the owner's head is from before it said what was taken out: nothing is to be had yet
+        self.awaits_head = False  # the owner's signed head precedes its audit record: nothing can be taken yet
         self.objects = IncomingObjects(target, source, lineage, self._new_chunks, self.returned_seqs)
-        self.awaits_audit = False  # another lineage there says what was taken out of this one: it has to come first
+        self.awaits_audit = False  # the audit record lies in another lineage there, which must come first
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def examine(self) -> None:
-        """Compare, set aside and check. Raises ForkError, RefusedError (a key that changed), DamageError."""
+        """Compare, stage and verify. Raises ForkError, RefusedError (the key changed), DamageError."""
         try:
             self._check_key()
             limit, required = self._limits()
@@ -118,7 +117,7 @@ class Arrival:
             raise self._refused(error) from error
 
     def returned(self) -> Iterator[tuple[Record, Change]]:
-        """The records that were lost here to damage and are whole in the source, where they say something of an entity."""
+        """Yield the records with entity content that were lost here to damage and that the source has."""
         for chunk, entries in self._new_chunks():
             for entry in entries:
                 if entry.record.seq in self.returned_seqs and not entry.record.is_stub:
@@ -131,7 +130,7 @@ class Arrival:
     # -- taking over -------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Rename what was set aside into place, under the writers' lock of the target. Idempotent."""
+        """Rename the staged files into place, under the writers' lock of the target. Idempotent."""
         files, layout = self._files, self._target.layout
         is_emptying = self.is_emptying
         if is_emptying and self._target.is_store:
@@ -143,10 +142,10 @@ class Arrival:
                 self._finish_staged(part)
             if self.parts:
                 files.make_folder(folder)
-            if self._is_changing or self._named:  # whoever stops behind this line is followed by one who goes on
+            if self._is_changing or self._named:  # after an interruption behind this line, the next arrival continues
                 write_atomic(files, self._emptying_path, "".join(f"{one.hex()}\n" for one in self._doomed).encode())
             if self._is_changing:
-                self._discard_index()  # it says where records lie, and what they said
+                self._discard_index()  # it holds positions and content of records
             if self.parts:
                 self._rename(folder)
                 files.sync_folder(layout.journal)
@@ -165,11 +164,13 @@ class Arrival:
 
     @property
     def is_emptying(self) -> bool:
-        """Whether records here change, now or when somebody stopped at it: content was taken out elsewhere, or what was lost is back."""
+        """True if records held here change, now or in an interrupted arrival: their content was redacted elsewhere, or lost content is
+        back.
+        """
         return self._is_changing or os.path.exists(self._emptying_path)
 
     def doomed_here(self) -> set[bytes]:
-        """The objects that the target holds and that go, for what comes says that they were taken out."""
+        """Return the objects held by the target that will be removed because the incoming records state their redaction."""
         return {one for one in self._doomed | self._named if self._target.objects.has(one)}
 
     @property
@@ -192,7 +193,7 @@ class Arrival:
         raise ConflictError(f"{self.lineage} changed while it was copied", safe=UNTOUCHED, mend="Repeat the command.")
 
     def _put_in_place(self, folder: str) -> None:
-        # What goes on behind ours comes first: there is what says of records that their content was taken out.
+        # Newer segments first: they hold the audit records for the content that the older ones have lost.
         for part in sorted(self.parts, key=lambda part: part.segment < self._reader_start.segment):
             self._files.replace(self._staged_path(part.segment), self._reader.path_of(part.segment))
         self._files.sync_folder(folder)
@@ -226,7 +227,7 @@ class Arrival:
         self._key = pinned or key
 
     def _limits(self) -> tuple[int | None, int]:
-        """``(the last seq to take, the last that must be there)``."""
+        """Return ``(the last seq to take, the last seq that must exist)``."""
         known = self._source.durable_seq(self.lineage)
         if self._source.needs_heads or self._target.needs_heads:
             assert self.head is not None
@@ -234,7 +235,7 @@ class Arrival:
         return known, known or 0
 
     def _stage(self) -> bool:
-        """Write the segments that the source has beyond ours aside; False where there are none."""
+        """Write the segments that the source has beyond ours to the staging folder; return False if there are none."""
         held = set(self._reader.segments())
         last = self.position.segment
         theirs = self._source.segments(self.lineage)
@@ -245,7 +246,7 @@ class Arrival:
             data = self._source.fetch(self.lineage, segment)
             if segment not in held:
                 if segment != theirs[-1]:
-                    _check_header(data, segment)  # of a million that are none the first is enough
+                    _check_header(data, segment)  # fail early if the segments are invalid
                 if segment < last:
                     raise DamageError(
                         f"{self._target.place}: {self.lineage}: the segment that begins at seq {segment} is missing, and {self._source.place} has it",
@@ -274,10 +275,10 @@ class Arrival:
         return is_new
 
     def _merged(self, segment: int, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
-        """``(the segment's bytes of both, whether theirs goes on behind ours)``. Raises ForkError.
+        """Return ``(the merged bytes of the segment, whether theirs continues beyond ours)``. Raises ForkError.
 
-        Of a record and its stub the stub counts, but for one that was lost to damage: there the record does. Of two stubs that one does
-        that was made when the content was taken out on purpose.
+        Of a record and its stub the stub is kept, except for a record lost to damage, where the record is kept. Of two different stubs the
+        one that a redaction made is kept.
         """
         if theirs.startswith(ours):
             return theirs, len(theirs) > len(ours)
@@ -322,7 +323,7 @@ class Arrival:
         return _joined(ours, mine, theirs, other, from_theirs), False
 
     def _said(self) -> Audits:
-        """What both sides say was lost, and what was taken out."""
+        """Return what the audit records of both sides state about the lineage."""
         if self._audits is None:
             from periplus.journal.recovery.signed_audits import audits_of, segments_of_carrier, segments_of_readers
 
@@ -334,7 +335,7 @@ class Arrival:
         return self._audits
 
     def _stage_stubs(self, held: set[int], theirs: list[int]) -> bool:
-        """A record was taken out of its copy there: the whole lineage is set aside and read anew."""
+        """Stage the whole lineage, to be read from the start, because a record was redacted in the source."""
         for segment in sorted(held):
             ours = self._target.fetch(self.lineage, segment)
             data = self._source.fetch(self.lineage, segment) if segment in theirs else ours
@@ -356,7 +357,7 @@ class Arrival:
 
     def _verify(self, limit: int | None, required: int) -> None:
         if limit is not None:
-            limit = max(limit, self._reader_start.next_seq - 1)  # nothing that we hold is given up
+            limit = max(limit, self._reader_start.next_seq - 1)  # keep everything held here
         end, is_cut = self.position, False
         tail: Entry | None = None
         for chunk in self._staged.read_from(self.position, required):
@@ -414,7 +415,7 @@ class Arrival:
     def _without_those_of_others(
         self, strangers: list[tuple[Entry, AuditedRecord]]
     ) -> list[tuple[Entry, AuditedRecord]]:
-        """The stubs but for those that records of other lineages name, as they may where this one was left."""
+        """Return the stubs that no audit record in another lineage names; a lineage that was left is audited in another one."""
         from periplus.journal.recovery.signed_audits import audits_elsewhere, segments_of_carrier, segments_of_readers
 
         if self._key is None:
@@ -430,7 +431,7 @@ class Arrival:
         return strangers
 
     def _check_roots(self) -> None:
-        """The records have the root that the owner signed, and the one that we remember."""
+        """Check that the records have the root that the owner signed and the one seen earlier."""
         wanted = {}
         if self.head is not None and self._covers(self.head) and self.head.head.size:
             wanted[self.head.head.size] = self.head.head.root
@@ -439,9 +440,9 @@ class Arrival:
             if wanted.get(seen.size, seen.root) != seen.root:
                 raise self._another_past(seen.size, wanted[seen.size])
             if seen.size >= self._reader_start.next_seq:
-                wanted[seen.size] = seen.root  # we had it once, and lost it
+                wanted[seen.size] = seen.root  # seen here once, and lost since
             elif not self._has_stubs:
-                wanted.pop(seen.size, None)  # it held when it was remembered
+                wanted.pop(seen.size, None)  # it was verified when it was noted
         if not wanted:
             return
         tree = Frontier()
@@ -462,11 +463,11 @@ class Arrival:
         )
 
     def _covers(self, head: SignedHead) -> bool:
-        """Whether we will hold all that ``head`` speaks of."""
+        """Return True if the target will hold all records that ``head`` covers."""
         return head.head.size < self.end.next_seq
 
     def _all_entries(self) -> Iterator[tuple[str, Entry]]:
-        """What the target will hold, and where it lies now: its own records up to where the staged ones begin, then those."""
+        """Yield path and entry of all records the target will hold: its own up to the first staged one, then the staged ones."""
         if self.position != START:
             for chunk in self._reader.read_from(START):
                 for entry in chunk.entries:
@@ -498,9 +499,10 @@ class Arrival:
         return os.path.join(self._staging, segment_name(segment))
 
     def _remove_emptied(self) -> None:
-        """What was taken out of records goes from checkpoints, objects and index too, as it did at their owner's.
+        """Remove redacted content from checkpoints, objects and index too, as the owner did.
 
-        A checkpoint is made anew when the next one is due: the store may be another's, which we do not write records to.
+        No checkpoint is written: the next one is made when it is due, and the target may be another user's store, to which no records are
+        written.
         """
         if self._target.is_store:
             remove_checkpoints(self._target.layout, self._files)
@@ -515,11 +517,11 @@ class Arrival:
                     ref = entry.record.payload_ref
                     named |= {bytes.fromhex(ref.sha256)} if ref is not None and is_digest_text(ref.sha256) else set()
         gone.remove(sorted(self._doomed - named), self._target.objects, self._target.writing)
-        self._discard_index()  # one that was made meanwhile
+        self._discard_index()  # it may have been rebuilt meanwhile
         self._end_emptying()
 
     def _remove_late(self) -> None:
-        """Objects that were kept while the records that say that they were taken out came: who kept them could not know."""
+        """Remove redacted objects that another process stored while the audit records were arriving."""
         objects = self._target.objects
         objects.wait_for_keepers()
         there = [one for one in sorted(self._named) if objects.has(one)]
@@ -553,7 +555,7 @@ class Arrival:
             raise environment_failure(error, "write", path) from error
 
     def _finish_staged(self, part: _Part) -> None:
-        """Cut off what does not count, and see that it is on the disk before it gets its name."""
+        """Cut a staged segment to its valid bytes and sync it before it is renamed."""
         path = self._staged_path(part.segment)
         data = read_plain(path, part.size)
         if os.path.getsize(path) != part.size:
@@ -565,7 +567,7 @@ class Arrival:
             self._files.close(fd)
 
     def _store(self) -> str:
-        """Which of the stores that were joined the lineage is of: its heads are signed with that in them."""
+        """Return the store id under which the lineage's heads are signed, among the stores that were joined."""
         if self.head is not None:
             return self.head.head.store
         if len(self._stores) == 1:
@@ -576,7 +578,7 @@ class Arrival:
         return held or decode_header(self._source.fetch(self.lineage, self._source.segments(self.lineage)[0]))[0].store
 
     def _remember(self, head: SignedHead | None) -> None:
-        """Pin the owner's key at first sight, and the largest head that held."""
+        """Pin the owner's key at first sight, and note the largest verified head."""
         target = self._target
         if not target.is_store or self._key is None:
             return
@@ -592,7 +594,7 @@ class Arrival:
 
     def _refused(self, error: DamageError) -> DamageError:
         if error.safe == UNTOUCHED:
-            return error  # it says already whose it is
+            return error  # it already names the place
         where = f", seq {error.seq}" if error.seq else ""
         where += f", byte {error.offset:,}" if error.offset is not None else ""
         segment = f" {os.path.basename(error.path)}" if error.path is not None else ""
@@ -608,7 +610,7 @@ class Arrival:
 
 
 def held_end(reader: LineageReader) -> tuple[Position, dict[int, bytes]]:
-    """Where a copy of a lineage ends, and the leaves of its newest segment by seq. Raises DamageError."""
+    """Return the end of a copy of a lineage and the leaves of its newest segment by seq. Raises DamageError."""
     segments = reader.segments()
     if not segments:
         return START, {}
@@ -643,7 +645,7 @@ def _line(path: str, entry: Entry) -> bytes:
 
 
 def _joined(data: bytes, entries: list[Entry], others: bytes, of_others: list[Entry], seqs: Collection[int]) -> bytes:
-    """The segment ``data``, with the lines that ``others`` has of ``seqs`` in the place of its own."""
+    """Return the segment ``data`` with the lines of ``seqs`` replaced by those in ``others``."""
     lines = {entry.record.seq: entry for entry in of_others if entry.record.seq in seqs}
     parts, at = [], 0
     for entry in entries:
@@ -659,7 +661,7 @@ def _line_of(data: bytes, entry: Entry) -> bytes:
 
 
 def _check_header(data: bytes, segment: int) -> None:
-    """Raises DamageError for what is no segment; one that a later Periplus wrote is told as that where it is read."""
+    """Raise DamageError if this is not a segment; a newer format is reported when the segment is read."""
     try:
         decode_header(data)
     except NewerFormatError:
@@ -669,7 +671,7 @@ def _check_header(data: bytes, segment: int) -> None:
 
 
 def _entries(data: bytes, segment: int) -> list[Entry]:
-    """The records of a segment's bytes, as far as they are sound: whether all are is looked at by whoever takes them."""
+    """Return the sound records in a segment's bytes; the caller checks that none is missing."""
     try:
         _, start = decode_header(data)
     except PeriplusError as error:

@@ -1,16 +1,14 @@
-"""A store in one file: everything needed to go on from it, verified when it is written and again when it is read.
+"""Export of a store to one package file, verified when it is written and again when it is read.
 
-The file is a zip archive (PKWARE APPNOTE 6.3) of plain files under ``periplus/``: settings, every record that is durable
-with its segments as they are, checkpoints, objects, public keys, what is pinned of others. Its last member is the
-manifest: canonical JSON that names each file with size and SHA-256, and each lineage's tree head. What is derived stays
-out, and so do private keys: who takes the file in writes a lineage of his own.
+The file is a zip archive (PKWARE APPNOTE 6.3) of plain files under ``periplus/``: settings, every durable record in its original segments,
+checkpoints, objects, public keys, and pinned peers. Its last member is the manifest: canonical JSON that names each file with size and
+SHA-256, and each lineage's tree head. Derived files and private keys are left out: the importer writes a new lineage.
 
-Of a damaged store nothing is written, but for who asks for what is left. Such a file has format 2, which a reader of whole
-stores refuses: segments are in it as they are, with what is damaged in them, and the manifest says which records are
-missing, of which file and why. What is made of it misses just these, remembers that it does, and is refused to who did not
-ask for it.
+A damaged store is refused unless the export of its remains is requested. Such a file has format 2, which readers of whole stores reject: it
+holds the segments as they are, damage included, and the manifest states which records are missing, of which file and why. A store made of
+it lacks exactly these records, keeps a note of them, and is made only on explicit request.
 
-How it is read is for ``unpacking``.
+See ``package_import`` for reading.
 """
 
 from __future__ import annotations
@@ -71,12 +69,12 @@ TOP: Final = "periplus/"
 FORMAT: Final = 1
 FORMAT_OF_REST: Final = 2
 MANIFEST_BYTES_MAX: Final = 1 << 30
-DAMAGED_MEMBER: Final = "damaged in the exported file"  # what a flaw says of a member that is not as it was written
+DAMAGED_MEMBER: Final = "damaged in the exported file"  # ``Flaw.what`` of a member that differs from the manifest
 _CHECKPOINT_BYTES_MAX: Final = 1 << 33
 _SMALL: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _LINEAGE: Final = r"lin_[0-9a-z]{16,32}"
-# What may be in the file: where, and how many bytes at the most.
+# Members allowed in the file, with their maximal sizes in bytes.
 _PLACES: Final = (
     (re.compile(r"config\.toml"), _SMALL),
     (re.compile(rf"journal/{_LINEAGE}/(archive/)?[0-9]{{12}}\.jsonl"), SEGMENT_READ_MAX),
@@ -100,7 +98,7 @@ class PackedHead(msgspec.Struct, frozen=True):
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """What else was wrong with the store: in which of its files, at which byte (−1 where it has none)."""
+    """A defect of the store other than missing records: its file and byte offset (−1 if none)."""
 
     what: str
     path: str
@@ -108,7 +106,7 @@ class Flaw(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``root`` of a head is empty, and ``missing`` and ``flaws`` are there, in what is left of a damaged store."""
+    """The manifest of a package. For a damaged store, ``missing`` and ``flaws`` are given, and ``root`` of an incomplete head is empty."""
 
     format: int
     store: str
@@ -121,10 +119,10 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Packed(NamedTuple):
-    """What went into a file, or came out of it: ``bytes`` is the sum of the files' sizes, not of the archive.
+    """Summary of an export or import; ``bytes`` is the sum of the files' sizes, not of the archive.
 
-    ``missing`` and ``flaws`` are of what is left of a damaged store, and empty for a whole one. ``doubts`` are files in it that are not
-    sound, and that no record needs.
+    ``missing`` and ``flaws`` describe a damaged store and are empty for a whole one. ``doubts`` are damaged files in it that no record
+    needs.
     """
 
     store_id: str
@@ -153,10 +151,10 @@ def export_store(
     check: Callable[[], list[Flaw]] = _no_flaws,
     progress: Progress = no_progress,
 ) -> Packed:
-    """Write the store to a new file ``path``; ``check`` examines it and says what is wrong.
+    """Write the store to a new file ``path``; ``check`` examines it and returns its defects.
 
-    Raises RefusedError where there is such a file, DamageError for a damaged store: with ``damaged`` what is left of it is
-    written, and the file says what is missing.
+    Raises RefusedError if the file exists, DamageError for a damaged store. With ``damaged`` the remains of a damaged store are written,
+    and the file states what is missing.
     """
     if os.path.lexists(path):
         raise RefusedError(f"{path} is there already", safe="It was not touched.", mend="Name another file.")
@@ -198,21 +196,21 @@ def export_store(
 
 
 def _vouch(journal: Journal) -> None:
-    """Have the newest head be signed among what is remembered: who imports has no key, and gives these records away with it."""
+    """Sign the newest head and note it, since the importer has no key and passes these records on with that head."""
     from periplus.journal.carriers.store import sign_head
 
     if journal.lineage:
         try:
             sign_head(journal)
         except PeriplusError:
-            pass  # there is no key, or nothing may be written: what was signed before is there
+            pass  # without a key or write access, the previously signed head is exported
 
 
 _SAVE_REST: Final = "`periplus doctor` says what is affected; `periplus export --damaged FILE` saves what is left."
 
 
 def _refuse_damaged(journal: Journal, check: Callable[[], list[Flaw]]) -> None:
-    """Raises DamageError: what would be refused on the other side is not written on this one."""
+    """Raise DamageError for a store that the importer would refuse."""
     damage = journal.damage
     if damage is None:
         flaws = check()
@@ -226,7 +224,7 @@ def _refuse_damaged(journal: Journal, check: Callable[[], list[Flaw]]) -> None:
 
 
 class _Sink(io.RawIOBase):
-    """An open file as ``zipfile`` writes to it, by way of ``Files``."""
+    """A file object for ``zipfile`` that writes to a descriptor through ``Files``."""
 
     def __init__(self, files: Files, fd: int) -> None:
         self._files, self._fd = files, fd
@@ -247,14 +245,14 @@ class _Sink(io.RawIOBase):
 
 
 class _OnDisk(NamedTuple):
-    """A file to go in as it is, a piece at a time: it may be larger than memory."""
+    """A file to be added unchanged, piece by piece, because it may be larger than memory."""
 
     path: str
     limit: int
 
     @property
     def size(self) -> int:
-        """In bytes, as it is now. Raises EnvironmentFailure, DamageError."""
+        """The current size in bytes. Raises EnvironmentFailure, DamageError."""
         try:
             size = os.stat(self.path).st_size
         except OSError as error:
@@ -264,7 +262,7 @@ class _OnDisk(NamedTuple):
         return size
 
     def pieces(self) -> Iterator[bytes]:
-        """Its bytes. Raises EnvironmentFailure, DamageError."""
+        """Yield the file's bytes. Raises EnvironmentFailure, DamageError."""
         try:
             fd = open_plain(self.path)
         except OSError as error:
@@ -273,7 +271,7 @@ class _OnDisk(NamedTuple):
             at = 0
             while piece := read_at(fd, _PIECE, at):
                 at += len(piece)
-                if at > self.limit:  # it grew meanwhile
+                if at > self.limit:  # the file grew meanwhile
                     raise _too_large(self.path, self.limit)
                 yield piece
         except OSError as error:
@@ -283,7 +281,7 @@ class _OnDisk(NamedTuple):
 
 
 class _Writing:
-    """Writes one file; ``rest`` is what is wrong with a damaged store, None for one that has to be whole."""
+    """Writes one package; ``rest`` lists the defects of a damaged store, and is None for a store that must be whole."""
 
     def __init__(self, journal: Journal, raw: _Sink, rest: list[Flaw] | None) -> None:
         self._journal, self._raw, self._rest = journal, raw, rest
@@ -323,11 +321,11 @@ class _Writing:
             progress(number, len(held))
             place = journal.objects.path_of(digest)
             if self._rest is None:
-                journal.objects.get(digest)  # raises for one that is not sound: it would be refused on the other side
+                journal.objects.get(digest)  # raises for a damaged object, which the importer would refuse
             elif journal.objects.check(digest) is not None:
                 data = _as_it_is(place)
                 if data is not None and len(data) <= OBJECT_BYTES_MAX:
-                    yield _name_of(journal, place), data  # one changed byte can be mended
+                    yield _name_of(journal, place), data  # a repair can correct one changed byte
                 continue
             self._objects += 1
             yield _name_of(journal, place), _read(place, OBJECT_BYTES_MAX + _SMALL)
@@ -347,7 +345,7 @@ class _Writing:
         self._records += tree.size
 
     def _left(self) -> Iterator[tuple[str, bytes]]:
-        """The segments of every lineage that was, as they are; what cannot be read in them is missing."""
+        """Yield the segments of every known lineage as they are, and collect the records missing from them."""
         journal = self._journal
         rows = IndexRows(journal.index_path)
         try:
@@ -376,23 +374,23 @@ class _Writing:
 
 
 def _as_it_is(path: str) -> bytes | None:
-    """The bytes of a file, with zeros where the disk gives none; None where nothing can be had of it."""
+    """Return the bytes of a file, with zeros in place of unreadable ones; None if nothing can be read."""
     try:
         return read_whole(path, around=True)
     except EnvironmentFailure as error:
         if not is_unreadable(error):
             raise
     except DamageError:
-        pass  # larger than anything of a store
+        pass  # larger than any file of a store
     return None
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: bytes | _OnDisk) -> PackedFile:
-    """Write a member; what a disk holds goes through memory in pieces, and makes the same bytes."""
-    member = zipfile.ZipInfo(TOP + name)  # dated 1980: the same store gives the same bytes
+    """Write a member; files on disk go through memory in pieces."""
+    member = zipfile.ZipInfo(TOP + name)  # dated 1980, so that the same store gives the same bytes
     member.external_attr = 0o100644 << 16
     member.compress_type = zipfile.ZIP_STORED if is_packed(name) else zipfile.ZIP_DEFLATED
-    member.file_size = len(data) if isinstance(data, bytes) else data.size  # which says how wide the sizes are written
+    member.file_size = len(data) if isinstance(data, bytes) else data.size  # determines the width of the size fields
     digest, size = hashlib.sha256(), 0
     with archive.open(member, "w") as target:
         for piece in (data,) if isinstance(data, bytes) else data.pieces():
@@ -407,7 +405,10 @@ def _name_of(journal: Journal, path: str) -> str:
 
 
 def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Iterator[tuple[str, bytes | _OnDisk]]:
-    """What lies in these folders beside the segments; of a damaged store what can be read whole. Checkpoints come last in a file: one that is cut short loses what can be made anew."""
+    """Yield the files in these folders of the journal; for a damaged store only the readable ones.
+
+    Checkpoints come last in a package: a truncated one then loses only what can be made anew.
+    """
     layout = journal.layout
     for folder in folders:
         at = os.path.join(layout.journal, folder)
@@ -423,12 +424,12 @@ def _beside(journal: Journal, folders: Sequence[str], *, is_rest: bool) -> Itera
             except (EnvironmentFailure, DamageError) as error:
                 if isinstance(error, EnvironmentFailure) and not is_unreadable(error):
                     raise
-                continue  # `check` has told of it
+                continue  # `check` has reported it
             yield f"journal/{folder}/{name}", data
 
 
 def _durable_part(journal: Journal, lineage: str, chunk: Chunk) -> tuple[list[bytes], bytes]:
-    """Leaves and bytes of a segment; of our own newest one no more than what is durable."""
+    """Return leaves and bytes of a segment; of our own newest segment only the durable part."""
     durable = journal.durable_end() if lineage == journal.lineage and journal.damage is None else None
     entries = chunk.entries if durable is None else [one for one in chunk.entries if one.record.seq <= durable]
     data = _read(chunk.path, SEGMENT_READ_MAX)
@@ -452,5 +453,5 @@ def _too_large(path: str, limit: int) -> DamageError:
 
 
 def limit_of(name: str) -> int:
-    """How large the file ``name`` may be; 0 for a name that no store has."""
+    """Return the maximal size of the file ``name``; 0 for a name that no store has."""
     return next((limit for pattern, limit in _PLACES if pattern.fullmatch(name)), 0)

@@ -1,8 +1,7 @@
-"""Reading a store that was exported in one file: see ``package``.
+"""Import of a store from a package file: see ``package``.
 
-It believes nothing: only plain files at places that a store has, none over its limit and all of them together no
-more than the disk has room for, each as the manifest says; and the whole is examined record by record in a folder of
-its own before it takes the name of a store.
+The file is not trusted. Only plain files at places that a store has are accepted, each within its limit and all together within the free
+disk space, each as the manifest states. The store is examined record by record in a temporary folder before it is renamed into place.
 """
 
 from __future__ import annotations
@@ -60,16 +59,16 @@ from periplus.journal.storage.store_creation import create_store
 from periplus.merkle.tree import Tree
 
 _PIECE: Final = 1 << 20
-_SYNC_EACH_MAX: Final = 64  # more files reach the disk together, once all of them are found sound
+_SYNC_EACH_MAX: Final = 64  # more files are synced together, after all were found sound
 _TOLD_MAX: Final = 3
 _HEADER_BYTES_MAX: Final = 1 << 24
-# What zipfile unpacks by pieces; of the other methods one piece of the file, however much that is, goes into memory at once.
+# The methods that zipfile unpacks in bounded pieces; with others, one compressed piece may fill the memory.
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LEFT: Final = re.compile(rf"\.periplus-[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
 
 class DamagedFileError(FormatError):
-    """A file of an export that is not as it was written."""
+    """A package file that differs from what was written."""
 
 
 def import_store(
@@ -85,9 +84,9 @@ def import_store(
 ) -> Packed:
     """Make the store of ``folder`` from the file at ``path``; with ``dry_run`` only verify it.
 
-    ``check(root)`` opens what was unpacked, examines it and says what is wrong with it. Raises RefusedError where
-    ``folder`` has a store, and for what is left of a damaged one, but with ``damaged``; FormatError for a file that is
-    none of ours or not what its manifest says.
+    ``check(root)`` opens and examines the unpacked store and returns its defects. Raises RefusedError if ``folder`` has a store, or if the
+    file holds the remains of a damaged one and ``damaged`` is not set; FormatError if the file is not a package or contradicts its
+    manifest.
     """
     target = os.path.join(folder, STORE_FOLDER)
     if os.path.lexists(target) and not dry_run and not _is_empty(target):
@@ -100,7 +99,7 @@ def import_store(
     try:
         with _place_in(folder, files) as place:
             packed = _taken(path, place, files, clock, damaged=damaged, progress=progress)
-            create_store(place, files, clock)  # what is this clone's own: a lineage, keys, what git is to ignore
+            create_store(place, files, clock)  # this clone's own files: lineage, keys, .gitignore
             problems = check(place)
             if problems and packed.is_whole:
                 raise FormatError(f"the store in it is not sound: {problems[0]}", path=path, safe=_UNTOUCHED)
@@ -115,7 +114,7 @@ def import_store(
 
 
 def _sync_all(place: str, files: Files) -> None:
-    """Have all that was unpacked reach the disk. Raises OSError."""
+    """Sync all unpacked files to the disk. Raises OSError."""
     if files.sync_everything(place):
         return
     for folder, _, names in os.walk(place):
@@ -129,7 +128,7 @@ def _sync_all(place: str, files: Files) -> None:
 
 
 def _is_empty(folder: str) -> bool:
-    """Whether it is a folder with nothing in it, which a rename may replace."""
+    """Return True if this is an empty folder, which a rename may replace."""
     try:
         return not os.path.islink(folder) and not os.listdir(folder)
     except OSError:
@@ -137,7 +136,7 @@ def _is_empty(folder: str) -> bool:
 
 
 def _taken(path: str, place: str, files: Files, clock: Clock, *, damaged: bool, progress: Progress) -> Packed:
-    """What the file at ``path`` holds, unpacked in ``place`` and held against its manifest; with ``damaged`` as much of it as can be had."""
+    """Unpack the file at ``path`` in ``place`` and verify it against its manifest; with ``damaged`` keep as much as can be read."""
     try:
         packed, manifest = _unpack(path, place, files, progress)
     except DamagedFileError as error:
@@ -149,7 +148,7 @@ def _taken(path: str, place: str, files: Files, clock: Clock, *, damaged: bool, 
             packed, manifest = (
                 _packed(wreck.manifest, wreck.names, wreck.bytes),
                 wreck.manifest,
-            )  # only its directory was
+            )  # only its directory was damaged
         else:
             name = shlex.quote(path)
             error.mend = (
@@ -168,10 +167,9 @@ def _taken(path: str, place: str, files: Files, clock: Clock, *, damaged: bool, 
 def unpacked(
     path: str, folder: str, *, files: Files | None = None, progress: Progress = no_progress
 ) -> Iterator[tuple[str, Sequence[Flaw]]]:
-    """The files of an export, whole or what is left, in a folder below ``folder`` for as long as that; and what is wrong with those of a file
-    that is damaged itself.
+    """Unpack a package, whole or not, in a temporary folder below ``folder``; give that folder and the defects of a damaged file.
 
-    Raises NotFoundError, UsageError, FormatError for a file that has nothing of a store in it, EnvironmentFailure.
+    Raises NotFoundError, UsageError, FormatError for a file without any part of a store, EnvironmentFailure.
     """
     files = files or PassingFiles()
     with _place_in(folder, files) as place:
@@ -192,10 +190,10 @@ def _unpacked_as_it_goes(path: str, place: str, files: Files, progress: Progress
 
 @contextmanager
 def _place_in(folder: str, files: Files) -> Iterator[str]:
-    """A new folder in ``folder`` to unpack in, gone afterwards unless it was renamed; so is what one that was killed had left.
+    """Make a temporary folder in ``folder``, removed at the end unless it was renamed. Folders left by killed processes are removed first.
 
-    It is locked meanwhile, which is how another call sees that somebody is still at it; shared, as whoever opens the store in it to
-    examine it locks it so as well.
+    The folder is locked meanwhile, so that other calls see that it is in use; shared, because opening the store in it takes a shared lock
+    too.
     """
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if _LEFT.fullmatch(name):
@@ -207,7 +205,7 @@ def _place_in(folder: str, files: Files) -> Iterator[str]:
             files.make_folder(place, 0o755)
             fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(fd, fcntl.LOCK_SH)
-            files.make_folder(place, 0o755)  # who looked just before the lock was taken removed it
+            files.make_folder(place, 0o755)  # another call may have removed it just before the lock was taken
         except OSError as error:
             raise environment_failure(error, "unpack into", folder) from error
         yield place
@@ -226,7 +224,7 @@ def _remove_left(place: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(place, ignore_errors=True)
     except OSError:
-        pass  # somebody is at it
+        pass  # in use
     finally:
         os.close(fd)
 
@@ -297,7 +295,7 @@ def _packed(manifest: Manifest, names: Sequence[str], size: int) -> Packed:
 
 
 def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> None:
-    """Before anything is unpacked: names, sizes, and whether there is room. Raises FormatError, EnvironmentFailure."""
+    """Check names, sizes and free space before anything is unpacked. Raises FormatError, EnvironmentFailure."""
     names = set()
     for member in members:
         name = member.filename.removeprefix(TOP)
@@ -326,7 +324,7 @@ _UNTOUCHED: Final = "Nothing was made of it."
 
 
 def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
-    """No more of it than its member says to have: read without a number, all that it unpacks to is in memory first."""
+    """Read the manifest, at most as many bytes as its member states; an unbounded read would unpack everything into memory."""
     with archive.open(TOP + MANIFEST) as source:
         return source.read(archive.getinfo(TOP + MANIFEST).file_size)
 
@@ -361,9 +359,8 @@ def _decoded(data: bytes, path: str) -> Manifest:
 
 
 def _check_heads(place: str, manifest: Manifest, path: str, files: Files) -> None:
-    """Whether the records' trees have the roots that the manifest states; of what is left, whether no more is missing than it says.
-
-    The store remembers then what is.
+    """Check the roots of the records' trees against the manifest; for a damaged store, that no more is missing than it states, and note
+    that.
     """
     layout = Layout(place)
     found = (
@@ -399,12 +396,10 @@ def _check_heads(place: str, manifest: Manifest, path: str, files: Files) -> Non
 
 
 def _taken_from_wreck(path: str, wreck: DamagedPackage, place: str, files: Files, clock: Clock) -> Packed:
-    """What there is of a damaged file, in ``place``: what of it is missing is found out, and the store remembers it."""
+    """Make a store in ``place`` of the readable part of a damaged file; determine what is missing and note it."""
     layout = Layout(place)
     try:
-        rescue(
-            place, files, clock
-        )  # the settings may be among what is damaged, and whatever else a store cannot be opened with
+        rescue(place, files, clock)  # settings or other files needed to open the store may be damaged
         settings = read_settings(layout)
     except PeriplusError as error:
         raise FormatError(f"what is left of it makes no store: {error.wrong}", path=path, safe=_UNTOUCHED) from error
@@ -439,7 +434,7 @@ def _taken_from_wreck(path: str, wreck: DamagedPackage, place: str, files: Files
 
 
 def _sizes_in(folder: str) -> dict[str, int]:
-    """How many records each lineage had at the least, by what the checkpoints in ``folder`` stand for."""
+    """Return the minimal size of each lineage according to the checkpoints in ``folder``."""
     sizes: dict[str, int] = {}
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
@@ -453,7 +448,7 @@ def _sizes_in(folder: str) -> dict[str, int]:
 
 
 def _check_rest(layout: Layout, head: PackedHead, gaps: Gaps, manifest: Manifest, path: str, files: Files) -> None:
-    """Raises FormatError where other records are missing than the manifest says; else has the store remember them."""
+    """Raise FormatError if other records are missing than the manifest states; otherwise note them in the store."""
     stated = [(one.first_seq, one.last_seq) for one in manifest.missing if one.lineage == head.lineage]
     missing = gaps.end()
     is_stated = all(any(first <= one.first_seq and one.last_seq <= last for first, last in stated) for one in missing)

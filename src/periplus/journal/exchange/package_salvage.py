@@ -1,9 +1,8 @@
-"""What can be had of an exported file that is damaged: cut short by a full disk, a byte that changed on a stick.
+"""Salvage of a damaged package file: truncated by a full disk, or with changed bytes.
 
-A zip archive says twice where a member lies and how long it is: in the header before it, and in the directory at its end
-(PKWARE APPNOTE 6.3, 4.3). Both are looked at, so that neither a lost end nor a damaged header costs more than what lies
-there. Of a member that is damaged itself is taken what unpacks. Nothing of it is believed: whoever goes on from here holds each
-record and object against its own checksum, as with any copy.
+A zip archive states twice where a member lies and how long it is: in the header before it, and in the directory at its end (PKWARE APPNOTE
+6.3, 4.3). Both are read, so that a lost end or a damaged header costs no more than the member there. Of a damaged member, the part that can
+be unpacked is taken. Nothing is trusted: callers check each record and object against its own checksum, as with any copy.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ _LOCAL: Final = struct.Struct("<4sHHHHHLLLHH")  # APPNOTE 4.3.7
 _SIGNATURE: Final = b"PK\x03\x04"
 _NAMED: Final = re.compile(re.escape(_SIGNATURE) + rb".{26}(?=" + re.escape(TOP.encode()) + rb")", re.DOTALL)
 _NAME_BYTES_MAX: Final = 200
-_PLACES_MAX: Final = 4  # of one member: two that agree are one
+_PLACES_MAX: Final = 4  # of one member, without duplicates
 _PIECE: Final = 1 << 20
 _PACKED_PIECE: Final = 1 << 16
-_CLAIMED_MAX: Final = 4  # times the file's length: what all places together say to have
+_CLAIMED_MAX: Final = 4  # times the file's length: the limit for the stated sizes of all places
 
 
 class DamagedPackage(NamedTuple):
-    """What was had of a damaged file: its manifest where that can be read, and which of its members are not what they were."""
+    """The readable part of a damaged file: its manifest if readable, and its damaged members."""
 
     manifest: Manifest | None
     flaws: tuple[Flaw, ...]
@@ -60,7 +59,7 @@ class DamagedPackage(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a member's bytes lie in the file, how they are packed, and the CRC-32 of what they unpack to."""
+    """The position of a member's bytes in the file, their compression, and the CRC-32 of the unpacked bytes."""
 
     start: int
     method: int
@@ -69,9 +68,9 @@ class _Place(NamedTuple):
 
 
 def salvage(path: str, place: str, files: Files, progress: Progress = no_progress) -> DamagedPackage:
-    """Unpack below the folder ``place`` whatever of the export at ``path`` can be had, damaged members as far as they go.
+    """Unpack the readable part of the package at ``path`` below the folder ``place``; damaged members as far as possible.
 
-    Raises FormatError where there is nothing of a store in it, EnvironmentFailure where the disk has no room for it, OSError.
+    Raises FormatError if it contains nothing of a store, EnvironmentFailure if the disk has too little room, OSError.
     """
     with open(path, "rb") as file:
         fd = file.fileno()
@@ -84,7 +83,7 @@ def salvage(path: str, place: str, files: Files, progress: Progress = no_progres
                 found[name] = [*places, at]
                 claimed -= at.size
         manifest = _manifest(fd, found.pop(MANIFEST, []))
-        if manifest is not None:  # else a damaged name may be another's
+        if manifest is not None:  # drops members with damaged names
             named = {one.path for one in manifest.files}
             found = {name: places for name, places in found.items() if name in named}
         room = shutil.disk_usage(place).free
@@ -103,7 +102,7 @@ def salvage(path: str, place: str, files: Files, progress: Progress = no_progres
 
 
 def has_members(path: str) -> bool:
-    """Whether there is any member of an exported store in the file, however damaged the rest is."""
+    """Return True if the file contains a member of a package, whatever else is damaged."""
     with open(path, "rb") as file:
         return any(True for _ in _of_headers(file.fileno()))
 
@@ -128,7 +127,7 @@ def _flaws(manifest: Manifest | None, held: dict[str, tuple[int, str, bool]]) ->
 
 
 def _of_directory(path: str) -> Iterator[tuple[str, _Place]]:
-    """Members as the directory at the end of the file has them; none where that is damaged."""
+    """Yield the members listed in the directory at the end of the file; none if that is damaged."""
     try:
         with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
             for member in archive.infolist():
@@ -139,11 +138,11 @@ def _of_directory(path: str) -> Iterator[tuple[str, _Place]]:
                         at = member.header_offset + _LOCAL.size + start
                         yield name, _Place(at, member.compress_type, member.compress_size, member.CRC)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error, UnicodeError):
-        return  # what zipfile says of one that is damaged: the headers are looked at all the same
+        return  # a damaged directory; the headers are read in any case
 
 
 def _lengths(fd: int, offset: int) -> Iterator[int]:
-    """How many bytes the header at ``offset`` has after its fixed part, if it can be read."""
+    """Yield the number of bytes after the fixed part of the header at ``offset``, if it can be read."""
     head = os.pread(fd, _LOCAL.size, offset) if 0 <= offset < os.fstat(fd).st_size else b""
     if len(head) == _LOCAL.size:
         *_, name, extra = _LOCAL.unpack(head)
@@ -151,7 +150,7 @@ def _lengths(fd: int, offset: int) -> Iterator[int]:
 
 
 def _of_headers(fd: int) -> Iterator[tuple[str, _Place]]:
-    """Members as the headers before them have them, wherever in the file one is."""
+    """Yield the members described by the headers found anywhere in the file."""
     keep = _LOCAL.size + len(TOP)
     at, window = 0, b""
     while piece := os.pread(fd, _PIECE, at + len(window)):
@@ -171,7 +170,7 @@ def _header(fd: int, offset: int) -> Iterator[tuple[str, _Place]]:
 
 
 def _pieces(fd: int, at: _Place, most: int) -> Iterator[bytes]:
-    """What unpacks of a member, at most ``most`` bytes of it."""
+    """Yield the bytes that can be unpacked of a member, at most ``most``."""
     if at.method == zipfile.ZIP_STORED:
         offset, left = at.start, min(at.size, most)
         while left > 0 and (piece := os.pread(fd, min(_PIECE, left), offset)):
@@ -198,7 +197,7 @@ def _pieces(fd: int, at: _Place, most: int) -> Iterator[bytes]:
 
 
 def _last_bytes(unpacker: _Unpacker, packed: bytes) -> bytes:
-    """What comes before the place from which it cannot be unpacked: given more than one byte at a time, ``zlib`` keeps it."""
+    """Return the bytes before the position at which unpacking fails; ``zlib`` withholds them unless it gets one byte at a time."""
     found = b""
     for at in range(len(packed)):
         try:
@@ -209,7 +208,7 @@ def _last_bytes(unpacker: _Unpacker, packed: bytes) -> bytes:
 
 
 def _best(fd: int, places: list[_Place], limit: int) -> tuple[_Place, bool]:
-    """The place whose bytes have the checksum that is stated for them, else the one that gives most; and whether they have."""
+    """Return the place whose bytes have the stated checksum, or else the one that gives most, and whether the checksum holds."""
     found = []
     for at in places:
         crc = size = 0

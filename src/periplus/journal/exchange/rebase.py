@@ -1,16 +1,15 @@
-"""A fork of a lineage is settled on one of its sides: what only that side has of it is written again elsewhere.
+"""Rebase of a forked lineage: one side gives way, and its records after the fork are written again elsewhere.
 
-Two stores wrote one lineage: a backup was put back in place and written to, a disk's image was started twice. Up to some
-record both hold the same, behind it each goes on alone. Whichever side asks for it gives way:
+A lineage forks when two stores write it, for example after a backup was restored in place, or a disk image was started twice. Both sides
+are equal up to some record and differ after it. The side on which the rebase runs gives way:
 
-* each batch behind the fork is written again in the lineage that this store writes, where the forked one was its own in a new
-  one: the same versions, writers, times and keys, with seqs of their own. What another lineage has already is left out, so a
-  second run adds nothing;
-* a note says where the lineage forked, and gives size and root of what stood here;
-* only then is the lineage cut back to what both have, and what is cut off is parked. It is a beginning of the other
-  side's now: an ordinary exchange brings the rest, with all of its checks.
+* each batch after the fork is written again to the lineage that this store writes (a new one if the forked lineage was its own), with the
+  same versions, writers, times and keys but new seqs. Versions that another lineage has already are left out, so a second run adds nothing;
+* a note states where the lineage forked, and size and root of the records that were here;
+* only then is the lineage cut back to the common part; the rest is parked. It is now a prefix of the other side, and an ordinary exchange
+  brings the other records, with all checks.
 
-A stop at every place leaves a sound lineage, and each record in one of both.
+An interruption at any point leaves a sound lineage, and each record in one of the two.
 """
 
 from __future__ import annotations
@@ -48,8 +47,10 @@ _SAFE: Final = "Nothing was changed."
 
 
 class Rebased(NamedTuple):
-    """``lineage`` had forked behind record ``at``: of the ``cut`` records that stood here behind it, ``written`` are written again in
-    ``into``; the others are there already, or say nothing elsewhere. Empty in a dry run.
+    """Result of a rebase: ``lineage`` had forked after record ``at``; of the ``cut`` records after it, ``written`` were written again to
+    ``into``.
+
+    The other records exist elsewhere already, or have no meaning elsewhere. ``into`` is empty in a dry run.
     """
 
     lineage: str
@@ -60,7 +61,7 @@ class Rebased(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """A batch of so many ``records``, ``record`` the first, and what of it has to be written again."""
+    """A batch of ``records`` records, the first of which is ``record``, and the drafts to write again."""
 
     record: Record
     drafts: list[Draft]
@@ -68,12 +69,12 @@ class _Batch(NamedTuple):
 
 
 def rebase(journal: Journal, lineage: str, differs_at: int, stands: int = 0, *, dry_run: bool = False) -> Rebased:
-    """Give way in the fork of ``lineage``, whose records differ from ``differs_at`` on. The caller lets nobody else exchange.
+    """Give way in the fork of ``lineage``, whose records differ from ``differs_at`` on. The caller keeps others from exchanging.
 
-    The other side has ``stands`` records that were acknowledged. Who had written the lineage has these of it from then on, as a
-    copy that is made of the other side now would, and signs no others in its name.
+    The other side has ``stands`` acknowledged records. If this store wrote the lineage, it counts as having written those from now on, as a
+    new copy of the other side would, and signs no others in its name.
 
-    Raises RefusedError where what was written behind the fork cannot be written elsewhere, DamageError where it cannot be read.
+    Raises RefusedError if the records after the fork cannot be written elsewhere, DamageError if they cannot be read.
     """
     journal.refresh()
     journal.project()
@@ -114,19 +115,19 @@ def rebase(journal: Journal, lineage: str, differs_at: int, stands: int = 0, *, 
 
 
 def acknowledged(journal: Journal, lineage: str, other: Carrier) -> int:
-    """How many records ``other`` has of the lineage that whoever takes it gets; 0 where it cannot be read."""
+    """Return the number of records of the lineage that can be taken from ``other``; 0 if it cannot be read."""
     try:
         known = other.durable_seq(lineage)
         seqs = [entry.record.seq for _, entry in _entries_of(journal, lineage, other)]
     except PeriplusError:
-        return 0  # what is wrong with it is told when it is to be taken
+        return 0  # the error is reported when the lineage is taken
     return max((seq for seq in seqs if known is None or seq <= known), default=0)
 
 
 def has_given_way(journal: Journal, lineage: str, differs_at: int, other: Carrier) -> bool:
-    """Whether it is the side of ``other`` that gave way in the fork: all that it has behind is held here in other lineages.
+    """Return True if the side of ``other`` gave way in the fork: all its records after the fork are held here in other lineages.
 
-    Where both sides' records are, the same side stands for everybody, so that those who give way come to an end with it.
+    If that holds for both sides, every clone chooses the same side to stay, so that repeated rebases end.
     """
     journal.refresh()
     journal.project()
@@ -162,7 +163,7 @@ def _is_written_again(
 
 
 def _entries_of(journal: Journal, lineage: str, other: Carrier) -> list[tuple[int, Entry]]:
-    """What ``other`` has of the lineage; as far as its owner signed it, where that counts."""
+    """Return the records that ``other`` has of the lineage; up to the signed head if it needs one."""
     head = other.head(lineage) if other.needs_heads else None
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +178,7 @@ def _entries_of(journal: Journal, lineage: str, other: Carrier) -> list[tuple[in
 
 
 def _last_common(journal: Journal, lineage: str, differs_at: int) -> int:
-    """The last record before the fork that ends a batch."""
+    """Return the last record before the fork that ends a batch."""
     last = 0
     for _, entry in journal.entries(lineage):
         if entry.record.seq >= differs_at:
@@ -199,14 +200,14 @@ def _behind(
     journal: Journal, lineage: str, at: int, held: set[str],
     entries: Iterable[tuple[int, Entry]] | None = None, load: Callable[[str], bytes] | None = None,
 ) -> Iterator[_Batch]:  # fmt: skip
-    """The batches behind record ``at`` of what we have, or of other ``entries``; ``held`` are the versions that came before in it."""
+    """Yield the batches after record ``at`` of our records, or of ``entries``; ``held`` collects the versions seen before."""
     load = load or journal.load_object
     batch: list[tuple[int, Entry]] = []
     last = at
     for segment, entry in entries if entries is not None else journal.entries(lineage):
         record = entry.record
         if record.seq <= last:
-            continue  # a later segment has some of the one before it again
+            continue  # a later segment repeats the last records of the one before it
         last = record.seq
         batch.append((segment, entry))
         if record.txn is None or record.txn[0] == record.txn[1]:
@@ -219,13 +220,13 @@ def _drafts(
 ) -> list[Draft]:
     key = batch[0][1].record.key
     if key and journal.index.records("key = ? AND key <> '' AND lineage <> ?", (key, lineage), 1):
-        return []  # it was written again before
+        return []  # already written again
     drafts = []
     for segment, entry in batch:
         record = entry.record
         kind = action_class(record.action)
         if record.action == "checkpoint":
-            continue  # of this lineage's records, which are others now
+            continue  # it covers records of this lineage, which change
         if record.action == "redact" or kind == "unknown":
             what = "takes out the content of" if record.action == "redact" else "is of a later version, behind"
             raise RefusedError(
@@ -267,14 +268,16 @@ def _write_again(journal: Journal, batch: _Batch) -> None:
 
 
 def _move_cursors(journal: Journal, lineage: str, at: int, last: int, again: tuple[int, int]) -> None:
-    """Have every reader see the other side's records. Who had read all that gave way, up to ``last``, does not get a second
-    time what was written ``again`` behind one record of our own lineage up to another.
+    """Reset every reader's cursor to the fork, so that it sees the other side's records.
+
+    A reader that had seen all records that gave way, up to ``last``, does not see the records again that were written from ``again[0]`` to
+    ``again[1]`` of our own lineage.
     """
     for name in reader_names(journal.layout):
         try:
             cursor = read_cursor(journal.layout, name)
         except DamageError:
-            continue  # `periplus doctor` names it
+            continue  # `periplus doctor` reports it
         seen = cursor.last_seq if cursor is not None else {}
         if seen.get(lineage, 0) > at:
             has_all = seen[lineage] >= last and seen.get(journal.lineage, 0) >= again[0] and again[1]
@@ -282,10 +285,10 @@ def _move_cursors(journal: Journal, lineage: str, at: int, last: int, again: tup
 
 
 def _cut_back(journal: Journal, lineage: str, at: int) -> None:
-    """Have the lineage end with record ``at``. From its end on, so that it is sound wherever this stops."""
+    """Cut the lineage back to record ``at``, from its end, so that it is sound after any interruption."""
     layout, files = journal.layout, journal.files
     reader = journal.reader(lineage)
-    last, end = 0, 0  # the segment that holds record ``at``, and where that ends in it
+    last, end = 0, 0  # the segment that holds record ``at``, and the record's end in it
     for chunk in reader.read_from(START):
         for entry in chunk.entries:
             if entry.record.seq == at:

@@ -1,16 +1,13 @@
-"""Exchange of lineages between the clones of one project: what others wrote comes beside ours, ours goes to them.
+"""Exchange of lineages between the clones of one project.
 
-State is a function of the set of records held, so there is nothing to negotiate: each side gets the records that it
-lacks, verbatim, and shows the same as the other. Each lineage is written by its owner only; ``Arrival`` checks whatever
-comes. A lineage that is refused (a fork, a key that changed, damage) does not keep the others from coming.
+State is a function of the set of records held, so there is nothing to negotiate: each side gets the records that it lacks, verbatim, and
+then shows the same as the other. Each lineage is written by its owner only; ``Arrival`` checks whatever comes. A refused lineage (a fork, a
+changed key, damage) does not keep the others from coming. Rules kept here:
 
-Rules kept here:
-
-* only one sync at a time works on a store (``journal/sync.lock``); its writers are kept waiting for renames only;
-* nobody but its owner adds to a lineage that a store writes, ours included. Where another place holds more of our own
-  lineage than we do, our store was put back to an earlier state: we leave that lineage, mint another, and take the
-  rest of the old one back as a foreign one;
-* a dry run looks at the same things and writes outside the stores only.
+* only one sync at a time works on a store (``journal/sync.lock``); its writers wait for renames only;
+* only its owner adds to a lineage that a store writes, ours included. If another place holds more of our own lineage than we do, our store
+  was restored to an earlier state: we leave that lineage, start another, and take the rest of the old one back as a foreign one;
+* a dry run examines the same things and writes only outside the stores.
 """
 
 from __future__ import annotations
@@ -53,11 +50,11 @@ _NOTHING: Final[References] = lambda _entity, _lend: set()  # noqa: E731 - a con
 
 
 class Transfer(NamedTuple):
-    """What came or went of one lineage: records ``first_seq`` to ``last_seq``, none where ``records`` is 0.
+    """The transferred part of one lineage: records ``first_seq`` to ``last_seq``, none if ``records`` is 0.
 
-    ``held`` is how many of its records the receiving side has now. ``objects_missing`` are objects that neither side
-    has, ``objects_left_out`` were redacted where they would go, ``objects_taken_out`` lay there until these records said that they were
-    redacted. ``refused`` says why nothing was taken, None where nothing was wrong.
+    ``held`` is the number of its records that the receiving side has now. ``objects_missing`` are objects that neither side has,
+    ``objects_left_out`` were redacted at the receiving side, ``objects_taken_out`` were removed there because these records state their
+    redaction. ``refused`` is the reason if nothing was taken.
     """
 
     lineage: str
@@ -76,8 +73,9 @@ class Transfer(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A lineage that was left where it is: its records name ``store``, which the settings on the other side of ``direction``
-    do not: here for what would come in, there for what would go out.
+    """A lineage that was not exchanged: its records name ``store``, which the settings of the receiving side do not list.
+
+    The receiving side is this store for ``direction`` "in", the other one for "out".
     """
 
     lineage: str
@@ -86,8 +84,10 @@ class Waiting(NamedTuple):
 
 
 class Unsigned(NamedTuple):
-    """A lineage that was written here before, of which so many ``records`` stay: the place takes what is signed, and the key is gone,
-    or is not for them: somebody else acknowledged them, or a store that was put back to an earlier state did.
+    """A lineage formerly written here of which ``records`` cannot be sent: the place takes only signed records, and this store cannot sign
+    them.
+
+    The key is gone, or another store acknowledged these records, or this one did before it was restored to an earlier state.
     """
 
     lineage: str
@@ -95,12 +95,14 @@ class Unsigned(NamedTuple):
 
 
 class SyncReport(NamedTuple):
-    """``conflicts`` are type and id of entities that are in conflict by what came; ``left`` is the lineage that this store
-    wrote until others turned out to hold more of it; ``waiting`` is what would be exchanged if the settings of both sides
-    named the same stores, ``rebased`` the forks in which this store gave way. ``emptied_there`` are records of our own lineage whose
-    content a copy of this store, which has its key, took out: they are the owner's to take out here. ``returned`` counts the records
-    of ours that were lost to damage and whose content ``place`` had, ``emptied_out`` those that lost their content in ``place``, a store
-    whose entity files say it until the next command there.
+    """Result of a sync.
+
+    ``conflicts`` are type and id of entities in conflict because of incoming records. ``left`` is the lineage that this store wrote until
+    other places turned out to hold more of it. ``waiting`` is what would be exchanged if the settings of both sides named the same stores,
+    ``rebased`` the forks in which this store gave way. ``emptied_there`` are records of our own lineage whose content a copy of this store,
+    which has its key, redacted; the owner has to redact them here. ``returned`` counts our records that were lost to damage and whose
+    content ``place`` had, ``emptied_out`` those that lost their content in ``place``, a store whose entity files show it until its next
+    command.
     """
 
     place: str
@@ -122,23 +124,23 @@ class SyncReport(NamedTuple):
 
 
 class Outlet(Carrier, Protocol):
-    """A carrier that is no folder: it takes a lineage from its owner only, as a whole."""
+    """A carrier that is not a folder: it takes a lineage only from its owner, and as a whole."""
 
     def removing(self, lineage: str) -> str:
-        """What mends a copy there that is of no use."""
+        """Return the advice that removes an unusable copy there."""
         ...
 
     def has_object(self, lineage: str, digest: bytes) -> bool: ...
 
     def holds(self, lineage: str, segment: int, data: bytes) -> bool | None:
-        """Whether its copy of the segment begins ``data``; None where it has none."""
+        """Return True if its copy of the segment is a beginning of ``data``; None if it has none."""
         ...
 
     def push(
         self, lineage: str, head: SignedHead, segments: Iterable[tuple[int, bytes]],
         objects: Iterable[tuple[bytes, bytes]], *, anew: bool,
     ) -> None:  # fmt: skip
-        """Add these; ``anew``: in the place of all that was there."""
+        """Add these; with ``anew`` in place of everything that was there."""
         ...
 
 
@@ -154,12 +156,14 @@ def sync(
     arrived: Callable[[], object] = lambda: None,
     progress: Progress = lambda _done, _total: None,
 ) -> SyncReport:
-    """Bring what ``other`` holds beside our own records, and ours to it. ``references`` names the objects that an entity of
-    a layer above needs, reading objects through what it is handed. With ``takes_only`` nothing goes to ``other``.
-    With ``rebases`` this store gives way where a lineage has forked; see ``periplus.journal.exchange.rebase``. What records of ours said that
-    were lost to damage and are whole in ``other`` is written again by ``writer``. ``arrived`` is called when all has come, before ours goes.
+    """Take what ``other`` holds beside our own records, and send it ours.
 
-    Raises RefusedError for a place of another store, DamageError where our own journal is damaged.
+    ``references`` returns the objects that an entity of a layer above needs; it reads objects through its second argument. With
+    ``takes_only`` nothing is sent. With ``rebases`` this store gives way if a lineage has forked; see ``periplus.journal.exchange.rebase``.
+    Content of our records that was lost to damage and that ``other`` has is written again by ``writer``. ``arrived`` is called when
+    everything has come, before ours is sent.
+
+    Raises RefusedError for a place of another store, DamageError if our own journal is damaged.
     """
     if is_of_another(other, journal):
         raise RefusedError(
@@ -203,7 +207,7 @@ def sync(
 
 
 def _refuse_without_past(journal: Journal) -> None:
-    """What comes may be merged over what is elsewhere, whatever the index knows: it is refused before any of it is here. Raises DamageError."""
+    """Raise DamageError if segments are missing here: incoming versions might need a merge base in one, whatever the index knows."""
     missing = missing_segments(journal.layout, journal.stores)
     if missing is not None:
         raise missing
@@ -212,9 +216,7 @@ def _refuse_without_past(journal: Journal) -> None:
 
 
 def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusError) -> PeriplusError:
-    """``error``; damage in an exchange folder or a git remote as what it is: nobody can run a command in it, and whoever has the records
-    mends it.
-    """
+    """Return ``error``; damage in an exchange folder or git remote gets another advice, since no command can be run there."""
     if type(error) is not DamageError:
         return error
     if not isinstance(other, FolderCarrier):
@@ -231,14 +233,14 @@ def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusEr
     if not is_of_folder and not error.wrong.startswith(f"{other.place}: {lineage}"):
         return error
     if not is_of_folder:
-        found = error  # it was found in what had come from there
+        found = error  # it was found in the staged copy
     mend = f"Finish or repeat the copy there. Or remove {folder}: who has these records puts them there again at the next sync."
     return DamageError(found.wrong, path=found.path, offset=found.offset, seq=found.seq,
                        safe="Nothing of it was taken; what we hold is as it was.", mend=mend)  # fmt: skip
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
-    """Whether what ``other`` holds is of no store that ``journal`` is."""
+    """Return True if nothing that ``other`` holds belongs to a store of ``journal``."""
     return (
         bool(other.store_id())
         and other.store_ids().isdisjoint(journal.stores)
@@ -258,23 +260,23 @@ class _Run:
         self.unsigned: list[Unsigned] = []
         self.emptied_there: tuple[int, ...] = ()
         self.emptied_out = 0
-        self.whole_there: list[Returned] = []  # what records of ours said that were lost to damage
+        self.whole_there: list[Returned] = []  # content of our records that were lost to damage
         self._refused: set[str] = set()
         self._forked: set[str] = set()
-        self._awaiting: list[str] = []  # what another lineage has to come before
-        self._replaced: set[str] = set()  # what gives way lies where nobody can run anything
+        self._awaiting: list[str] = []  # lineages that wait for another one to come first
+        self._replaced: set[str] = set()  # forked lineages to replace in a place where no command can be run
         self._journal = journal
         self._other = other
         self._references = references
         self._dry_run = dry_run
         self._rebases = rebases
-        # Who works there would have to merge what comes over what is elsewhere.
+        # A store there without these segments could not merge the records sent to it.
         self._missing_there: DamageError | None = None
         if isinstance(other, FolderCarrier) and other.is_store:
             self._missing_there = missing_segments(other.layout, journal.stores)
 
     def again(self, way: Callable[[str], None], direction: Direction) -> None:
-        """Once more what was waiting for another lineage to come."""
+        """Retry the lineages that waited for another lineage."""
         names, self._awaiting = self._awaiting, []
         for lineage in names:
             way(lineage)
@@ -315,14 +317,14 @@ class _Run:
             self.transfers.append(transfer)
 
     def _can_sign(self, lineage: str, differs_at: int) -> bool:
-        """Whether we can say in the owner's name what there is at the fork."""
+        """Return True if this store can sign the lineage's records at the fork in the owner's name."""
         source = StoreCarrier(self._journal, remembers=not self._dry_run)
         head = source.head(lineage)
         is_ours = lineage == source.written_lineage() or lineage in source.left or source.was_written(lineage)
         return is_ours and head is not None and head.head.size >= differs_at
 
     def _left_to_others(self, lineage: str, fork: ForkError) -> ForkError:
-        """What is told where it is the other side that gives way."""
+        """Return the error for a fork in which the other side gives way."""
         how = "there" if not self._other.needs_heads else f"in the clone that wrote {lineage}, its owner's"
         told = ForkError(
             f"{fork.wrong}; all that only {self._other.place} has of it is here already",
@@ -337,7 +339,7 @@ class _Run:
         try:
             heads.append(self._other.head(lineage))
         except PeriplusError:
-            return  # what is wrong there was told when it was looked at
+            return  # already reported
         stay = self._journal.end(lineage).next_seq - 1 - max(one.head.size if one is not None else 0 for one in heads)
         if stay > 0:
             self.unsigned.append(Unsigned(lineage, stay))
@@ -356,8 +358,8 @@ class _Run:
             lock.close()
 
     def _is_held(self, version: str, lost: Collection[int]) -> bool:
-        """Whether a record has the version, or had until it was redacted: another than those of ours that are ``lost``."""
-        self._journal.need_history()  # else one from before a checkpoint would be written once more, redacted or not
+        """Return True if a record has the version, or had it before it was redacted, not counting those of ours in ``lost``."""
+        self._journal.need_history()  # otherwise a version from before a checkpoint would be written again, redacted or not
         own = self._journal.lineage
         found = self._journal.index.records("version = ? AND version <> ''", (version,), len(lost) + 1)
         return any(one.lineage != own or one.seq not in lost for one in found)
@@ -369,16 +371,16 @@ class _Run:
         if lineage == self._other.written_lineage() or not self._journal.end(lineage).segment:
             return
         if lineage in self._forked:
-            return  # told already; it would be refused there for the same
+            return  # reported already; it would be refused there for the same reason
         source = StoreCarrier(self._journal, remembers=not self._dry_run)
         if self._other.needs_heads and (lineage in source.left or source.was_written(lineage)):
             self._look_for_unsigned(source, lineage)
         if self._other.needs_heads and lineage != source.written_lineage() and source.head(lineage) is None:
-            return  # its owner has not signed what we hold, and nobody else can
+            return  # only its owner can sign our copy
         store = self._journal.store_of(lineage)
         if not self._other.takes(store):
             self.waiting.append(Waiting(lineage, store, "out"))
-            return  # of a store that was joined here; the settings that say so have not come there yet
+            return  # a store joined here, which the settings there do not name yet
         if isinstance(self._other, FolderCarrier):
             if not self._dry_run:
                 self._other.prepare(self._journal.store_id)
@@ -404,7 +406,7 @@ class _Run:
             with _staging(target, lineage, dry_run=self._dry_run) as staging:
                 is_ours = isinstance(target, StoreCarrier) and lineage in (target.written_lineage(), *target.left)
                 if source.needs_heads and is_ours and source.head(lineage) is None:
-                    return None  # we stopped before it was complete there, and send the rest now
+                    return None  # an earlier sync was interrupted; the rest is sent now
                 arrival = Arrival(target, source, lineage, self._journal.stores, staging)
                 if not source.segments(lineage):
                     if not is_ours:
@@ -412,7 +414,7 @@ class _Run:
                     return None
                 arrival.examine()
                 if arrival.awaits_head:
-                    return None  # its owner has not signed what says so, and nobody else can
+                    return None  # only its owner can sign the audit record
                 if arrival.awaits_audit and not self._dry_run:
                     self._awaiting.append(lineage)
                     return None
@@ -420,7 +422,7 @@ class _Run:
                     self.emptied_there = tuple(sorted(arrival.emptied_seqs))
                 if arrival.new_records and lineage == target.written_lineage():
                     if direction == "out":
-                        return None  # its owner is at it and ahead of what it told us
+                        return None  # its owner is writing and is ahead of our copy
                     self._leave()
                 if (
                     direction == "out"
@@ -454,8 +456,9 @@ class _Run:
                         arrival.new_bytes, *taken, held=last, objects_taken_out=gone)  # fmt: skip
 
     def _refuse_nothing(self, source: Carrier, lineage: str) -> None:
-        """Raises DamageError for a lineage of which a place for the exchange has no records, and should. One that somebody is about to
-        put into a folder has no head yet; what is pushed to a git remote is there at once.
+        """Raise DamageError for a lineage without records in an exchange place although there should be some.
+
+        A lineage that is just being put into a folder has no head yet; a push to a git remote is complete at once.
         """
         if not source.needs_heads:
             return
@@ -470,7 +473,7 @@ class _Run:
         )
 
     def _pushed(self, outlet: Outlet, source: StoreCarrier, lineage: str) -> Transfer | None:
-        """None where it is not for us to say more: whoever goes on with a lineage that was left here has said it."""
+        """Push a lineage that this store writes or wrote; return None if a later owner has pushed more."""
         head = source.head(lineage)
         assert head is not None
         known = outlet.head(lineage)
@@ -488,7 +491,7 @@ class _Run:
             cuts[chunk.segment] = taken[-1].offset + taken[-1].length
             data = source.fetch(lineage, chunk.segment)[: cuts[chunk.segment]]
             held = outlet.holds(lineage, chunk.segment, data)
-            is_anew |= held is False  # what was taken out here is still there
+            is_anew |= held is False  # content redacted here is still there
             is_anew |= any(
                 outlet.has_object(lineage, one) and not source.objects.has(one)
                 for entry in taken
@@ -504,7 +507,7 @@ class _Run:
                 try:
                     data = source.objects.get(digest)
                 except NotFoundError:
-                    continue  # `periplus doctor` names it
+                    continue  # `periplus doctor` reports it
                 sizes.append(len(data))
                 yield digest, data
 
@@ -535,7 +538,7 @@ class _Run:
 
 
 def _remove(target: FolderCarrier, lineage: str) -> None:
-    """Take a lineage out of an exchange folder, all of it or nothing."""
+    """Remove a lineage from an exchange folder, all or nothing."""
     with _staging(target, lineage, dry_run=False) as staging:
         target.files.make_folder(os.path.dirname(staging))
         target.files.replace(target.layout.lineage_folder(lineage), staging)
@@ -544,9 +547,9 @@ def _remove(target: FolderCarrier, lineage: str) -> None:
 
 @contextmanager
 def _staging(target: FolderCarrier, lineage: str, *, dry_run: bool) -> Iterator[str]:
-    """A folder to set a lineage aside in, on the file system of the target; elsewhere in a dry run, which changes nothing.
+    """Give a staging folder for a lineage, on the file system of the target; in a dry run elsewhere.
 
-    Whoever stopped here before left files that count for nothing: they go first.
+    Files of an interrupted arrival are removed first.
     """
     if dry_run:
         with tempfile.TemporaryDirectory() as folder:
@@ -564,7 +567,7 @@ def _staging(target: FolderCarrier, lineage: str, *, dry_run: bool) -> Iterator[
             _sweep(files, incoming)
             try:
                 yield os.path.join(incoming, lineage)
-            except Exception:  # whatever kept it from coming: what was set aside goes
+            except Exception:  # remove the staged files after any failure
                 _sweep(files, incoming)
                 raise
             _sweep(files, incoming)
