@@ -1,11 +1,11 @@
-"""Cursors: how far each reader has come, so that its next look shows what is new and nothing twice.
+"""Cursors: the position of each reader, so that its next look shows only new records, each once.
 
-``cursors/<reader>.json`` holds ``{"format":1,"last_seq":{lineage: seq},"read_at":time}``. A reader is one that looks: an
-agent's instance, a hook, a person's terminal; it picks its name and nobody else uses it. A seq alone would not do, for a
-store may hold several lineages, each with its own. Rotation and archiving change no seq and so no cursor.
+``cursors/<reader>.json`` holds ``{"format":1,"last_seq":{lineage: seq},"read_at":time}``. A reader is an agent's instance, a hook or a
+person's terminal; it picks a name that nobody else uses. One seq would not do, since a store may hold several lineages, each with its own
+seqs. Rotation and archiving change no seq and so no cursor.
 
-A look hands out durable records only: a cursor never speaks of a record that a power cut can take back. It advances when the
-reader says that it has what it was given, so a record may come twice (the process died in between), never not at all.
+A look returns durable records only, so a cursor never covers a record that a power cut can take back. It advances when the reader confirms
+what it received. A record may therefore come twice, if the process died in between, but is never skipped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 def check_reader_name(name: str) -> str:
-    """``name``, which becomes a file's name on every file system. Raises UsageError for one that may not."""
+    """Return ``name`` if it is allowed as a file name on every file system. Raises UsageError."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not _NAME_ALLOWED.issuperset(name) or not name[0].isalnum():
         raise UsageError(
             f"{name[:80]!r} is no name of a reader",
@@ -68,7 +68,7 @@ def check_reader_name(name: str) -> str:
 
 
 def reader_names(layout: Layout) -> list[str]:
-    """The readers that have a cursor. Raises EnvironmentFailure."""
+    """Return the names of readers that have a cursor. Raises EnvironmentFailure."""
     try:
         names = sorted(os.listdir(layout.cursors))
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def reader_names(layout: Layout) -> list[str]:
 
 
 def read_cursor(layout: Layout, name: str) -> Cursor | None:
-    """None for a reader that has not looked yet. Raises DamageError where the file is not what was written."""
+    """Return the reader's cursor; None before its first look. Raises DamageError if the file is damaged."""
     path = _path(layout, name)
     try:
         data = read_plain(path, _FILE_BYTES_MAX + 1)
@@ -92,7 +92,7 @@ def read_cursor(layout: Layout, name: str) -> Cursor | None:
 
 
 def parse_cursor(data: bytes, path: str, again: str = "") -> Cursor:
-    """What a cursor's file says. Raises DamageError naming ``path`` where it is not what was written."""
+    """Parse a cursor's file. Raises DamageError with ``path`` if it is damaged; ``again`` is its advice."""
     try:
         cursor = msgspec.json.decode(data, type=Cursor)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -103,7 +103,7 @@ def parse_cursor(data: bytes, path: str, again: str = "") -> Cursor:
             path=path, safe="Nothing was changed.", mend="Update Periplus, then repeat the command.",
         )  # fmt: skip
     is_sealed = unseal_line(data[:-1]) is not None and data.endswith(b"\n")
-    if not is_sealed and data != msgspec.json.encode(cursor) + b"\n":  # just so they were before they had a checksum
+    if not is_sealed and data != msgspec.json.encode(cursor) + b"\n":  # the older format, without a checksum
         raise DamageError(
             "not a cursor: its checksum does not hold", path=path, safe="The records are untouched.", mend=again
         )
@@ -115,7 +115,7 @@ def parse_cursor(data: bytes, path: str, again: str = "") -> Cursor:
 
 
 def write_cursor(journal: Journal, name: str, last_seq: Mapping[str, int]) -> None:
-    """The reader has seen all up to ``last_seq``. Raises EnvironmentFailure; the old cursor is there then."""
+    """Store that the reader has seen everything up to ``last_seq``. Raises EnvironmentFailure, with the old cursor kept."""
     path = _path(journal.layout, name)
     cursor = Cursor(CURSOR_FORMAT, dict(sorted(last_seq.items())), format_ms(journal.clock.now_ms()))
     try:
@@ -126,10 +126,10 @@ def write_cursor(journal: Journal, name: str, last_seq: Mapping[str, int]) -> No
 
 
 class Reader:
-    """One reader's looks at a journal: ``look``, do with it what is to be done, ``advance``."""
+    """A reader of a journal: ``look``, process the records, ``advance``."""
 
     def __init__(self, journal: Journal, name: str) -> None:
-        """Raises UsageError for a name that no file can have, DamageError for a cursor that cannot be read."""
+        """Raise UsageError for a name that cannot be a file name."""
         self._journal = journal
         self.name = check_reader_name(name)
         self._cursor: Cursor | None = None
@@ -137,13 +137,13 @@ class Reader:
 
     @property
     def seen(self) -> dict[str, int]:
-        """The last seq seen, by lineage."""
+        """The last seq seen of each lineage. Raises DamageError for a cursor that cannot be read."""
         if self._cursor is None:
             self._cursor = read_cursor(self._journal.layout, self.name) or Cursor(CURSOR_FORMAT, {}, "")
         return dict(self._cursor.last_seq)
 
     def move(self, last_seq: Mapping[str, int]) -> None:
-        """Look from here on, whatever the cursor says, and even where it cannot be read."""
+        """Start the next look here, whatever the cursor says, even if it cannot be read."""
         try:
             seen = self.seen
         except DamageError:
@@ -159,25 +159,25 @@ class Reader:
         limit: int = 1_000,
         summary: GapSummary | None = None,
     ) -> News:
-        """What is new since the last ``advance``; the cursor stays where it is.
+        """Return the records that are new since the last ``advance``, without moving the cursor.
 
-        Raises DamageError where the reader had seen more than there is: records are missing, or an older copy of the
-        store was put in its place.
+        Raises DamageError if the reader had seen more records than there are: records are missing, or the store was replaced by an older
+        copy.
         """
         seen = self._looked_from()
         lineages = self._journal.lineages() if lineages is None else lineages
         return news(self._journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit, summary=summary)
 
     def look_by_pages(self, wanted: RecordFilter, *, lineages: Sequence[str], limit: int) -> Iterator[News]:
-        """What ``look`` gives, in pages; who has them all advances by what the last of them says."""
+        """Yield the result of ``look`` in pages; after the last page, ``advance`` with that one."""
         return news_by_pages(self._journal, self._looked_from(), wanted, lineages=lineages, limit=limit)
 
     def advance(self, found: News) -> None:
-        """The reader has what ``found`` holds. Nothing is written where the cursor is there already."""
+        """Confirm that the reader has received ``found``. Nothing is written if the cursor is already there."""
         if found.seen == self.seen and not self._is_moved:
             return
         reached = dict(found.seen)
-        if not self._is_moved:  # another process by our name may have come further meanwhile: never back
+        if not self._is_moved:  # another process with this name may have advanced further; never move back
             there = read_cursor(self._journal.layout, self.name)
             for lineage, seq in (there.last_seq if there is not None else {}).items():
                 reached[lineage] = max(seq, reached.get(lineage, 0))

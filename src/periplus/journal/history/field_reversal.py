@@ -1,10 +1,10 @@
-"""What is left of an entity without a change that was made to it once, for ``undo``.
+"""Removal of one earlier change from an entity, for ``undo``.
 
-A change is the difference between two versions, one written upon the other, with or without others between them. It is taken out of what the
-entity is now: field by field, sets by element, maps by key. Where others changed the same since, that cannot be told apart.
+A change is the difference between two versions, one written upon the other, directly or with others between them. It is removed from the
+present entity: field by field, sets by element, maps by key. If others changed the same field since, it cannot be separated.
 
-That somebody took it out before is seen by the versions that came after it: where the newest that tells of it has nothing of it, what was
-written over that is nothing of its own.
+Later versions show whether the change was already undone: if the newest version that allows a comparison has nothing of it, later content
+of the same fields is independent of it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from periplus.journal.state.entity import Entity
     from periplus.journal.state.index_values import IndexedRecord
 
-Content: TypeAlias = "Mapping[str, JSONValue] | None"  # None: it is not there
+Content: TypeAlias = "Mapping[str, JSONValue] | None"  # None: absent or deleted
 
 
-class Overlap(Exception):  # noqa: N818 - it is caught here and never seen outside
-    """What is to be taken out was changed since."""
+class Overlap(Exception):  # noqa: N818 - it is always caught in this package
+    """The change to be removed was changed by others since."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ def decoded(payload: bytes) -> Content:
 
 
 def differing(one: Content, other: Content) -> tuple[str, ...]:
-    """The fields in which they differ."""
+    """Return the names of the fields that differ."""
     one, other = one or {}, other or {}
     return tuple(name for name in sorted({*one, *other}) if _bytes(one, name) != _bytes(other, name))
 
@@ -58,9 +58,9 @@ def same(one: Content, other: Content, stamp: str = "") -> bool:
 
 
 def take_out(now: Content, made: Content, before: Content, rules: MergeRules) -> Content:
-    """``now`` without the change from ``before`` to ``made``. Pure. Raises an error of its own where others changed the same.
+    """Return ``now`` without the change from ``before`` to ``made``. Pure. Raises Overlap if others changed the same fields.
 
-    An entity that is gone stays gone, unless it was its deletion that is taken out.
+    A deleted entity stays deleted, unless its deletion is the change that is removed.
     """
     if made is None:
         if now is None or before is None or same(now, before):
@@ -86,13 +86,13 @@ def _take_out_names(
     rules: MergeRules,
     path: str,
 ) -> list[str]:
-    """Take the change out of ``now``, in place; gives the paths where others changed the same."""
+    """Remove the change from ``now`` in place; return the paths that others changed too."""
     clashes: list[str] = []
     held = _held_groups(now, made, before, rules)
     for name in sorted({*made, *before}):
         old, new, there = _bytes(before, name), _bytes(made, name), _bytes(now, name)
         if old in (new, there) or (name in rules.latest and there != new):
-            continue  # as it was, or said again since
+            continue  # unchanged, already back, or updated since
         if name in held:
             clashes.append(path + name)
             continue
@@ -119,7 +119,7 @@ def _take_out_names(
 def _held_groups(
     now: Mapping[str, JSONValue], made: Mapping[str, JSONValue], before: Mapping[str, JSONValue], rules: MergeRules
 ) -> frozenset[str]:
-    """The fields of the groups that were changed since to something that is neither what was made nor what was before."""
+    """Return the fields of the groups whose present values are neither those made nor those before."""
     return frozenset(
         name
         for group in rules.groups
@@ -138,7 +138,7 @@ def _list(value: JSONValue) -> list[JSONValue]:
 
 
 def _take_out_elements(now: list[JSONValue], made: list[JSONValue], before: list[JSONValue]) -> list[JSONValue]:
-    """Texts are looked for where they are: to compare each of a set of thousands takes too long for each of thousands of changes."""
+    """Remove and restore elements of a set. Texts are searched directly, since canonical forms of thousands of elements would be too slow."""
     old, new = ({one if isinstance(one, str) else canonical(one): one for one in part} for part in (before, made))
     kept = list(now)
     for key in new.keys() - old.keys():
@@ -157,7 +157,7 @@ def _bytes(content: Mapping[str, JSONValue], name: str) -> bytes | None:
 
 
 class TakenOut:
-    """Takes changes out of an entity that is ``present``; ``undone`` are the versions of all that are to be taken out."""
+    """Removes changes from an entity that is ``present``; ``undone`` are the versions of all changes to remove."""
 
     def __init__(self, versions: Versions, present: Entity | None, undone: AbstractSet[str], rules: MergeRules) -> None:
         self._versions = versions
@@ -166,7 +166,7 @@ class TakenOut:
         self._rules = rules
 
     def of(self, now: Content, made: IndexedRecord, before: Content) -> Content:
-        """``now`` without what the version ``made`` changed of ``before``. Raises Overlap."""
+        """Return ``now`` without the change from ``before`` to the version ``made``. Raises Overlap."""
         head = self._versions.head(made.version)
         wrote = decoded(head.payload) if head is not None else None
         try:
@@ -177,7 +177,7 @@ class TakenOut:
             return now
 
     def _was_before(self, made: str, wrote: Content, before: Content) -> bool:
-        """Whether the newest version since ``made`` that tells of the change has nothing of it."""
+        """Return True if the newest version since ``made`` that allows a comparison has nothing of the change."""
         for version in self._since(made):
             if not self._versions.is_known(version):
                 continue
@@ -193,7 +193,7 @@ class TakenOut:
         return False
 
     def _fell_away(self, version: str, then: Content) -> bool:
-        """Whether ``version`` was written over several that stood beside each other, and is what they are without what is undone."""
+        """Return True if ``version`` merged concurrent versions and has the content they have without the undone ones."""
         parents = self._versions.parents(version)
         if len(parents) < 2 or self._undone.isdisjoint(parents):
             return False
@@ -201,7 +201,7 @@ class TakenOut:
         return same(content_of(left), then, self._rules.stamp)
 
     def _since(self, version: str) -> list[str]:
-        """What descends from ``version`` and is in what the entity is now, the newest first."""
+        """Return the ancestors of the present entity that descend from ``version``, newest first."""
         held = self._versions.ancestors(self._present.heads if self._present is not None else ())
         children: dict[str, list[str]] = {}
         for one in held:

@@ -1,12 +1,11 @@
-"""Following a journal: new records as they come, from whatever process, without keeping disk or processor busy.
+"""Following a journal: new records of all processes as they arrive, with little load on disk and processor.
 
-A look at the journal costs a transaction; to know that there is nothing to look at costs a stat or two for each lineage. So
-``follow`` takes the *signature* of the journal's files (which lineages, the newest segment of each with its size and inode, the
-durable mark) and looks only when it changed. It does so every 50 ms while records come, and ever less often, down to twice
-a second, while none do. See docs/decisions/0011-long-lived-handles.md.
+A look at the journal costs a transaction; finding out that nothing changed costs a stat or two for each lineage. So ``follow`` compares the
+*signature* of the journal's files (the lineages, size and inode of each newest segment, the durable mark) and looks only when it changed:
+every 50 ms while records arrive, and gradually less often, down to twice a second, while none do. See
+docs/decisions/0011-long-lived-handles.md.
 
-What is there but not yet known to be durable changes no signature when it becomes so: while something like that is waiting,
-every turn looks.
+When records become durable the signature may stay the same. While records wait for that, every turn looks.
 """
 
 from __future__ import annotations
@@ -44,12 +43,11 @@ def follow(
     timeout_s: float | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[News]:
-    """What is new behind ``seen``, each time that there is something; a lineage not in ``seen`` from its first record on.
+    """Yield the records after ``seen`` whenever there are some; a lineage that is not in ``seen`` starts at its first record.
 
-    ``wait`` sleeps that many seconds and says whether to end (``threading.Event().wait`` is one); after ``timeout_s`` the
-    iteration ends too. Without ``lineages`` all are followed, those that appear later included. Records of one mutation may
-    come in two turns. Raises DamageError once the journal is found damaged, after what is sound of it; EnvironmentFailure
-    where the files cannot be read several times in a row.
+    ``wait`` sleeps for a number of seconds and returns whether to end (``threading.Event().wait`` does); after ``timeout_s`` the iteration
+    ends too. Without ``lineages`` all are followed, including later ones. Records of one mutation may come in two turns. Raises DamageError
+    once the journal is found damaged, after its sound records; EnvironmentFailure if the files cannot be read several times in a row.
     """
     deadline = None if timeout_s is None else now() + timeout_s
     last: _Signature | None = None
@@ -71,7 +69,7 @@ def follow(
                 if journal.damage is not None and not more:
                     raise journal.damage
             failures = 0
-        except EnvironmentFailure:  # a file moved away between the listing and the reading, perhaps
+        except EnvironmentFailure:  # a file may have been moved between listing and reading
             failures += 1
             last = None
             if failures >= _FAILURES_MAX:
@@ -92,7 +90,7 @@ def _signature(journal: Journal, lineages: Sequence[str] | None) -> _Signature:
         try:
             newest = max((name for name in os.listdir(folder) if name.endswith(SEGMENT_SUFFIX)), default="")
         except OSError:
-            newest = ""  # not there yet, or the look that follows says what is wrong
+            newest = ""  # not there yet, or the look that follows reports the error
         found.append(_placed(os.path.join(folder, newest)))
     return found
 

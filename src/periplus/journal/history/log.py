@@ -1,10 +1,10 @@
-"""What the journal says of the past: pages of records, what is new since a seq, an entity as it was, who set a field.
+"""The log: pages of records, new records since a seq, and gaps.
 
-Everything here reads. Records come from the index, which holds the durable ones; where the index was loaded from a
-checkpoint and does not reach back far enough, ``Journal.need_history`` fills it first, and only then.
+Everything here only reads. Records come from the index, which holds the durable ones. If the index was loaded from a checkpoint and does
+not reach back far enough, an index with the full history is used.
 
-Times are what writers claimed: they filter, and lay the records of several lineages side by side for a person, but within
-a lineage the order is always that of the seqs.
+Times are stated by writers. They filter records and order the records of several lineages for people, but within a lineage the order is
+always that of the seqs.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ PAGE_RECORDS: Final = 1_000
 
 
 class Gap(NamedTuple):
-    """Records ``first`` to ``last`` of a lineage cannot be read any more. ``counts`` says what is known of them.
+    """Records ``first`` to ``last`` of a lineage, which can no longer be read.
 
-    Its keys are ``type/present`` and ``type/deleted``: entities whose present version was written in the gap.
+    The keys of ``counts`` are ``type/present`` and ``type/deleted``: entities whose present version was written in the gap.
     """
 
     lineage: str
@@ -55,9 +55,9 @@ class Gap(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Newest first. ``before`` is where the next page begins, a seq for each lineage; empty on the last page.
+    """Records, newest first. ``before`` is where the next page begins, a seq for each lineage; empty on the last page.
 
-    ``gaps`` are of the records between its first and its last.
+    ``gaps`` lie between its first and its last record.
     """
 
     records: list[IndexedRecord]
@@ -66,9 +66,9 @@ class Page(NamedTuple):
 
 
 class News(NamedTuple):
-    """Oldest first within a lineage, our own lineage first. ``seen`` is the last seq looked at, by lineage.
+    """Records, oldest first within a lineage, our own lineage first. ``seen`` is the last examined seq by lineage.
 
-    ``more`` where the limit left some for the next look; ``seen`` then ends before them.
+    ``more`` is True if the limit left records for the next look; ``seen`` then ends before them.
     """
 
     records: list[IndexedRecord]
@@ -83,10 +83,10 @@ GapSummary: TypeAlias = "Callable[[Journal, str, int, int], dict[str, int]]"
 def newest(
     journal: Journal, wanted: RecordFilter, *, lineages: Sequence[str], before: Mapping[str, int], limit: int
 ) -> Page:
-    """The newest ``limit`` records of ``lineages``, each older than its ``before``.
+    """Return the newest ``limit`` records of ``lineages``, each older than its ``before``.
 
-    Those of several lineages are laid side by side: at each step the one whose next record claims the latest time. Raises
-    UsageError for a ``limit`` under 0.
+    Records of several lineages are merged by time: each step takes the lineage whose next record states the latest time. Raises UsageError
+    for a negative ``limit``.
     """
     _refuse_negative(limit)
     journal.refresh()
@@ -98,9 +98,9 @@ def newest(
 def newest_by_pages(
     journal: Journal, wanted: RecordFilter, *, lineages: Sequence[str], before: Mapping[str, int], limit: int
 ) -> Iterator[Page]:
-    """What ``newest`` gives, in pages of at most PAGE_RECORDS: no more than one for each lineage is held.
+    """Yield the result of ``newest`` in pages of at most PAGE_RECORDS; only one page for each lineage is in memory.
 
-    ``before`` of the last page is where it goes on; a gap is in the page of the first record that was read behind it.
+    ``before`` of the last page is where the log continues; a gap is in the page of the first record read after it.
     """
     _refuse_negative(limit)
     journal.refresh()
@@ -129,9 +129,9 @@ def newest_by_pages(
 def _enough(
     journal: Journal, wanted: RecordFilter, lineages: Sequence[str], before: Mapping[str, int], limit: int
 ) -> Iterator[Index]:
-    """The journal's index where it has all records of each lineage, or more than are wanted, else one with all.
+    """Give the journal's index if it has all records of each lineage or more than are wanted; otherwise one with the full history.
 
-    With fewer of one nobody knows which of its records come before those of others, nor whether more follow.
+    With fewer records of a lineage, their order relative to others and the existence of a next page would be unknown.
     """
     condition, values = wanted.where()
 
@@ -157,7 +157,7 @@ def _back(
     limit: int,
     gaps: dict[tuple[str, int], Gap],
 ) -> Iterator[IndexedRecord]:
-    """Records of a lineage from before ``start`` back, ``limit`` of them and one more where there is one; adds to ``gaps``."""
+    """Yield ``limit`` records of a lineage before ``start``, newest first, and one more if there is one; adds to ``gaps``."""
     condition, values = wanted.where()
     while True:
         size = min(PAGE_RECORDS, limit)
@@ -187,8 +187,9 @@ def _checked(
     size: int,
     start: int,
 ) -> Iterable[Gap]:
-    """The gaps among ``found``, the newest ``size`` records before ``start`` and the one behind them. Raises IndexDamageError
-    where one is missing that the journal has.
+    """Return the gaps among ``found``, the newest ``size`` records before ``start`` and the one after them.
+
+    Raises IndexDamageError if the index lacks a record that the journal has.
     """
     first = found[-1].seq if len(found) > size else 1
     if index is not journal.index:
@@ -202,7 +203,7 @@ def _checked(
 
 @contextmanager
 def _history(journal: Journal) -> Iterator[Index]:
-    """An index with all records that can be read."""
+    """Give an index with all records that can be read."""
     from periplus.journal.checkpoints.partial_history import index_with_history
 
     index = index_with_history(journal)
@@ -250,10 +251,10 @@ def news(
     limit: int,
     summary: GapSummary | None = None,
 ) -> News:
-    """The durable records behind ``seen`` (a lineage that is not in it: from its first record on).
+    """Return the durable records after ``seen``; a lineage that is not in ``seen`` starts at its first record.
 
-    ``seen`` of the result holds every lineage of the argument, also those that were not looked at. Records that
-    ``wanted`` leaves out count as looked at. Raises UsageError for a ``limit`` under 0.
+    ``seen`` of the result keeps every lineage of the argument, examined or not. Records that ``wanted`` excludes count as seen. Raises
+    UsageError for a negative ``limit``.
     """
     _refuse_negative(limit)
     journal.refresh()
@@ -267,7 +268,7 @@ def news(
 def news_by_pages(
     journal: Journal, seen: Mapping[str, int], wanted: RecordFilter, *, lineages: Sequence[str], limit: int
 ) -> Iterator[News]:
-    """What ``news`` gives, in pages of at most PAGE_RECORDS; ``seen`` and ``more`` of the last are those of the whole."""
+    """Yield the result of ``news`` in pages of at most PAGE_RECORDS; ``seen`` and ``more`` of the last page are those of the whole."""
     _refuse_negative(limit)
     journal.refresh()
     journal.project()
@@ -292,7 +293,7 @@ def _on(
 
 
 def _refuse_negative(limit: int) -> None:
-    """SQLite takes that for no limit, and then a record that was not asked for would look like one that is missing."""
+    """Raise UsageError for a negative limit. SQLite would take it for no limit, and an extra record would look like a missing one."""
     if limit < 0:
         from periplus.base.errors import UsageError
 
@@ -333,7 +334,7 @@ def _news(
 
 
 def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
-    """Raise IndexDamageError where a row is not what the journal's line says. Of a line that is damaged ``journal.damage`` tells."""
+    """Raise IndexDamageError if a row differs from the journal's line. Damage of the line itself goes to ``journal.damage``."""
     from periplus.base.errors import DamageError, EnvironmentFailure, UsageError
     from periplus.journal.records.record import decode_line
     from periplus.journal.records.segment import Entry
@@ -344,7 +345,7 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
             line = journal.reader(row.lineage).read_at(row.segment, row.offset, row.length)
             said, leaf = decode_line(line[:-1])
             version = row.version
-            if said.payload_ref is None:  # else it may be long
+            if said.payload_ref is None:  # a payload in an object may be large
                 change = change_of(
                     Entry(said, row.offset, row.length, leaf), row.lineage, row.segment, journal.load_object
                 )
@@ -361,7 +362,7 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
 
 
 def _check_line(journal: Journal, row: IndexedRecord) -> None:
-    """Keep in ``journal.damage`` what is wrong with the line of ``row``, unless an older index says where it was."""
+    """Note damage of the line of ``row`` in ``journal.damage``, unless the line was only moved since the index was made."""
     from periplus.base.errors import DamageError
 
     try:
@@ -371,10 +372,10 @@ def _check_line(journal: Journal, row: IndexedRecord) -> None:
 
 
 def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRecord]:
-    """The records of an entity, newest first: those that can be read. Of one lineage by seq, of several by their times."""
+    """Return the readable records of an entity, newest first: by seq within a lineage, by time across lineages."""
     journal.project()
     with _history(journal) as index:
-        # In the order in which the index has them, from behind: to sort them would take room on the disk, of which there may be none.
+        # In the index's own order, reversed: sorting would need disk space, and there may be none.
         rows = index.records("item_type = ? AND item_id = ? ORDER BY lineage DESC, seq DESC", (item_type, item_id), -1)
     each = [list(found) for _, found in groupby(rows, key=lambda row: row.lineage)]
     return list(heapq.merge(*reversed(each), key=lambda row: row.ts, reverse=True))
@@ -383,8 +384,9 @@ def of_entity(journal: Journal, item_type: str, item_id: str) -> list[IndexedRec
 def versions_of_session(
     journal: Journal, lineage: str, session: str, limit: int, first: int = 1, last: int | None = None
 ) -> list[IndexedRecord]:
-    """The records of a session, from ``first`` to ``last``, that made versions of entities, oldest first, ``limit`` of them; the journal says
-    whether that is all.
+    """Return at most ``limit`` records of a session, from ``first`` to ``last``, that made versions of entities, oldest first.
+
+    The result is checked for completeness against the journal.
     """
     last = _indexed_end(journal, lineage) if last is None else min(last, _indexed_end(journal, lineage))
     where = "lineage = ? AND seq BETWEEN ? AND ? AND session = ? AND version <> '' ORDER BY seq"
@@ -405,7 +407,7 @@ def _check_complete(
     *,
     versions_only: bool = False,
 ) -> None:
-    """Raise IndexDamageError where the journal has a record in this span that is wanted and not among ``rows``."""
+    """Raise IndexDamageError if the journal has a wanted record in this span that is not among ``rows``."""
     from periplus.journal.history.log_check import check_complete
 
     if journal.damage is None and not journal.index.is_memory:
@@ -414,7 +416,7 @@ def _check_complete(
 
 
 def _check_unbroken(journal: Journal, rows: Sequence[IndexedRecord], before: int) -> None:
-    """Raise IndexDamageError where of all records before ``before``, newest first, one is missing in ``rows``."""
+    """Raise IndexDamageError if ``rows``, the records before ``before``, newest first, skip a seq."""
     if journal.damage is not None or journal.index.is_memory or journal.index.has_floors:
         return
     if (not rows and before > 1) or any(row.seq != before - 1 - at for at, row in enumerate(rows)):
@@ -422,7 +424,7 @@ def _check_unbroken(journal: Journal, rows: Sequence[IndexedRecord], before: int
 
 
 def beside_others(journal: Journal, records: Iterable[IndexedRecord]) -> set[str]:
-    """Of the versions that ``records`` made, those that stand beside others: their entities have several heads."""
+    """Return those versions made by ``records`` that are concurrent with others: their entities have several heads."""
     found: set[str] = set()
     for item_type, item_id in {(r.item_type, r.item_id) for r in records if r.version}:
         heads = journal.index.heads(item_type, item_id)
@@ -432,7 +434,7 @@ def beside_others(journal: Journal, records: Iterable[IndexedRecord]) -> set[str
 
 
 def present_in_gap(journal: Journal, lineage: str, first: int, last: int) -> dict[str, int]:
-    """What the index knows of records that cannot be read: it may have been loaded from a checkpoint behind them."""
+    """Count the entities whose heads are in a gap; an index loaded from a later checkpoint knows them."""
     rows = journal.index.db.execute(
         "SELECT item_type || CASE deleted WHEN 0 THEN '/present' ELSE '/deleted' END AS what, COUNT(*) FROM heads "
         "WHERE lineage = ? AND seq BETWEEN ? AND ? GROUP BY what ORDER BY what",
@@ -461,14 +463,14 @@ def _gaps(journal: Journal, index: Index, lineage: str, first: int, end: int, su
 
 
 def _indexed_end(journal: Journal, lineage: str) -> int:
-    """The last seq of ``lineage`` in the index: only durable records are in it."""
+    """Return the last seq of ``lineage`` in the index, which holds only durable records."""
     row = journal.index.db.execute("SELECT next_seq FROM watermarks WHERE lineage = ?", (lineage,)).fetchone()
     return int(row[0]) - 1 if row else 0
 
 
 def _reaches_back(journal: Journal, lineage: str) -> bool:
     row = journal.index.db.execute("SELECT MIN(seq) FROM records WHERE lineage = ?", (lineage,)).fetchone()
-    if row[0] is None:  # of a lineage that ends where the checkpoint was taken there is none behind it
+    if row[0] is None:  # the lineage has no records after the checkpoint
         return journal.index.floors().get(lineage, 1) <= 1
     return bool(row[0] == 1)
 

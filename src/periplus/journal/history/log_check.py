@@ -1,9 +1,8 @@
-"""Whether a filter left out nothing that the journal has: the index answers, the journal's own bytes are asked back.
+"""Completeness check of a filtered log: the index answers, and the journal's bytes are searched for records it left out.
 
-What a filter wants stands in a line as it is, so a search for bytes finds every line that may be wanted, at the speed of
-memory and without a look at the rest. Of each that is wanted the index must have the record, as a row of the answer. A
-line that counts for nothing (a batch that was never whole, what a later segment supersedes) has a seq that another line
-has; then the row of that other line is what counts.
+The filter's values appear literally in the lines, so a byte search finds every line that may match, at memory speed and without parsing the
+rest. For each matching line the index must have the record among its rows. A line without effect (an incomplete batch, or one that a later
+segment repeats) shares its seq with another line, and then the row of that other line counts.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ def check_complete(
     *,
     versions_only: bool = False,
 ) -> list[IndexedRecord]:
-    """Raise IndexDamageError where of the records ``first`` ≤ seq < ``end`` one is wanted and not in ``rows``.
+    """Raise IndexDamageError if a wanted record with ``first`` ≤ seq < ``end`` is not in ``rows``.
 
-    With ``versions_only`` those are not missed that made no version of an entity. Gives the rows that speak for seqs of lines that were wanted and are not theirs: to be held against their own lines.
-    Segments that are not there are passed over; of what is damaged others tell.
+    With ``versions_only``, records without a version of an entity may be missing. Return the rows of other lines with the seqs of matching
+    lines; the caller compares them with their own lines. Missing segments are skipped; damage is reported elsewhere.
     """
     index = journal.index
     first = max(first, index.floors().get(lineage, 1))
@@ -66,7 +65,7 @@ def check_complete(
 
 
 def is_wanted(record: Record, wanted: RecordFilter) -> bool:
-    """What ``RecordFilter.where`` asks of a row."""
+    """Return True if the record matches the filter, as ``RecordFilter.where`` does for a row."""
     return (
         (not wanted.types or record.item_type in wanted.types)
         and (not wanted.writers or record.writer in wanted.writers)
@@ -79,7 +78,7 @@ def is_wanted(record: Record, wanted: RecordFilter) -> bool:
 
 
 def _marks(wanted: RecordFilter) -> list[bytes]:
-    """Texts of which each wanted line has one; empty where any line may be wanted."""
+    """Return byte strings of which each wanted line contains one; empty if any line may be wanted."""
     import msgspec
 
     def quoted(text: str) -> bytes:
@@ -97,7 +96,7 @@ def _marks(wanted: RecordFilter) -> list[bytes]:
 def _lines(
     reader: LineageReader, wanted: RecordFilter, first: int, end: int, begin: Sequence[IndexedRecord]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Segment, offset and bytes of the lines with a seq and time as wanted and, perhaps, all else; no newline."""
+    """Yield segment, offset and bytes (without newline) of the lines whose seq and time match; other fields may differ."""
     marks = _marks(wanted)
     segments = reader.segments()
     for number, segment in enumerate(segments):
@@ -116,7 +115,7 @@ def _lines(
 
 
 def _places(data: bytes, marks: Sequence[bytes]) -> Iterator[int]:
-    """Where lines begin in which one of ``marks`` stands, in any order; all lines where there are no marks."""
+    """Yield where the lines with one of ``marks`` begin, in any order; all lines if there are no marks."""
     if not marks:
         at = 0
         while at < len(data):
@@ -130,16 +129,16 @@ def _places(data: bytes, marks: Sequence[bytes]) -> Iterator[int]:
 
 
 def _windows(path: str, start: int) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of the file from ``start`` on, and where they begin; no more than a few MiB at once."""
+    """Yield whole lines of the file from ``start`` on, with their offset; a few MiB at once."""
     base = start
     while True:
         try:
             data = read_plain(path, _WINDOW_BYTES, base)
         except OSError:
-            return  # it is not there, or not given: who reads its records says so
+            return  # missing or unreadable; reported when its records are read
         length = data.rfind(b"\n") + 1
         if length:
             yield base, data[:length]
         if len(data) < _WINDOW_BYTES:
-            return  # behind the last newline stands nothing that counts
+            return  # bytes after the last newline are not a record
         base += length or len(data)

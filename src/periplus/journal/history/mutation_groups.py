@@ -1,8 +1,8 @@
-"""Which records of a mutation belong together: who takes back one of them takes back the others.
+"""Groups of records of one mutation that are undone together.
 
-What a mutation writes is one batch, of which each line says its place and how many there are. In it those belong together whose entities
-name each other by id, in what they became or in what they were: what supersedes another and what is superseded, a claim and its step,
-a step and its plan. What was merely written at once (a hundred notes of one import) does not.
+A mutation writes one batch, in which each line states its place and their number. Two records belong together if their entities name each
+other by id, before or after the change: an entity and the one that supersedes it, a claim and its step, a step and its plan. Records that
+were only written at once (a hundred notes of one import) do not.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NAMED: Final = re.compile(rb'"([0-9a-z_]{1,32}_[0-9a-z]{16})"')
 
 
 def families_of(journal: Journal, records: Iterable[IndexedRecord]) -> list[list[IndexedRecord]]:
-    """The families, in the order of their first records, that ``records`` (of one lineage, by seq) are of, each whole and by seq.
+    """Return the complete groups of ``records`` (of one lineage, by seq), in the order of their first records.
 
-    Raises DamageError where a record of their mutations cannot be read.
+    Raises DamageError if a record of their mutations cannot be read.
     """
     wanted = {record.seq: record for record in records}
     found: list[list[IndexedRecord]] = []
-    done = 0  # what lies before belongs to a mutation that was looked at
+    done = 0  # the last seq of the mutations examined so far
     for seq, record in wanted.items():
         if seq <= done:
             continue
@@ -55,7 +55,7 @@ def _families(journal: Journal, batch: Sequence[IndexedRecord]) -> list[list[Ind
             joined, more = family[record.item_id], family[other]
             if joined is more:
                 continue
-            if len(joined) < len(more):  # a chain of thousands would be moved again for each of its links
+            if len(joined) < len(more):  # move the smaller set, or long chains would take quadratic time
                 joined, more = more, joined
             joined |= more
             for item_id in more:
@@ -67,7 +67,7 @@ def _families(journal: Journal, batch: Sequence[IndexedRecord]) -> list[list[Ind
 
 
 def _named(journal: Journal, record: IndexedRecord) -> set[str]:
-    """The ids in what the record says, and in what its entity was before."""
+    """Return the ids in the record's payload and in its entity's payload before."""
     before = [
         next(iter(journal.index.versions(record.item_type, record.item_id, version)), None)
         for version in record.parents

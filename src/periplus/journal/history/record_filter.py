@@ -9,7 +9,7 @@ from periplus.base.named_tuple import NamedTuple
 
 
 class RecordFilter(NamedTuple):
-    """Which records; what is empty does not restrict. ``since`` ≤ ts < ``until``; ``item_id`` may be cut short."""
+    """Conditions on records; empty ones do not restrict. ``since`` ≤ ts < ``until``; ``item_id`` may be a prefix."""
 
     types: tuple[str, ...] = ()
     item_id: str = ""
@@ -20,7 +20,7 @@ class RecordFilter(NamedTuple):
     until: str = ""
 
     def where(self) -> tuple[str, list[object]]:
-        """The condition on the index's ``records``, and its values."""
+        """Return the SQL condition on the index's ``records``, and its values."""
         parts: list[str] = []
         values: list[object] = []
         for column, wanted in (("item_type", self.types), ("writer", self.writers), ("session", self.sessions),

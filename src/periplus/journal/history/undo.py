@@ -1,24 +1,22 @@
-"""Undo: new records that take out what some records changed. Nothing is removed from the journal.
+"""Undo: new records that reverse the changes of others. Nothing is removed from the journal.
 
-What a record changed is the difference between its version and the version before it (the merged view, where it had several
-parents). That difference is taken out of what the entity is now, newest record first:
+A record's change is the difference between its version and the version before it (the merged view, if it had several parents). The changes
+are removed from the present entity, newest record first:
 
-* nothing else happened since: the entity is again just what it was (a create becomes a tombstone, a deletion comes back);
-* others changed other fields since: theirs stay, the undone fields go back; sets are taken out by element, maps by key;
-* it was taken out before: nothing is left of it, whatever others wrote since. What is left of the time at which it was last written is
-  nothing;
-* others changed the same field to something else, or built on what is to be un-created: a *conflict*, which is told, and
-  that entity stays as it is. Only where it was un-created in one clone and changed in another, which is in conflict, to name
-  the record that made it once more lets it be deleted;
-* clones said different things of it, which nobody has settled or which only the record that is to be undone settled: a conflict too,
-  unless the record is one of the versions that stand beside each other. Taking that away leaves the others, and so decides it.
+* nothing else happened since: the entity is exactly as before (a creation becomes a tombstone, a deleted entity comes back);
+* others changed other fields since: theirs stay, the undone fields go back; sets are reversed by element, maps by key;
+* it was undone before: nothing is left of it, whatever others wrote since. A difference only in the time of the last write counts as nothing;
+* others changed the same field to another value, or changed an entity whose creation is undone: a *conflict*, which is reported, and the
+  entity stays as it is. Only if it was deleted in one clone and changed in another, which is in conflict, does naming the record that created it delete it;
+* clones disagree about it, and the disagreement is unsettled or was settled only by the record to be undone: also a conflict, unless the record is
+  one of the concurrent versions. Removing that one leaves the others, and so settles it.
 
-Records of one mutation that belong together (``families``) are undone together: naming one takes the others along, and where one of
-them is in conflict, all of them stay. What the layer above knows of an entity it says as a ``Judge``: what an entity may not become is a
-conflict like any other.
+Records of one mutation that belong together (``mutation_groups``) are undone together: naming one includes the others, and a conflict in
+one keeps all of them. The layer above states its rules as a ``Judge``: an entity that may not become what it would is a conflict like any
+other.
 
-All is planned without the lock and written as one mutation, each entity compared with what the plan had seen. What undo writes
-are records like all others, and so can be undone.
+The undo is planned without the lock and written as one mutation, which compares each entity with what the plan saw. Its records are
+ordinary ones, and can be undone.
 """
 
 from __future__ import annotations
@@ -55,14 +53,14 @@ _SEQS_NAMED: Final = 12
 _WRITTEN: Final = ("restored", "deleted")
 Outcome: TypeAlias = Literal["restored", "deleted", "unchanged", "conflict"]
 Key: TypeAlias = tuple[str, str]
-Judge: TypeAlias = Callable[[Mapping[Key, Content]], Mapping[Key, str]]  # why entities may not become what they would
+Judge: TypeAlias = Callable[[Mapping[Key, Content]], Mapping[Key, str]]  # reasons against the planned contents
 
 
 class Undone(NamedTuple):
-    """What undo makes of one entity.
+    """The plan or result of an undo for one entity.
 
-    ``fields`` are those that go back, ``kept`` those that others changed since and that stay, ``reason`` says of a conflict or of
-    what stays unchanged why. ``expect`` is the version that the plan saw, empty for a deleted entity.
+    ``fields`` are those that go back, ``kept`` those that others changed since and that stay, ``reason`` explains a conflict or an
+    unchanged entity. ``expect`` is the version that the plan saw, empty for a deleted entity.
     """
 
     item_type: str
@@ -77,8 +75,9 @@ class Undone(NamedTuple):
 
 
 class Undoing(NamedTuple):
-    """``along`` are those of ``seqs`` that nobody named: they belong to those that were. ``receipt`` is None of a plan, and where
-    nothing was to be written.
+    """The plan or result of an undo. ``along`` are those of ``seqs`` that were added because they belong to named ones.
+
+    ``receipt`` is None for a plan, and if nothing was written.
     """
 
     lineage: str
@@ -99,10 +98,10 @@ def undo(
     judge: Judge | None = None,
     progress: Progress = no_progress,
 ) -> Undoing:
-    """Undo the records ``seqs`` of ``lineage`` (our own by default), or all that a ``session`` wrote there; one mutation. With both it is what the
-    session wrote among those records.
+    """Undo the records ``seqs`` of ``lineage`` (our own by default), or those of a ``session``, or with both the session's among them; one
+    mutation.
 
-    Entities in conflict are left out and told. Raises as ``plan_undo`` and as ``Journal.mutate``.
+    Entities in conflict are left out and reported. Raises as ``plan_undo`` and as ``Journal.mutate``.
     """
     for attempt in range(_ATTEMPTS):
         plan = plan_undo(journal, seqs=seqs, session=session, lineage=lineage, judge=judge, progress=progress)
@@ -115,13 +114,13 @@ def undo(
         except ConflictError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            continue  # somebody was faster: what he wrote is part of the next plan
+            continue  # another process wrote meanwhile; plan again
         return _as_written(journal, plan, receipt, summary) if receipt.repeated else plan._replace(receipt=receipt)
     raise AssertionError("the loop returns or raises")
 
 
 def _as_written(journal: Journal, plan: Undoing, receipt: Receipt, summary: str) -> Undoing:
-    """What was told when ``receipt`` was written. Raises ConflictError where that was for something else than ``plan``."""
+    """Return the result as of the mutation ``receipt``. Raises ConflictError if that was not this undo."""
     records = records_of(journal, receipt)
     of = "" if plan.lineage == journal.lineage else f" --lineage {plan.lineage}"
     said = {record.summary for record in records if not record.is_stub}
@@ -142,7 +141,7 @@ def _as_written(journal: Journal, plan: Undoing, receipt: Receipt, summary: str)
 
 
 def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
-    """What was told of an entity of which record ``seq`` says what became of it."""
+    """Return the result for one entity according to its record ``seq`` in the repeated mutation."""
     versions = Versions(journal, one.item_type, one.item_id)
     by_seq = {(record.lineage, record.seq): record for records in versions.records.values() for record in records}
     written = by_seq[lineage, seq]
@@ -154,7 +153,7 @@ def _told_then(journal: Journal, one: Undone, seq: int, lineage: str) -> Undone:
 
 
 def _stamp(journal: Journal, item_type: str) -> str:
-    """The field in which entities of this type say when they were last written; empty where there is none."""
+    """Return the field in which entities of this type store the time of their last write; empty if there is none."""
     return journal.types[item_type].rules.stamp if item_type in journal.types else ""
 
 
@@ -162,10 +161,10 @@ def plan_undo(
     journal: Journal, *, seqs: Sequence[int] = (), session: str = "", lineage: str = "", judge: Judge | None = None,
     progress: Progress = no_progress,
 ) -> Undoing:  # fmt: skip
-    """What ``undo`` would do now. ``progress`` is told how many entities were looked at, of how many.
+    """Return what ``undo`` would do now. ``progress`` gets the number of examined entities, and their total.
 
-    Raises UsageError for a seq that there is not or whose record is no change of an entity, NotFoundError for a session that
-    wrote none, DamageError where a record that is needed cannot be read.
+    Raises UsageError for a record that did not change an entity, NotFoundError for a missing seq or a session that changed nothing,
+    DamageError if a needed record cannot be read.
     """
     lineage = lineage or journal.lineage
     journal.refresh()
@@ -202,7 +201,7 @@ def _in_conflict(one: Undone, reason: str) -> Undone:
 
 
 def _keep_together(entities: dict[Key, Undone], families: Sequence[Sequence[IndexedRecord]]) -> None:
-    """Let what belongs to an entity that stays as it is stay as well."""
+    """Mark entities as in conflict that belong to one that stays as it is."""
     members = [{(record.item_type, record.item_id) for record in family} for family in families]
     of_entity: dict[Key, list[set[Key]]] = {}
     for family in members:
@@ -216,13 +215,13 @@ def _keep_together(entities: dict[Key, Undone], families: Sequence[Sequence[Inde
                 if entities[other].outcome in _WRITTEN:
                     entities[other] = _in_conflict(entities[other], f"it belongs to {key[1]}, which stays as it is")
                     waiting.append(other)
-            family.clear()  # all of it stays; a whole mutation may be one family, and is not looked at for each of it
+            family.clear()  # done; a whole mutation may be one group and must not be scanned for each member
 
 
 def _write(
     journal: Journal, changed: Iterable[Undone], summary: str, judge: Judge | None, transaction: Transaction
 ) -> None:
-    if judge is not None:  # once more, on what is never served stale: others may have written it since
+    if judge is not None:  # check again under the lock, for types whose rules need the newest state
         would = {(one.item_type, one.item_id): one.content for one in changed}
         would = {key: content for key, content in would.items() if journal.types[key[0]].reads_through}
         for (_, item_id), why in (judge(would) if would else {}).items():
@@ -254,7 +253,7 @@ def _summary(plan: Undoing, session: str, *, is_own: bool) -> str:
 
 
 def _session_records(journal: Journal, lineage: str, session: str, seqs: Sequence[int]) -> list[IndexedRecord]:
-    """What the session wrote, among ``seqs`` where there are any. Raises UsageError where it is too much for one undo."""
+    """Return the session's records, among ``seqs`` if given. Raises UsageError if they are too many for one undo."""
     journal.need_history()
     wanted = {*seqs}
     span = (min(wanted), max(wanted)) if wanted else (1, None)
@@ -271,7 +270,7 @@ def _session_records(journal: Journal, lineage: str, session: str, seqs: Sequenc
 
 
 def _too_many(journal: Journal, lineage: str, session: str) -> UsageError:
-    """What is said of a session of more records than are undone at a time: how to take them in parts, and nobody else's."""
+    """Return the error for a session with too many records for one undo, with a command that undoes them in parts."""
     counted = "SELECT COUNT(*), MAX(seq) FROM records WHERE lineage = ? AND session = ? AND version <> ''"
     count, last = journal.index.db.execute(counted, (lineage, session)).fetchone()
     of = "" if lineage == journal.lineage else f" --lineage {lineage}"
@@ -324,7 +323,7 @@ def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *
     except Overlap as overlap:
         is_gone = present is not None and any(not conflict.path for conflict in present.conflicts)
         if is_named and is_gone and not all(record.parents for record in records):
-            goal = None  # it was deleted, and changed apart from that: who un-creates it once more settles that
+            goal = None  # deleted in one clone, changed in another: undoing its creation again settles that
             return Undone(*key, "deleted", seqs, differing(now, goal), (), "", expect, goal)
         return Undone(*key, "conflict", seqs, (), (), overlap.reason, expect, None)
     stamp = _stamp(journal, key[0])
@@ -332,16 +331,14 @@ def _plan_entity(journal: Journal, key: Key, records: Sequence[IndexedRecord], *
         reason = "it is deleted since" if now is None else "nothing of it is left"
         return Undone(*key, "unchanged", seqs, (), (), reason, expect, None)
     changed = _changed(versions, records, now, goal, stamp)._replace(expect=expect)
-    if goal is not None and present is not None and present.is_in_conflict:  # what is shown may be what is left
+    if goal is not None and present is not None and present.is_in_conflict:  # the shown value may equal the goal
         decided = {name.partition(".")[0] for name in present.conflict_names} & goal.keys()
         return changed._replace(fields=tuple(sorted({*changed.fields, *decided})))
     return changed
 
 
 def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content, goal: Content, stamp: str) -> Undone:
-    """What is told of an entity that was ``now`` and is ``goal`` without ``records``; that it was written since (``stamp``) is nothing
-    that somebody said.
-    """
+    """Return the result for an entity that was ``now`` and is ``goal`` without ``records``; the field ``stamp`` does not count as kept."""
     last = versions.head(records[-1].version)
     kept = differing(now, decoded(last.payload)) if last is not None and now is not None and goal is not None else ()
     changed = differing(now, goal)
@@ -354,7 +351,7 @@ def _changed(versions: Versions, records: Sequence[IndexedRecord], now: Content,
 def _without(
     versions: Versions, journal: Journal, present: Entity | None, records: Sequence[IndexedRecord]
 ) -> Content:  # fmt: skip
-    """The entity without what ``records`` changed. Raises Overlap where that cannot be told apart or may not be written."""
+    """Return the entity without the changes of ``records``. Raises Overlap if they cannot be separated or the result may not be written."""
     kind = journal.types.get(versions.item_type)
     if kind is None or not is_id(versions.item_id):
         raise Overlap("this Periplus does not know its type")
@@ -362,7 +359,7 @@ def _without(
     apart = present.conflict_names if present is not None else ()
     heads = _Heads(versions, [head.version for head in journal.heads_of(versions.item_type, versions.item_id)])
     taken = TakenOut(versions, present, {record.version for record in records}, kind.rules)
-    last: IndexedRecord | None = None  # of several that were written one upon the other, which are one change
+    last: IndexedRecord | None = None  # the newest of consecutive records, which count as one change
     for number, record in reversed(list(enumerate(records))):
         made = versions.head(record.version)
         if made is None or made.is_stub:
@@ -406,9 +403,9 @@ def _without(
 
 
 class _Heads:
-    """The heads of an entity, as long as the versions that are taken away are among them.
+    """The heads of an entity while undone versions are among them.
 
-    What the rest shows is worked out when it is asked for, once for all that were taken away: an entity may have thousands of heads.
+    The entity shown by the remaining heads is computed on demand, once for all removed ones: an entity may have thousands of heads.
     """
 
     def __init__(self, versions: Versions, heads: Iterable[str]) -> None:
@@ -416,18 +413,18 @@ class _Heads:
         self._heads = set(heads)
         self._graph: Remaining | None = None
         self._gone: set[str] = set()
-        self.are_left = False  # some were taken away, and nothing else was taken out since
+        self.are_left = False  # heads were removed, and no other change since
 
     def is_one(self, version: str) -> bool:
         return version in self._heads
 
     def stay(self) -> None:
-        """Something else is taken out: no version simply falls away any more."""
+        """Note that another change is removed; from now on no version can simply be dropped."""
         self._heads = set()
         self.are_left = False
 
     def take_away(self, record: IndexedRecord) -> None:
-        """Let it be as if nobody had written ``record``, whose version is one of the heads."""
+        """Drop ``record``, whose version is one of the heads, as if it had never been written."""
         self.are_left = True
         self._gone.add(record.version)
         if self._graph is None and len(self._heads) == 1 and len(record.parents) < 2:
@@ -438,5 +435,5 @@ class _Heads:
         self._heads = self._graph.without(record.version)
 
     def shown(self) -> Entity | None:
-        """The entity as the heads that are left show it."""
+        """Return the entity that the remaining heads show."""
         return self._versions.shown(self._heads)

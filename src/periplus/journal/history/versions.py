@@ -1,8 +1,7 @@
-"""The versions of one entity: what it was at a seq, and which record set each of its fields.
+"""Versions of one entity: its state at a seq, and the record that set each of its fields.
 
-A version's content is read from its record's own line, checksum and all; the index says where that lies and what its
-parents are. Where two records hold one version (the same change made in two clones) the one whose content is there speaks
-for it, and of those the earliest.
+A version's content is read from its record's own line, with its checksum; the index gives the line's position and the parents. If two
+records hold one version (the same change made in two clones), the earliest one that still has its content is used.
 """
 
 from __future__ import annotations
@@ -29,34 +28,33 @@ if TYPE_CHECKING:
     from periplus.journal.state.index_values import IndexedRecord
     from periplus.journal.state.version_cycles import Remaining
 
-Fields = dict[str, bytes]  # each top-level field's canonical JSON: equal if and only if the values are
+Fields = dict[str, bytes]  # canonical JSON of each top-level field; equal if and only if the values are equal
 
 
 class Origin(NamedTuple):
-    """The record that set a value. Not ``is_certain``: content of a version before it was taken out, is not held or cannot be read."""
+    """The record that set a value. Not ``is_certain`` if an earlier version was redacted, is missing or cannot be read."""
 
     record: IndexedRecord
     is_certain: bool
 
 
 class Blamed(NamedTuple):
-    """A top-level field of an entity and where its present value comes from.
+    """A top-level field of an entity and the origin of its present value.
 
-    Several origins where the value was merged from several heads and none of them has it as it is shown; none where the record
-    that says so is not here.
+    There are several origins if the value was merged from several heads and none of them has it as shown; none if the record is not here.
     """
 
     name: str
     value: bytes
     origins: tuple[Origin, ...]
-    is_cut: bool = False  # records of the entity were met that are not here, or cannot be read
+    is_cut: bool = False  # records of the entity are missing or unreadable
 
 
 class Versions:
-    """Reads what it needs when it is asked for. Raises DamageError where a record's line is not what was written, or is not here.
+    """The versions of an entity, read on demand. Raises DamageError if a record's line is damaged or missing.
 
-    With ``is_rest_enough`` it does not: what can be read counts, and the present heads say what is in them. With ``is_index_enough``
-    no history is looked for besides: the index may begin at a checkpoint.
+    With ``is_rest_enough`` it does not raise: what can be read counts, together with the present heads. With ``is_index_enough`` the full
+    history is not loaded either: the index may begin at a checkpoint.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Versions:
     ) -> None:  # fmt: skip
         self._journal = journal
         self._is_rest_enough, self._is_index_enough = is_rest_enough, is_index_enough
-        self.is_cut = False  # whether records were met that are not here, or cannot be read
+        self.is_cut = False  # records are missing or unreadable
         self.item_type, self.item_id = item_type, item_id
         journal.refresh()
         journal.project()
@@ -81,12 +79,12 @@ class Versions:
             self._fields = {head.version: fields_of(head.payload) for head in heads}
 
     def parents(self, version: str) -> tuple[str, ...]:
-        """Held or not; none of a version that is not held itself."""
+        """Return the parents, held or not; empty for a version that is not held itself."""
         found = self.records.get(version)
         return found[0].parents if found is not None else ()
 
     def head(self, version: str) -> Head | None:
-        """The version with its content, as a head would be; None where it is not held."""
+        """Return the version with its content, in the form of a head; None if it is not held."""
         if version not in self.records:
             return None
         known = self._heads.get(version)
@@ -106,7 +104,7 @@ class Versions:
         return known
 
     def fields(self, version: str) -> Fields:
-        """Nothing for a tombstone, for what was redacted and for what is not held."""
+        """Return the version's fields; empty for a tombstone, a redacted version and one that is not held."""
         known = self._fields.get(version)
         if known is None:
             head = self.head(version)
@@ -114,23 +112,23 @@ class Versions:
         return known
 
     def is_known(self, version: str) -> bool:
-        """Whether its content, or that it is a tombstone, can be told."""
+        """Return True if its content is known, or that it is a tombstone."""
         head = self.head(version)
         return head is not None and not head.is_stub
 
     def record_of(self, version: str) -> IndexedRecord:
-        """The record that speaks for a version that is held."""
+        """Return the record that represents a held version."""
         head = self.head(version)
         if head is None:
             return self.records[version][0]
         return next(one for one in self.records[version] if (one.lineage, one.seq) == (head.lineage, head.seq))
 
     def rev_of(self, version: str) -> int:
-        """0 of a version that is not held."""
+        """Return the version's rev; 0 if it is not held."""
         return self.record_of(version).rev if version in self.records else 0
 
     def ancestors(self, versions: Iterable[str]) -> set[str]:
-        """``versions`` and all that they descend from, as far as they are held."""
+        """Return ``versions`` and all their held ancestors."""
         found: set[str] = set()
         todo = [version for version in versions if version in self.records]
         while todo:
@@ -141,19 +139,19 @@ class Versions:
         return found
 
     def heads_among(self, held: set[str]) -> set[str]:
-        """The heads where just these versions are held: those that no other of them descends from."""
+        """Return the heads of a graph of only these versions: those from which none of the others descends."""
         from periplus.journal.state.version_cycles import ranks
 
         return ranks(*self._edges(held))[1]
 
     def remaining(self, gone: Iterable[str]) -> Remaining:
-        """All versions but ``gone``, of which one head after another may be taken away."""
+        """Return the graph of all versions but ``gone``, from which heads can be removed one after another."""
         from periplus.journal.state.version_cycles import Remaining
 
         return Remaining(*self._edges(set(self.records).difference(gone)))
 
     def _edges(self, held: set[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-        """Of each of these versions the parents, and all that it comes after, among them."""
+        """Return, within these versions, the parents of each, and all versions that precede it."""
         parents = {
             version: {one for one in self.parents(version) if one in held and one != version} for version in held
         }
@@ -165,7 +163,7 @@ class Versions:
         return parents, names
 
     def shown(self, versions: Iterable[str]) -> Entity | None:
-        """The entity as these versions show it if they are its heads; None where none of them is held."""
+        """Return the entity as shown by these versions as its heads; None if none of them is held."""
         heads = [head for version in sorted(versions) if (head := self.head(version)) is not None]
         return entity_of(heads, self._journal.view.rules.get(self.item_type, MergeRules()), self._journal.index)
 
@@ -199,14 +197,16 @@ def fields_of(payload: bytes) -> Fields:
 
 
 def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
-    """Type and id of the entity, deleted ones too, whose id begins so. Raises NotFoundError, or UsageError naming them."""
+    """Return type and id of the entity, live or deleted, whose id begins with ``prefix``. Raises NotFoundError, or UsageError with
+    candidates.
+    """
     typed, prefix = prefix, typed_id(prefix)
     journal.refresh()
     journal.project()
     try:
         found = journal.index.ids_with_prefix(prefix)
     except UnicodeEncodeError:
-        found = []  # half a character: no id has one
+        found = []  # a lone surrogate, which no id contains
     if not found and prefix.strip():
         found = ids_named(journal, prefix)
     exact = [key for key in found if key[1] == prefix]
@@ -219,13 +219,12 @@ def find_ever(journal: Journal, prefix: str) -> tuple[str, str]:
 
 
 def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage: str = "") -> Entity:
-    """The entity as ``lineage`` (our own by default) had it when it had written ``seq``.
+    """Return the entity as ``lineage`` (our own by default) had it after writing ``seq``.
 
-    That is: of the versions that its records up to ``seq`` made, and all that those descend from in whatever lineage, the
-    ones that no other of them descends from. What came from other lineages and had not been built upon by then is not in
-    it: nothing is written when it arrives, so nobody can tell what had.
+    It is made of the versions in the lineage's records up to ``seq`` and their ancestors in any lineage. Versions of other lineages that
+    these do not descend from are not included: their arrival is not recorded, so the time is unknown.
 
-    Raises NotFoundError for a seq that there is not, or where the entity was not there, had been deleted, or what it said was redacted.
+    Raises NotFoundError for a missing seq, or if the entity did not exist then, had been deleted, or its content was redacted.
     """
     lineage = lineage or journal.lineage
     versions = Versions(journal, item_type, item_id)
@@ -257,11 +256,10 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
 
 
 def blame(journal: Journal, entity: Entity) -> list[Blamed]:
-    """Where the present value of each top-level field comes from.
+    """Return the origin of the present value of each top-level field.
 
-    A version that has a parent with the same value did not set it: that parent is followed. Where several parents have
-    it, the one of the lowest rev is, so the first who wrote it is named. Of versions that cannot be read nothing is said, but
-    that there are such.
+    A version with a parent that has the same value did not set it; that parent is followed. Of several such parents, the one with the
+    lowest rev is followed, so that the first writer is named. Unreadable versions are skipped and noted in ``is_cut``.
     """
     versions = Versions(journal, entity.item_type, entity.item_id, is_rest_enough=True)
     found = []
@@ -271,7 +269,7 @@ def blame(journal: Journal, entity: Entity) -> list[Blamed]:
 
 
 def said_by(journal: Journal, entity: Entity, name: str) -> tuple[Origin, ...]:
-    """Where the present value of one top-level field comes from, as ``blame`` has it, as far as records are here."""
+    """Return the origins of the present value of one top-level field, as ``blame`` does, as far as records are here."""
     from periplus.journal.checkpoints.partial_history import fill_history_if_present
 
     value = fields_of(entity.payload).get(name)
@@ -293,14 +291,14 @@ def _origins(versions: Versions, entity: Entity, name: str, value: bytes) -> tup
     sources = _having(versions, entity.heads, name, value)[:1]
     if sources:
         origins = {_origin(versions, sources[0], name, value)} if sources[0] in versions.records else set()
-    else:  # merged from the heads: each that has the field has a part in it
+    else:  # merged from the heads that have the field
         origins = {_origin(versions, head, name, versions.fields(head)[name])
                    for head in entity.heads if head in versions.records and name in versions.fields(head)}  # fmt: skip
     return tuple(sorted(origins, key=lambda one: (one.record.lineage, one.record.seq)))
 
 
 def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin:
-    seen = {version}  # a circle, which only forgery can make, ends
+    seen = {version}  # ends cycles, which only forged records have
     while True:
         parents = versions.parents(version)
         same = [one for one in _having(versions, parents, name, value) if one not in seen]
@@ -311,6 +309,6 @@ def _origin(versions: Versions, version: str, name: str, value: bytes) -> Origin
 
 
 def _having(versions: Versions, candidates: Iterable[str], name: str, value: bytes) -> list[str]:
-    """Those that have this value, the lowest rev first; what is not held last."""
+    """Return the candidates that have this value, lowest rev first, versions that are not held last."""
     found = [one for one in candidates if versions.fields(one).get(name) == value]
     return sorted(found, key=lambda one: (one not in versions.records, versions.rev_of(one), one))
