@@ -30,6 +30,13 @@ def clock():
     return FixedClock(1_767_225_600_000, step_ms=1_000)
 
 
+@pytest.fixture
+def ada(tmp_path, clock):
+    root = Project.init(os.fspath(tmp_path), clock=clock).root
+    with Project(root, ADA, clock=clock) as project:
+        yield project
+
+
 def again(project, writer, clock):
     return Project(project.root, writer, clock=clock)
 
