@@ -218,7 +218,7 @@ def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
     keys = public.folder / ".periplus/journal/keys"
     refused = as_nobody(public, "remember", "Thing number 4", code=3)
     assert (
-        "Nothing was changed. It is of user root, and a store is written by one user: work in a clone of your own"
+        "Nothing was changed. It belongs to user root, and only one user can write a store: work in a clone of your own"
         in refused.err
     )
     [problem] = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
@@ -547,7 +547,7 @@ def test_settings_as_editors_of_windows_write_them(store):
 
 
 @pytest.mark.parametrize(("make", "what"), [
-    (os.mkdir, "a folder"), (os.mkfifo, "no plain file"), (lambda path: os.symlink("nowhere", path), "a link that leads nowhere"),
+    (os.mkdir, "a folder"), (os.mkfifo, "no plain file"), (lambda path: os.symlink("nowhere", path), "a dangling link"),
 ])  # fmt: skip
 def test_what_stands_in_the_place_of_the_settings_is_named(store, make, what):
     config = store.folder / ".periplus/config.toml"
@@ -555,7 +555,7 @@ def test_what_stands_in_the_place_of_the_settings_is_named(store, make, what):
     config.unlink()
     make(config)
     done = store.fails("status", code=2, wrong=f"{config} is {what}: the settings of the store belong there")
-    assert "`periplus doctor --repair` parks it" in done.err
+    assert "`periplus doctor --repair`, which parks it" in done.err
     store("doctor", "--repair")
     assert config.read_text() == text
     assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
@@ -600,7 +600,7 @@ def test_transcripts_that_are_none(store, tmp_path):
         "blank.jsonl": (b"\n \n", 2, "nothing but blank lines"),
         "session.json": (json.dumps(kimi, indent=1).encode(), 2, "it looks like a session of Kimi Code"),
         "photo.jsonl": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0d", 2, "it holds NUL bytes"),
-        "text.jsonl": (b"Dear diary\n", 2, "its first lines are no JSON records"),
+        "text.jsonl": (b"Dear diary\n", 2, "its first lines are not JSON records"),
     }
     before = store.json("status").records
     for name, (data, code, wrong) in files.items():

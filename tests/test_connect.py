@@ -407,14 +407,14 @@ def refused(place, kind, wrong, *names):
         (b'{"a": [1, 2}', r"line 1: column 12"),
         (b'{"a": /* b', r"line 1: column 7: a comment that does not end"),
         (b'{"a": 1\0}', r"line 1: column 8"),
-        (b'{"a": "\xff"}', r"byte 7: no UTF-8"),
-        ('{"a": 1}'.encode("utf-16"), r"no UTF-8"),
+        (b'{"a": "\xff"}', r"byte 7: not UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), r"not UTF-8"),
         (b"[" * 100_000, r"column 101: more than 100 levels"),
         (b'{"a":' * 100_000, r"more than 100 levels"),
         (b"[]", r"the document is no object"),
         (b'{"mcpServers": []}', r"line 1: column 16: mcpServers is no object"),
-        (b'{"mcpServers": {"periplus": {"command": "my-own"}}}', r"mcpServers\.periplus is there already"),
-        (b" " * (16 << 20) + b"{}", r"at most"),
+        (b'{"mcpServers": {"periplus": {"command": "my-own"}}}', r"mcpServers\.periplus exists already"),
+        (b" " * (16 << 20) + b"{}", r"over the limit of"),
     ],
 )
 def test_files_that_cannot_be_changed(place, data, wrong):
@@ -430,9 +430,9 @@ def test_files_that_cannot_be_changed(place, data, wrong):
         (b"a = " + b"[" * 5_000, r"nested too deeply"),
         (b"a = " + b"[" * 150 + b"]" * 150, r"more than 100 levels deep"),
         (b"a = 1\0", r"column 6"),
-        (b"a = '\xff'", r"byte 5: no UTF-8"),
+        (b"a = '\xff'", r"byte 5: not UTF-8"),
         (b'mcp_servers = { docs = { command = "x" } }\n', r"cannot be changed"),
-        (b'[mcp_servers.periplus]\ncommand = "my-own"\n', r"mcp_servers.periplus is there already"),
+        (b'[mcp_servers.periplus]\ncommand = "my-own"\n', r"mcp_servers.periplus exists already"),
     ],
 )
 def test_toml_that_cannot_be_changed(place, data, wrong):
@@ -451,10 +451,10 @@ def test_files_that_may_not_be_changed(place):
     refused(place, RefusedError, "second name")
     file.unlink()
     file.mkdir()
-    refused(place, RefusedError, "no plain file")
+    refused(place, RefusedError, "not a plain file")
     file.rmdir()
     os.mkfifo(file)
-    refused(place, RefusedError, "no plain file")
+    refused(place, RefusedError, "not a plain file")
 
 
 def test_nothing_is_written_where_one_of_the_files_cannot_be(place):
@@ -471,10 +471,10 @@ def test_a_link_stays_a_link_and_none_leads_out_of_the_project(place):
     outside.mkdir()
     (outside / "mcp.json").write_text("{}")
     (place.base / ".mcp.json").symlink_to(outside / "mcp.json")
-    refused(place, RefusedError, "leads out of the project over a link")
+    refused(place, RefusedError, "leads out of the project through a link")
     (place.base / ".mcp.json").unlink()
     (place.base / ".claude").symlink_to(outside)
-    refused(place, RefusedError, "leads out of the project over a link")
+    refused(place, RefusedError, "leads out of the project through a link")
     (place.base / ".claude").unlink()
     (place.base / "configs").mkdir()
     (place.base / "configs/mcp.json").write_text(SERVERS)
@@ -552,14 +552,14 @@ def test_a_skill_of_somebody_else(place):
     skill = place.base / ".agents/skills/periplus/SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: periplus\ndescription: A voyage.\n---\n")
-    refused(place, RefusedError, "is there already, and not ours", "cursor")
+    refused(place, RefusedError, "exists already, and is not ours", "cursor")
 
 
 def test_a_file_that_changes_meanwhile(place):
     (place.base / ".mcp.json").write_text("{}")
     changes = plan_connect(place.site, [agent_named("claude-code")], place.keeping)
     (place.base / ".mcp.json").write_text('{"theirs": 1}')
-    with pytest.raises(ConflictError, match="changed by somebody else"):
+    with pytest.raises(ConflictError, match="changed by another process"):
         apply(changes, place.keeping)
     assert (place.base / ".mcp.json").read_text() == '{"theirs": 1}'
 

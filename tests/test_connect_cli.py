@@ -212,7 +212,10 @@ def test_check(sh):
     sh("connect", "opencode", "--command", broken)
     bad = sh.json("connect", "--check", "opencode", "--command", broken, code=1)
     wrong = {one.what: one.wrong for one in bad.findings if one.wrong}
-    assert wrong["server answers"].startswith("it says what no server says") or "ended" in wrong["server answers"]
+    assert (
+        wrong["server answers"].startswith("its answer is not that of an MCP server")
+        or "ended" in wrong["server answers"]
+    )
     assert wrong["hooks run"] == "it ended with 3: what went wrong"
 
 

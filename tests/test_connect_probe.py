@@ -66,7 +66,7 @@ def test_one_that_says_much_of_itself_before_it_answers_is_heard(tmp_path):
 
 def test_one_that_floods_is_ended(tmp_path):
     code = "import os\nwhile True:\n    os.write(1, b'x' * 65536)"
-    assert probed(code, tmp_path, answer_s=30).wrong == "it says what no server says"
+    assert probed(code, tmp_path, answer_s=30).wrong == "its answer is not that of an MCP server"
 
 
 @pytest.mark.slow

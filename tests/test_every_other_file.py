@@ -154,7 +154,7 @@ def test_a_changed_list_is_noted_and_what_it_named_is_taken_in(tmp_path):
     (folder / "group").write_bytes(changed)
     shell("status")
     done = shell("doctor")
-    assert "not as it was written" in done.out
+    assert "its checksum does not match" in done.out
     assert (folder / "aside/group").read_bytes() == changed
     assert Spool(os.fspath(folder)).waiting() == []
     with Project.open(os.fspath(project), WRITER) as opened:
@@ -190,7 +190,7 @@ def test_a_note_is_told_as_it_was_written_or_as_one_that_is_not(tmp_path):
         found = read_notes(os.fspath(path))
         assert len(found) >= 1
         wrong = [note for note in found if note not in notes]
-        assert all("not as it was written" in note.what for note in wrong), at
+        assert all("a damaged note" in note.what for note in wrong), at
         assert wrong or (found == notes and data[at : at + 1] == b"\n"), at
     old = b'{"at": "2026-01-01T00:00:00Z", "source": "a", "folder": "b", "what": "c"}\n'
     path.write_bytes(old)

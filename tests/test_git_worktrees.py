@@ -620,7 +620,7 @@ def test_a_linked_worktree_of_a_repository_kept_elsewhere_makes_no_second_store(
     git(main.folder, "commit", "-q", "-m", "Begin")
     git(main.folder, "worktree", "add", "-q", str(linked.folder))
     for words in [("recall", "passwords"), ("init",), ("remember", "Kept beside")]:
-        done = linked.fails(*words, code=2, wrong="store.git does not say where its main worktree is")
+        done = linked.fails(*words, code=2, wrong="store.git does not name its main worktree")
         assert 'Nothing was changed. Run `git config core.worktree "$PWD"` in the main worktree' in done.err
     event = json.dumps({"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(linked.folder)})
     assert linked("hook", "SessionStart", stdin=event) == (0, "", "")
@@ -630,7 +630,7 @@ def test_a_linked_worktree_of_a_repository_kept_elsewhere_makes_no_second_store(
     assert "argon2id" in linked("recall", "passwords").out
     assert linked("init").lines[0] == f"Found the store {main.folder / '.periplus'}"
     main.folder.rename(tmp_path / "moved")
-    linked.fails("recall", "passwords", code=2, wrong=f"main worktree is {main.folder}, which is not there")
+    linked.fails("recall", "passwords", code=2, wrong=f"main worktree {main.folder}, which does not exist")
 
 
 def test_a_store_that_was_made_in_the_git_folder_is_found_still_and_told_where_it_is_a_second_one(tmp_path):
@@ -745,7 +745,7 @@ def test_what_sparse_checkout_took_away_is_said_and_what_brings_it(sparse, tmp_p
     done = sparse.fails("recall", "steam", code=2, wrong=".periplus, which git's sparse-checkout leaves out",
                         cwd=sparse.folder / "src")  # fmt: skip
     add = f"git -C {sparse.folder} sparse-checkout add .periplus"
-    assert f"If git has it: `{add}` brings it. Else make one with `periplus init`" in done.err
+    assert f"If it is in git, `{add}` restores it. Else make one with `periplus init`" in done.err
     git(sparse.folder / "src", *add.split()[1:])
     assert "Steam comes first" in sparse("recall", "steam").out
     assert sparse("status").lines[-2:] == [
@@ -783,7 +783,7 @@ def test_a_journal_whose_settings_sparse_checkout_left_out_is_brought_them_by_gi
     (sparse.folder / ".periplus").mkdir()
     shutil.copytree(tmp_path / "journal", sparse.folder / ".periplus/journal")
     done = sparse.fails("recall", "steam", code=2, wrong="its config.toml is gone, git's sparse-checkout leaves it out")
-    assert f"Bring it back from git: `git -C {sparse.folder} sparse-checkout add .periplus`" in done.err
+    assert f"Restore it from git: `git -C {sparse.folder} sparse-checkout add .periplus`" in done.err
     git(sparse.folder, "sparse-checkout", "add", ".periplus")
     assert "Oil comes second" in sparse("recall", "oil").out
 

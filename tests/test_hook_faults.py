@@ -394,7 +394,7 @@ def test_a_full_spool_keeps_what_waits(tmp_path, monkeypatch):
     spool = Spool(os.fspath(tmp_path / "spool"))
     for number in range(3):
         assert spool.leave(b"{}", number)
-    with pytest.raises(Exception, match="wait already"):
+    with pytest.raises(Exception, match="are waiting already"):
         spool.leave(b"{}", 4)
     assert len(spool.waiting()) == 3
 

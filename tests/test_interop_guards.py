@@ -52,7 +52,7 @@ def given_file(tmp_path, data: bytes) -> Path:
         (b"# Heading\n\ntext", "Markdown"),
         (b"diff --git a/x b/x\n", "patch"),
         (b"<html>", "HTML"),
-        (b"hello\nworld\n", "no JSON records"),
+        (b"hello\nworld\n", "not JSON records"),
         (b'{"projectHash": "0"}', "Gemini CLI"),
         (b'{\n  "resourceSpans": []\n}', "no span"),
         (b'{"trajectory": []}', "SWE-agent"),
@@ -60,12 +60,12 @@ def given_file(tmp_path, data: bytes) -> Path:
         (b'{"uuid":"1","parentUuid":null,"type":"user","message":{"role":"user","parts":[]}}', "Qwen"),
         (
             json.dumps([{"parentUuid": None, "sessionId": "s", **PROMPT}], indent=2).encode(),
-            "Claude Code that was written anew",
+            "a rewritten session of Claude Code",
         ),
         (b'{"session_id": "s", "session_start": "2026", "message_count": 2, "messages": []}', "Hermes"),
         (b'{"a": 1}', "another program"),
         (b"[1, 2, 3]", "another program"),
-        (b'"text"', "no JSON records"),
+        (b'"text"', "not JSON records"),
     ],
 )
 def test_what_is_no_transcript_is_told_apart(tmp_path, data, wrong):

@@ -520,7 +520,7 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     files = {"objects/ab/" + "0" * 62: b"wrong", "journal/peers/lin_aaaaaaaaaaaaaaaa.json": b"garbage"}
     file = forged(shell.folder / "store.zip", tmp_path / "forged.zip", files)
     wrong = [
-        f"unsound  objects/ab/{'0' * 62}, which no record uses: object is not what was stored: objects/ab/{'0' * 62}: its bytes are not those that its name stands for",
+        f"unsound  objects/ab/{'0' * 62}, which no record uses: object is not what was stored: objects/ab/{'0' * 62}: its bytes do not match its name",
         "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record uses: not a valid peer file",
     ]
     (tmp_path / "other").mkdir()
@@ -534,7 +534,7 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     told = shell("doctor", code=1, cwd=tmp_path / "other").out
     assert told.count("not a valid peer file") == 1
     refused = shell("export", tmp_path / "again.zip", code=3, cwd=tmp_path / "other")
-    assert "its bytes are not those that its name stands for" in refused.err
+    assert "its bytes do not match its name" in refused.err
     shell("doctor", "--repair", cwd=tmp_path / "other")
     (tmp_path / "other/.periplus/journal/peers/lin_aaaaaaaaaaaaaaaa.json").write_bytes(b"garbage")
     again = shell("export", tmp_path / "again.zip", cwd=tmp_path / "other").out.splitlines()

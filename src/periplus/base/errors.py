@@ -273,7 +273,7 @@ def room_advice(path: str | os.PathLike[str] | None) -> str:
     if disk is not None and disk.f_files > 0 and disk.f_favail == 0 and disk.f_bavail > 0:  # Btrfs reports no inodes
         import shlex  # rarely needed
 
-        return f"It has room, but no inode for one more file: remove files there (df -i {shlex.quote(place)}), then repeat the command."
+        return f"The disk has space, but no free inode: remove files there (df -i {shlex.quote(place)}), then repeat the command."
     return "Free some space, then repeat the command."
 
 
@@ -284,7 +284,7 @@ def refuse_text(**several: object) -> None:
     for name, value in several.items():
         if isinstance(value, (str, bytes)):
             raise UsageError(
-                f"{name} are several, and {value!r} is one text",
+                f"{name} must be a list, not the one text {value!r}",
                 safe="Nothing was changed.",
-                mend="Give a list or a tuple, also of one.",
+                mend="Give a list or a tuple, also for one text.",
             )

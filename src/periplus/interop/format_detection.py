@@ -30,7 +30,7 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ),
     ("a session of Qwen Code", (b'"parentUuid"', b'"parts"')),
     (
-        "a session of Claude Code that was written anew: name the agent's own file, which has a record on each line",
+        "a rewritten session of Claude Code: name the agent's own file, which has a record on each line",
         (b'"uuid"', b'"sessionId"', b'"message"'),
     ),
     ("a session of Copilot", (b'"session.start"',)),
@@ -70,9 +70,9 @@ def detect_format(head: Head) -> Format:
     data, path = head.data, head.path
     mend = f"Sessions of these can be imported: {kinds_of_files()}."
     if b"\0" in data[:_PROBE_BYTES]:
-        raise FormatError(f"no text: {_binary(data)}", path=path, safe="Nothing was imported.", mend=mend)
+        raise FormatError(f"not a text file: {_binary(data)}", path=path, safe="Nothing was imported.", mend=mend)
     raise FormatError(
-        f"no transcript that can be imported: {looks_like(data)}",
+        f"not an importable transcript: {looks_like(data)}",
         path=path,
         line=1,
         safe="Nothing was imported.",
@@ -86,7 +86,7 @@ def looks_like(head: bytes) -> str:
         head[:_PROBE_BYTES].decode()
     except UnicodeDecodeError as error:
         if error.start < min(len(head), _PROBE_BYTES) - 4:
-            return f"byte {error.start} is no UTF-8"
+            return f"byte {error.start} is not UTF-8"
     start = head.lstrip()
     if start[:1] in (b"{", b"["):
         packed = start[: 8 * _PROBE_BYTES].replace(b'": ', b'":')
@@ -100,7 +100,7 @@ def looks_like(head: bytes) -> str:
         return "it looks like a patch"
     if start.startswith(b"<"):
         return "it looks like HTML or XML"
-    return "its first lines are no JSON records"
+    return "its first lines are not JSON records"
 
 
 def _binary(head: bytes) -> str:

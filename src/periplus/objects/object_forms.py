@@ -101,7 +101,7 @@ def inflate_pieces(fd: int, path: str, piece_bytes: int) -> Iterator[bytes]:
     except zlib.error as error:
         raise damaged(f"the compressed bytes are broken ({error})", path) from error
     if not stream.eof:
-        raise damaged("cut off: the compressed object does not end", path)
+        raise damaged("cut off: the compressed object is incomplete", path)
 
 
 def damaged(wrong: str, path: str, offset: int | None = None) -> DamageError:
@@ -109,6 +109,6 @@ def damaged(wrong: str, path: str, offset: int | None = None) -> DamageError:
         wrong,
         path=path,
         offset=offset,
-        safe="Other objects are not touched by this.",
+        safe="Other objects are not affected.",
         mend="Put the same content again, or copy the file from another clone or a backup.",
     )

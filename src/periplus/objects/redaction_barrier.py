@@ -100,9 +100,9 @@ class Keeping:
         if left_s < 0:
             holder = holder_of(door_of(self._root))
             raise LockTimeoutError(
-                f"objects are being taken out by {holder.text if holder is not None else 'another process'}, which did not get on within {self.patience_s:g} s",
+                f"objects are being redacted by {holder.text if holder is not None else 'another process'}, which made no progress within {self.patience_s:g} s",
                 safe="What was written before is kept.",
-                mend="See what that process does: the lock ends with it. Then repeat the command.",
+                mend="Check that process: its lock ends with it. Then repeat the command.",
             )
         return left_s
 
@@ -110,8 +110,8 @@ class Keeping:
         left_s = _lock_within(fd, fcntl.LOCK_EX, left_s)
         if left_s < 0:
             raise LockTimeoutError(
-                f"a process that keeps objects, as an import does, did not get on within {patience_s:g} s",
-                safe="What was to be taken out is named in the journal; not all of it is gone.",
+                f"a process that stores objects, such as an import, made no progress within {patience_s:g} s",
+                safe="The redaction is recorded in the journal; some of the objects still exist.",
                 mend="Repeat the command when that process is done.",
             )
         return left_s

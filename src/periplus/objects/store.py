@@ -374,7 +374,7 @@ class ObjectStore:
         """Yield the contents of the open file unpacked by ``packing``; with ``is_lenient`` the rest of a damaged one."""
         if self.packing is None:
             raise EnvironmentFailure(
-                f"{path} is packed as the layer above packs its objects, and this reader was given no such form",
+                f"{path} is packed in the form of a higher layer, which this reader was not given",
                 safe="The file was not touched.",
             )
         size = os.fstat(fd).st_size
@@ -460,4 +460,4 @@ def _stored(fd: int, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _wrong_bytes(path: str) -> DamageError:
-    return damaged("its bytes are not those that its name stands for", path)
+    return damaged("its bytes do not match its name", path)

@@ -103,7 +103,7 @@ class FileEffects:
         self._sets[name] = None
         is_still = name.endswith(("PAGER", "EDITOR", "VISUAL")) and _STILL.issuperset(values)
         if STARTING_NAMES.fullmatch(name) and not is_still:
-            self._note("unclear", f"with {name} programs run or load something else")
+            self._note("unclear", f"{name} makes programs run or load other code")
 
     def _write(self, target: str, scope: Scope, *, is_redirected: bool = False) -> None:
         """Note a file of this machine that would be written or deleted."""
@@ -123,7 +123,7 @@ class FileEffects:
             or (option[1:2] != "-" and set("rR") & set(option[1:]))
             for option in options
         )  # fmt: skip
-        self._note("destructive", "rm takes away what is there")
+        self._note("destructive", "rm deletes files")
         for target in targets:
             self._write(target, scope)
             self._removal(target, scope, is_deep=is_deep)
@@ -189,9 +189,9 @@ class FileEffects:
     def _run_chmod(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         options, targets = split(arguments)
         if any(option == "--recursive" or (option[1:2] != "-" and "R" in option) for option in options):
-            self._note("destructive", "rights would be changed for a whole tree")
+            self._note("destructive", "permissions would be changed for a whole tree")
             for target in targets[1:] or targets:
-                self._removal(target, scope, is_deep=True, verb="given other rights", is_inner_fine=True)
+                self._removal(target, scope, is_deep=True, verb="given other permissions", is_inner_fine=True)
 
     _run_chown = _run_chmod
 
@@ -201,7 +201,7 @@ class FileEffects:
         for argument in arguments:
             if argument.startswith("of="):
                 self._written(argument[3:], scope)
-        self._note("destructive", "dd writes over what is there")
+        self._note("destructive", "dd overwrites data")
 
     def _run_tee(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         for target in split(arguments)[1]:
@@ -224,7 +224,7 @@ class FileEffects:
     def _run_rsync(self, arguments: Sequence[str], scope: Scope, _depth: int) -> None:
         options, targets = split(arguments)
         if any(option.startswith(("--del", "--remove-source")) for option in options) and targets:
-            self._note("destructive", "rsync --delete takes away what is there")
+            self._note("destructive", "rsync --delete deletes files")
             if ":" not in targets[-1]:
                 self._removal(targets[-1], scope, is_deep=True)
 
@@ -244,7 +244,7 @@ class FileEffects:
         """Note a removal, with all below it where ``is_deep``. Raises Found for protected paths."""
         if UNKNOWN in target:
             if self._is_top(self._path(target.replace(UNKNOWN, "").rstrip("*") or ".", scope)):
-                self._note("destructive", f"were a variable empty, {target.replace(UNKNOWN, '…')} would be {verb}")
+                self._note("destructive", f"if a variable is empty, {target.replace(UNKNOWN, '…')} would be {verb}")
             self._note("unclear", f"what would be {verb} is only known when it runs")
             return
         path = self._path(target, scope)
@@ -263,16 +263,16 @@ class FileEffects:
                 raise Found(f"{path} would be {verb}: it holds credentials")
             return
         if path == "/" or path in SYSTEM_TOPS:
-            raise Found(f"{path} would be {verb} with all that lies below it")
+            raise Found(f"{path} would be {verb} with all below it")
         if path == self.home or self.home.startswith(path + "/") or re.fullmatch(r"/(home|Users)/[^/]+|/root", path):
-            raise Found(f"{path} would be {verb}: it is a home folder, or holds one")
+            raise Found(f"{path} would be {verb}: it is a home folder, or contains one")
         if not is_inner_fine and path.startswith(tuple(folder + "/" for folder in SYSTEM_FOLDERS)):
             raise Found(f"{path} would be {verb}: it belongs to the system")
         if self._is_credential(path) or any(path == posixpath.join(self.home, name) for name in CREDENTIAL_FOLDERS):
             raise Found(f"{path} would be {verb}: it holds credentials")
         if self.workspace and not is_inner_fine:
             if path == self.workspace or self.workspace.startswith(path + "/"):
-                raise Found(f"{path} would be {verb}: it is the project, or holds it")
+                raise Found(f"{path} would be {verb}: it is the project, or contains it")
             if path == posixpath.join(self.workspace, ".git"):
                 raise Found(f"{path} would be {verb}: the project's whole history")
 
@@ -280,7 +280,7 @@ class FileEffects:
         self._write(target, scope, is_redirected=is_redirected)
         path = self._path(target.replace(UNKNOWN, "unknown"), scope)
         if DEVICE.match(path):
-            raise Found(f"{path} would be written over: it is a device")
+            raise Found(f"{path} would be overwritten: it is a device")
         if path.startswith(
             tuple(folder + "/" for folder in ("/etc", "/boot", "/bin", "/sbin", "/lib", "/usr/bin", "/usr/lib", "/sys"))
         ) or (path.startswith("/proc/") and not path.startswith("/proc/self/")):
@@ -330,4 +330,4 @@ class FileEffects:
         if program in ("cp", "mv", "shred", "install", "fdisk", "parted", "hdparm", "badblocks"):
             for argument in arguments:
                 if DEVICE.match(self._path(argument, scope)) and (program != "cp" or argument == arguments[-1]):
-                    raise Found(f"{program} would write over {argument}: it is a device")
+                    raise Found(f"{program} would overwrite {argument}: it is a device")

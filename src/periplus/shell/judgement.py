@@ -102,7 +102,7 @@ def judge(text: str, *, home: str = "", workspace: str = "", folder: str = "") -
     except ShellSyntaxError as error:
         return Judgement("unparsed", f"it cannot be parsed: {error}")
     except RecursionError:
-        return Judgement("unparsed", "it is nested too deep to be looked through")
+        return Judgement("unparsed", "it is nested too deeply to be checked")
     except Found as found:
         return judging.result("catastrophic", found.reason)
     return judging.result(judging.level, judging.reason)
@@ -141,9 +141,9 @@ class _Judging(FileEffects):
                 inner.input = tuple(said) if said is not None else (None,)
             if takes_code(program, arguments) and command is not commands[0]:
                 if downloads:
-                    raise Found("what is downloaded would be run by a shell unseen")
+                    raise Found("a shell would run downloaded code unseen")
                 if said is None:
-                    self._hide(f"what {program} would run comes from another command")
+                    self._hide(f"{program} would run the output of another command")
                 else:
                     for text in said:
                         self._fed(program, text, inner, depth)
@@ -162,7 +162,7 @@ class _Judging(FileEffects):
         if isinstance(command, Function):
             scope.functions[command.name] = command.body
             if is_bomb(command.name, command.body):
-                raise Found(f"a function that starts itself again and again ({command.name}): a fork bomb")
+                raise Found(f"a function that starts itself endlessly ({command.name}): a fork bomb")
             return
         if isinstance(command, Group):
             self._redirects(command.redirects, scope, depth)
@@ -200,19 +200,19 @@ class _Judging(FileEffects):
         if program in (*SHELLS, "source", ".", "eval") and any(
             downloads(part.inner) for word in command.words for part in word.parts
         ):
-            raise Found("what is downloaded would be run by a shell unseen")
+            raise Found("a shell would run downloaded code unseen")
 
     def _fed(self, program: str | None, text: str | None, scope: Scope, depth: int) -> None:
         """Judge the standard input of a shell or interpreter."""
         if text is None:
-            self._hide(f"what {program} would run comes from a file, or from another command")
+            self._hide(f"{program} would run code from a file or from another command")
         elif program in SHELLS:
             self._text(text, scope.copy(), depth)
         else:
             assert program is not None
             self._runs.append(Run((Layer((program,), 0, None),), only_starts=True, hints=words_in(text)))
             self._code(text, scope, depth)
-            self._note("unclear", f"what {program} would do is code that nobody judges")
+            self._note("unclear", f"{program} would run code that is not checked")
 
     def _documents(self, command: Command, scope: Scope) -> list[str | None] | None:
         """Return the redirected standard input of a command as texts, None for an unknown one; None without
@@ -239,11 +239,11 @@ class _Judging(FileEffects):
     def _text(self, text: str, scope: Scope, depth: int) -> None:
         """Judge the script of a new shell."""
         if UNKNOWN in text:
-            self._hide("what a shell would run is only known when it runs")
+            self._hide("the commands of a shell are only known when it runs")
         try:
             script = parse_shell(text.replace(UNKNOWN, "unknown"), depth + 1)
         except ShellSyntaxError as error:
-            self._note("unparsed", f"what a shell would run cannot be parsed: {error}")
+            self._note("unparsed", f"the commands of a shell cannot be parsed: {error}")
             return
         self.run(script, scope, depth + 1)
 
@@ -382,7 +382,7 @@ class _Judging(FileEffects):
         elif program in MACHINE_ENDS:
             raise Found(f"{program} would stop this machine")
         if program in LOSSY:
-            self._note("destructive", f"{program} takes away what is there")
+            self._note("destructive", f"{program} changes or deletes what exists")
         self._credentials(program, arguments, scope)
         self._devices(program, arguments, scope)
 
@@ -407,7 +407,7 @@ class _Judging(FileEffects):
         inner = scope.copy()
         inner.values |= {str(number): [value] for number, value in enumerate(arguments[at + 1 :])}
         if re.search(r"\$0\s*[|&]\s*\$0", text):
-            raise Found("a shell that starts itself again and again: a fork bomb")
+            raise Found("a shell that starts itself endlessly: a fork bomb")
         self._text(text, inner, depth)
 
     def _interpreter(self, program: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
@@ -418,7 +418,7 @@ class _Judging(FileEffects):
     def _code(self, code: str, scope: Scope, depth: int) -> None:
         """Look for obvious effects in code of another language."""
         if _FORKS.search(code):
-            raise Found("code that starts itself again and again: a fork bomb")
+            raise Found("code that starts itself endlessly: a fork bomb")
         for match in _RMTREE.finditer(code):
             path = match.group(1)
             self._removal(self.home + path[1:] if path.startswith("~") else path, scope, is_deep=True)
@@ -530,7 +530,7 @@ class _Judging(FileEffects):
             test in rest for test in ("-name", "-iname", "-path", "-regex", "-mtime", "-newer", "-size", "-empty")
         )
         if "-delete" in rest:
-            self._note("destructive", "find -delete takes away what it finds")
+            self._note("destructive", "find -delete deletes what it finds")
             for root in roots or ["."]:
                 if not narrows or self._is_top(self._path(root, scope)):
                     self._removal(root, scope, is_deep=True, is_inner_fine=narrows)
@@ -554,7 +554,7 @@ class _Judging(FileEffects):
         # The input replaces the mark of -I, else follows at the end.
         self._argv(inner, scope.copy(), depth + 1)
         if unwrapped(inner)[0] in SHELLS:
-            self._hide("what a shell would run comes from another command")
+            self._hide("a shell would run the output of another command")
 
     def _run_parallel(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """Judge ``parallel git push ::: a b`` and ``parallel 'git push' ::: a``: the words are the text of a shell
@@ -565,7 +565,7 @@ class _Judging(FileEffects):
         if stop:
             self._text(" ".join(inner[:stop]), scope.copy(), depth)
         else:
-            self._hide("what would run comes from another command")
+            self._hide("the commands come from the output of another command")
 
     def _run_fd(self, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         for at, argument in enumerate(arguments):
@@ -600,7 +600,7 @@ class _Judging(FileEffects):
             if rest[at] == "-c" and at + 1 < len(rest) and GIT_STARTS.match(rest[at + 1].lower()):
                 self._note("unclear", "git would start a program that is named in the call")
             if rest[at].startswith(("--exec-path=", "--config-env")):
-                self._note("unclear", "git would start a program of another place")
+                self._note("unclear", "git would start a program from another folder")
             at += 2 if rest[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
         verb, more = (rest[at], rest[at + 1 :]) if at < len(rest) else ("", [])
         options, targets = split(more)
@@ -614,7 +614,7 @@ class _Judging(FileEffects):
             if any(
                 option.startswith(("--force-with-lease", "--force-if", "--delete", "--prune")) for option in options
             ) or ("d" in short or any(target.startswith(":") for target in targets[1:])):
-                self._note("destructive", "git push would take away or overwrite what is at the remote")
+                self._note("destructive", "git push would delete or overwrite branches at the remote")
             return
         lossy = (
             (verb == "reset" and "--hard" in options) or (verb == "clean" and ("f" in short or "--force" in options))
@@ -626,7 +626,7 @@ class _Judging(FileEffects):
             or (verb == "worktree" and targets[:1] == ["remove"]) or (verb == "rebase") or (verb == "tag" and "d" in short)
         )  # fmt: skip
         if lossy:
-            self._note("destructive", f"git {verb} may take away what is not saved elsewhere")
+            self._note("destructive", f"git {verb} may discard work that is saved nowhere else")
 
     def _started_by_git(self, verb: str, arguments: Sequence[str], scope: Scope, depth: int) -> None:
         """Judge commands that git runs: ``submodule foreach``, ``bisect run``, ``rebase --exec``, programs named by

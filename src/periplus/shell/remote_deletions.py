@@ -44,16 +44,16 @@ _OF_KUBERNETES: Final = "kubectl oc k3s microk8s"
 _OF_CLOUDS: Final = (
     "gcloud gsutil bq az doctl linode-cli hcloud ibmcloud oci aliyun scw exo vultr-cli openstack nova civo"
 )
-_ESCAPES: Final = "the container would reach files of this machine that no sandbox keeps from it"
-_CONTAINERS: Final = "containers, images or volumes would be taken away"
-_CLUSTER: Final = "things of the cluster would be taken away"
-_UNSEEN: Final = "infrastructure would be changed or taken away unseen"
-_CLOUD: Final = "things at the cloud service would be taken away"
-_STORED: Final = "what is stored elsewhere would be taken away"
-_DATA: Final = "data of a database would be taken away"
-_FORGE: Final = "things at the forge would be taken away or changed"
-_PACKAGES: Final = "a package would be taken away from its registry"
-_STORAGE: Final = "storage of this machine would be taken away"
+_ESCAPES: Final = "the container would reach files of this machine outside the sandbox"
+_CONTAINERS: Final = "containers, images or volumes would be deleted"
+_CLUSTER: Final = "resources of the cluster would be deleted"
+_UNSEEN: Final = "infrastructure would be changed or deleted without a preview"
+_CLOUD: Final = "resources at the cloud service would be deleted"
+_STORED: Final = "remote files would be deleted"
+_DATA: Final = "data of a database would be deleted"
+_FORGE: Final = "resources at the code host would be deleted or changed"
+_PACKAGES: Final = "a package would be deleted from its registry"
+_STORAGE: Final = "storage of this machine would be deleted"
 _ROOTS: Final = r"/(?:|etc|home|root|usr|var|bin|boot|lib\w*|opt|sbin|Users)"
 _ROWS: Final = (
     _row(_OF_CONTAINERS, _ESCAPES, r"(?:^|\s)(?:run|create|exec)\b",
@@ -69,7 +69,7 @@ _ROWS: Final = (
     _row(_OF_KUBERNETES, _CLUSTER, r"\bpatch\b", r"finalizers"),
     _row("helm helmfile", _CLUSTER, rf"{_B}(?:uninstall|delete|del|rollback|destroy){_E}"),
     _row("helm helmfile", _CLUSTER, r"\bupgrade\b", r"--force"),
-    _row("kind minikube k3d eksctl kops kubeadm", "a cluster would be taken away", rf"{_B}(?:delete|reset|destroy){_E}"),
+    _row("kind minikube k3d eksctl kops kubeadm", "a cluster would be deleted", rf"{_B}(?:delete|reset|destroy){_E}"),
     _row("argocd flux istioctl linkerd velero", _CLUSTER, rf"{_B}(?:delete|uninstall|destroy){_E}"),
     _row("terraform tofu terragrunt", _UNSEEN,
          r"(?:^|\s)destroy\b|state\s+(?:rm|push|mv|replace-provider)|workspace\s+delete|force-unlock|\btaint\b"),
@@ -77,7 +77,7 @@ _ROWS: Final = (
     _row("pulumi cdk cdktf sam serverless sls sst amplify copilot", _UNSEEN, rf"{_B}(?:destroy|delete|remove|rm|cancel){_E}"),
     _row("pulumi cdk cdktf sam serverless sls sst amplify copilot", _UNSEEN, r"(?:^|\s)(?:up|deploy)\b",
          r"--yes|(?:^|\s)-y\b|--auto-approve|--require-approval[= ]never|--force"),
-    _row("ansible ansible-playbook", "files of other machines would be taken away", r"state=absent|-m\s+(?:shell|command|raw)|\brm\b"),
+    _row("ansible ansible-playbook", "files of other machines would be deleted", r"state=absent|-m\s+(?:shell|command|raw)|\brm\b"),
     _row("aws", _CLOUD, rf"{_B}(?:rb|rm|mv){_E}|--delete\b|\bdelete\b|schedule-key-deletion|(?:^|\s)(?:delete|terminate|remove|deregister|purge|disable|stop|"
          r"revoke|detach|reset|empty|cancel|release)-\w"),
     _row(_OF_CLOUDS, _CLOUD, rf"{_B}(?:delete|destroy|rm|rb|remove|purge|terminate|deallocate|reset|disable|undelete|revoke|cancel|stop){_E}|--delete"),
@@ -107,23 +107,23 @@ _ROWS: Final = (
     _row("npm pnpm yarn bun", _PACKAGES, r"(?:^|\s)(?:unpublish|deprecate)\b|(?:owner|access|dist-tag|token|team)\s+(?:rm|remove|revoke|delete)"),
     _row("cargo gem", _PACKAGES, r"(?:^|\s)yank\b|owner\s+(?:--remove|-r)"),
     _row("heroku flyctl fly vercel netlify railway render wrangler firebase surge dokku cf eb now convex",
-         "an application or its data would be taken away",
+         "an application or its data would be deleted",
          rf"{_B}(?:apps:destroy|pg:reset|pg:wipe|[\w-]{{1,40}}:(?:destroy|delete|remove|reset)|destroy|delete|rm|remove|down|terminate|env:unset|"
          rf"hosting:disable|scale\s+\w{{0,40}}=?0){_E}"),
-    _row("vagrant virsh multipass lxc incus vboxmanage VBoxManage qm pct limactl colima prlctl", "a virtual machine would be taken away",
+    _row("vagrant virsh multipass lxc incus vboxmanage VBoxManage qm pct limactl colima prlctl", "a virtual machine would be deleted",
          rf"{_B}(?:destroy|undefine|delete|purge|unregistervm|rm|remove|vol-delete|pool-destroy){_E}"),
     _row("zfs zpool btrfs mdadm cryptsetup nvme hdparm", _STORAGE,
          r"\b(?:destroy|rollback|delete|labelclear|luksFormat|luksErase|erase|zero-superblock|format|sanitize|security-erase)\b"),
     _row("lvremove vgremove pvremove", _STORAGE),
-    _row("vault consul etcdctl nomad zkCli.sh", "keys at a service would be taken away",
+    _row("vault consul etcdctl nomad zkCli.sh", "keys at a service would be deleted",
          rf"{_B}(?:delete|del|destroy|purge|lease\s+revoke|secrets\s+disable|auth\s+disable|stop|deleteall|rmr|force-leave|snapshot\s+restore){_E}"),
-    _row("kafka-topics kafka-topics.sh rabbitmqctl rabbitmqadmin nats rpk", "queues would be taken away",
+    _row("kafka-topics kafka-topics.sh rabbitmqctl rabbitmqadmin nats rpk", "queues would be deleted",
          rf"--delete\b|{_B}(?:delete|delete_\w{{1,40}}|purge\w{{0,40}}|reset|force_reset|stop_app|rm){_E}"),
-    _row("svn hg p4 fossil jj", "what is kept of the history would be taken away",
+    _row("svn hg p4 fossil jj", "version history would be deleted",
          rf"{_B}(?:delete|del|remove|rm|strip|obliterate|rollback|purge|abandon){_E}"),
-    _row("nix-collect-garbage", "older states of the system would be taken away", r"-d\b|--delete-old|--delete-older-than"),
-    _row("curl http https xh wget", "something at a server would be taken away", r"(?:-X|--request|--method)[= ]?DELETE\b|^\s*DELETE\s"),
-    _row("tmutil snapper timeshift", "backups would be taken away", rf"{_B}(?:delete|deletelocalsnapshots|rollback){_E}|--delete"),
+    _row("nix-collect-garbage", "older states of the system would be deleted", r"-d\b|--delete-old|--delete-older-than"),
+    _row("curl http https xh wget", "a resource on a server would be deleted", r"(?:-X|--request|--method)[= ]?DELETE\b|^\s*DELETE\s"),
+    _row("tmutil snapper timeshift", "backups would be deleted", rf"{_B}(?:delete|deletelocalsnapshots|rollback){_E}|--delete"),
 )  # fmt: skip
 _BY_PROGRAM: Final[dict[str, tuple[_Row, ...]]] = {
     program: tuple(row for row in _ROWS if program in row.programs)

@@ -73,15 +73,15 @@ class Entry(NamedTuple):
 def judge_path(path: str) -> tuple[str, ...]:
     """Split a path into its names; the folder itself (``.``) has none. Pure. Raises ConfinementError."""
     if not path:
-        raise _refused(path, "empty", "no path at all")
+        raise _refused(path, "empty", "the path is empty")
     if len(path) > PATH_BYTES_MAX or len(path.encode("utf-8", "replace")) > PATH_BYTES_MAX:
         raise _refused(path, "too_long", f"over {PATH_BYTES_MAX:,} bytes")
     if path.startswith("/"):
         raise _refused(path, "absolute", "an absolute path")
     if path[0] == "-":
-        raise _refused(path, "option", "it begins as an option does", mend="Write it as it stands in its folder.")
+        raise _refused(path, "option", "it begins like an option", mend="Write it as it stands in its folder.")
     if path[0] in "~:" or _is_variable(path.partition("/")[0]):
-        raise _refused(path, "expansion", "it begins with what a shell or git would expand, and nothing does here")
+        raise _refused(path, "expansion", "it begins like an expansion of a shell or git, and nothing is expanded here")
     names = tuple(name for name in path.split("/") if name != ".")
     if len(names) > DEPTH_MAX:
         raise _refused(path, "too_deep", f"over {DEPTH_MAX} folders deep")
@@ -107,11 +107,11 @@ def _judge_name(name: str, path: str) -> None:
     if any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name):
         raise _refused(path, "name", "a name in it has control characters")
     if not _SLASHES.isdisjoint(name) or "/" in bare or "\\" in bare:
-        raise _refused(path, "name", "a name in it has a backslash, or what looks like a slash")
+        raise _refused(path, "name", "a name in it has a backslash, or a character that looks like a slash")
     if not {"*", "?"}.isdisjoint(name):
         raise _refused(path, "expansion", "a name in it has * or ?: patterns are no names")
     if all(char in _DOTS for char in bare):
-        raise _refused(path, "parent", "a name in it is made of dots, or of what looks like dots")
+        raise _refused(path, "parent", "a name in it consists of dots, or of characters that look like dots")
     if name[-1] in ". ":
         raise _refused(path, "name", "a name in it ends with a dot or a space")
     if is_reserved(name):
@@ -291,7 +291,7 @@ class Confined:
             except OSError as error:
                 raise self._failure(error, "look at", path) from error
         if not is_same:
-            raise _refused(path, "link", f"something else stands in the place of {self.root}")
+            raise _refused(path, "link", f"{self.root} was replaced by another folder")
         return real
 
     # Writing
@@ -482,7 +482,7 @@ class Confined:
             pieces.append(piece)
             left -= len(piece)
         if not left:
-            raise _refused(path, "too_large", f"at most {limit:,} bytes, and it grew over them")
+            raise _refused(path, "too_large", f"it grew over the limit of {limit:,} bytes")
         return b"".join(pieces)
 
     def _write_at(self, folder: int, temporary: str, name: str, data: bytes, mode: int) -> None:
@@ -518,20 +518,20 @@ class Confined:
 
     def _failure(self, error: OSError, doing: str, path: str) -> ConfinementError | EnvironmentFailure | NotFoundError:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            return _refused(path, "link", "it is, or leads over, a link")
+            return _refused(path, "link", "it is a link, or leads through one")
         if error.errno == errno.ENOENT:
             return NotFoundError(f"no file {path}")
         if error.errno == errno.EXDEV:
             return _refused(path, "mount", "another file system lies between")
         if error.errno in (errno.EISDIR, errno.ENOTDIR):
-            return _refused(path, "kind", "a folder stands where a file is meant, or the other way")
+            return _refused(path, "kind", "a folder is in the place of a file, or the other way round")
         return environment_failure(error, doing, path)
 
 
 def _judge_kind(status: os.stat_result, path: str) -> None:
     mode = status.st_mode
     if stat.S_ISLNK(mode):
-        raise _refused(path, "link", "it is, or leads over, a link")
+        raise _refused(path, "link", "it is a link, or leads through one")
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise _refused(path, "kind", "it is a device, a pipe or a socket")
 

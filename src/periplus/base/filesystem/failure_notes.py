@@ -19,7 +19,7 @@ from periplus.base.named_tuple import NamedTuple
 NOTES_BYTES_MAX: Final = 64 << 10
 _WHAT_CHARACTERS_MAX: Final = 300
 _SHOWN_MAX: Final = 100
-_NOT_SOUND: Final = "a note that is not as it was written (its checksum does not hold, or the disk was full): "
+_NOT_SOUND: Final = "a damaged note (its checksum does not match, or the disk was full): "
 
 
 class Note(NamedTuple):

@@ -84,7 +84,9 @@ class Spool:
         if any(within_ns is None or abs(int(name[:_TIME_DIGITS]) - at_ns) <= within_ns for name in twins):
             return False
         if len(held) >= SPOOLED_FILES_MAX or self._size(held) + len(data) > SPOOLED_BYTES_MAX:
-            raise RefusedError(f"{len(held):,} events wait already", mend="Run `periplus status`, which takes them in.")
+            raise RefusedError(
+                f"{len(held):,} events are waiting already", mend="Run `periplus status`, which processes them."
+            )
         name = f"{max(0, at_ns):0{_TIME_DIGITS}d}-{os.getpid()}-{mark}.{crc32(data):08x}{_SUFFIX}"
         write_atomic(self._files, os.path.join(self.folder, name), data, mode=0o600)
         return True
@@ -128,7 +130,7 @@ class Spool:
             raise environment_failure(error, "read", path) from error
         stated = name.split(".")[1:-1]  # names of an earlier version have none
         if stated and stated != [f"{crc32(data):08x}"]:
-            raise FormatError("not what was left there: its checksum does not hold", path=path)
+            raise FormatError("the file was changed: its checksum does not match", path=path)
         return data
 
     def set_aside(self, name: str) -> str:
@@ -182,14 +184,14 @@ class Spool:
             self._files.sync_folder(self.folder)  # before the list: the files must not reappear without it
             self._unlink(_GROUP)
         except OSError as error:
-            raise environment_failure(error, "remove what was taken in from", self.folder) from error
+            raise environment_failure(error, "remove processed events from", self.folder) from error
 
     def _begun(self) -> Group | None:
         path = os.path.join(self.folder, _GROUP)
         try:
             data = read_plain(path, SPOOLED_FILES_MAX * 100)
             if not self._is_ours(_GROUP):
-                raise FormatError("the list of what is being taken in was left by another", path=path)
+                raise FormatError("the list of the events in progress was written by another user", path=path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -200,9 +202,7 @@ class Spool:
         ):  # an earlier version wrote no checksum
             listed = data
         elif stated != b"%08x" % crc32(listed):
-            raise FormatError(
-                "the list of what is being taken in is not as it was written: its checksum does not hold", path=path
-            )
+            raise FormatError("the list of the events in progress was changed: its checksum does not match", path=path)
         names = [
             name for name in listed.decode("ascii", "replace").split("\n") if name.endswith(_SUFFIX) and "/" not in name
         ]

@@ -94,7 +94,7 @@ def _checked(root: str) -> str:
     raise NotAStoreError(
         wrong + (", which git's sparse-checkout leaves out" if left_out else ""),
         safe="Nothing was changed.",
-        mend=f"If git has it: {left_out} brings it. Else m{mend}" if left_out else f"M{mend}",
+        mend=f"If it is in git, {left_out} restores it. Else m{mend}" if left_out else f"M{mend}",
     )
 
 
@@ -104,28 +104,20 @@ def require_settings_file(root: str) -> None:
     """
     config = os.path.join(root, "config.toml")
     if os.path.lexists(config) and not os.path.isfile(config):
-        what = (
-            "a folder"
-            if os.path.isdir(config)
-            else "a link that leads nowhere"
-            if os.path.islink(config)
-            else "no plain file"
-        )
+        what = "a folder" if os.path.isdir(config) else "a dangling link" if os.path.islink(config) else "no plain file"
         raise NotAStoreError(
             f"{config} is {what}: the settings of the store belong there",
             safe="Nothing was changed.",
-            mend="Move it away and bring config.toml back from git; or `periplus doctor --repair` parks it, and makes the settings of a store "
-            "that has records anew.",
+            mend="Move it away and restore config.toml from git; or run `periplus doctor --repair`, which parks it and makes new settings for a "
+            "store with records.",
         )
     if os.path.isfile(os.path.join(root, "journal", "lineage.json")):
         left_out = _left_out(root)
-        why = (
-            "git's sparse-checkout leaves it out" if left_out else "perhaps with a commit of git that does not have it"
-        )
+        why = "git's sparse-checkout leaves it out" if left_out else "perhaps by a git checkout without it"
         raise NotAStoreError(
             f"{root} has a journal, but its config.toml is gone, {why}",
             safe="Nothing was changed, and no record is lost.",
-            mend=f"Bring it back from git{f': {left_out}' if left_out else ''}, or make it again with `periplus init`: the journal says which store it is.",
+            mend=f"Restore it from git{f': {left_out}' if left_out else ''}, or make it again with `periplus init`: the journal has the identity of the store.",
         )
 
 
@@ -189,9 +181,9 @@ def _main_of(worktree: str, dot_git: str) -> str:
         if os.path.isdir(os.path.join(worktree, STORE_FOLDER, "journal")):
             return worktree  # it has a store of its own
         raise NotAStoreError(
-            f"{dot_git} leads to {own}, which is not there: the clone of this worktree was moved or removed",
+            f"{dot_git} names {own}, which does not exist: the clone of this worktree was moved or removed",
             safe="Nothing was changed.",
-            mend="Run `git worktree repair` in the clone, where it lies now; or name a store with --store.",
+            mend="Run `git worktree repair` in the clone at its new place; or name a store with --store.",
         )
     common = first_line(os.path.join(own, "commondir"))
     if common:
@@ -226,10 +218,10 @@ def _main_of_linked(common: str) -> str:
         dot_git = os.path.join(beside, ".git")
         return beside if pointed(dot_git) == common and _holds_store(beside) else common
     raise NotAStoreError(
-        f"{common} does not say where its main worktree is, which has the store" if not main
-        else f"{common} says that its main worktree is {main}, which is not there",
+        f"{common} does not name its main worktree, which has the store" if not main
+        else f"{common} names the main worktree {main}, which does not exist",
         safe="Nothing was changed.",
-        mend='Run `git config core.worktree "$PWD"` in the main worktree, which says it; or name a store with --store.',
+        mend='Run `git config core.worktree "$PWD"` in the main worktree; or name a store with --store.',
     )  # fmt: skip
 
 

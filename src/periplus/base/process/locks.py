@@ -78,7 +78,7 @@ def holder_of(path: str) -> Holder | None:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        text = os.pread(fd, _TEXT_BYTES, 0).decode("utf-8", "replace").strip() or "a process that left no name"
+        text = os.pread(fd, _TEXT_BYTES, 0).decode("utf-8", "replace").strip() or "an unnamed process"
         return Holder(text, _since_ms(text))
     except OSError:
         return None
@@ -329,8 +329,8 @@ class Lock:
                 user := user_of(self._path) or user_of(os.path.dirname(self._path))
             ):
                 failure.mend = (
-                    f"It is of {user}, and a store is written by one user: work in a clone of your own; `periplus sync` brings to each "
-                    "what the other knows."
+                    f"It belongs to {user}, and only one user can write a store: work in a clone of your own; `periplus sync` "
+                    "exchanges the records."
                 )
             raise failure from error
         self._place = (status.st_dev, status.st_ino)
@@ -367,12 +367,12 @@ class Lock:
     def _timeout(self, patience_s: float) -> LockTimeoutError:
         try:
             with open(self._path, encoding="utf-8", errors="replace") as file:
-                holder = file.read(400).strip() or "a process that left no name"
+                holder = file.read(400).strip() or "an unnamed process"
         except OSError:
-            holder = "a process that cannot be named"
+            holder = "an unknown process"
         mend = "Repeat the command when that process is done."
         if holder.startswith(_who(os.getpid()).decode(errors="replace") + " "):
-            mend = "That is this process: another thread of it, or a call within which this one was made."
+            mend = "This process holds it: in another thread, or in a call that made this one."
         return LockTimeoutError(
             f"the store is being written by {holder}; not free within {patience_s:g} s",
             safe="Nothing was changed; reading needs no lock.",

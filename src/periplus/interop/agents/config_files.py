@@ -101,7 +101,7 @@ class Keeping:
         except OSError:
             data = b""
         if _digest(data) != receipt.before:
-            raise NotFoundError(f"what {receipt.path} was before is not kept any more")
+            raise NotFoundError(f"the former contents of {receipt.path} are not kept any more")
         return data
 
     def keep(self, change: Change, folders: tuple[str, ...]) -> None:
@@ -244,7 +244,7 @@ def located(site: Site, path: str) -> tuple[str, str]:
         root = os.path.realpath(site.folder)
         if os.path.commonpath([root, real]) != root:
             raise RefusedError(
-                f"{path} leads out of the project over a link, to {real}", safe="Nothing was changed.",
+                f"{path} leads out of the project through a link to {real}", safe="Nothing was changed.",
                 mend="Put a file in the place of the link, or connect with --scope user.",
             )  # fmt: skip
         return real, root
@@ -264,18 +264,18 @@ def read_held(path: str, real: str) -> bytes | None:
         raise environment_failure(error, "look at", path) from error
     wrong = ""
     if not stat.S_ISREG(status.st_mode):
-        wrong = "is no plain file"
+        wrong = "is not a plain file"
     elif status.st_uid != os.geteuid():
-        wrong = "belongs to somebody else"
+        wrong = "belongs to another user"
     elif not status.st_mode & stat.S_IWUSR:
         wrong = "is read-only"
     elif status.st_nlink > 1:
         wrong = "has a second name (a hard link)"
     elif status.st_size > FILE_BYTES_MAX:
-        wrong = f"has {status.st_size:,} bytes, where at most {FILE_BYTES_MAX:,} are read"
+        wrong = f"has {status.st_size:,} bytes, over the limit of {FILE_BYTES_MAX:,}"
     if wrong:
         raise RefusedError(f"{path} {wrong}", safe="Nothing was changed.",
-                           mend="Change that, or name the agents that do not read it.")  # fmt: skip
+                           mend="Change that, or name only agents that do not read it.")  # fmt: skip
     try:
         return read_plain(real, FILE_BYTES_MAX)
     except OSError as error:
@@ -351,7 +351,7 @@ def apply(changes: Sequence[Change], keeping: Keeping) -> None:
 def _refuse_changed(change: Change) -> None:
     if read_held(change.path, change.real) != change.before:
         raise ConflictError(
-            f"{change.path} was changed by somebody else meanwhile",
+            f"{change.path} was changed by another process meanwhile",
             safe="It was left as it is.",
             mend="Repeat the command.",
         )

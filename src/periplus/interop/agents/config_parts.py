@@ -115,7 +115,7 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
         return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
     if isinstance(part, WholePart):
         if standing(part, data, path) == "foreign":
-            raise RefusedError(f"{path} is there already, and not ours", safe="Nothing was changed.",
+            raise RefusedError(f"{path} exists already, and is not ours", safe="Nothing was changed.",
                                mend="Move it away, then repeat the command.")  # fmt: skip
         return sealed(part.text).encode()
     assert_never(part)
@@ -189,7 +189,7 @@ def _is_said(part: BlockPart, text: str) -> bool:
 
 def _foreign(path: str, what: str) -> RefusedError:
     return RefusedError(
-        f"{path}: {what} is there already, and not as `periplus connect` writes it", safe="Nothing was changed.",
+        f"{path}: {what} exists already, in another form than `periplus connect` writes", safe="Nothing was changed.",
         mend="Remove or rename that entry, then repeat the command.",
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ def decode_text(data: bytes, path: str, *, bytes_max: int) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise FormatError(
-            "no UTF-8 text", path=path, offset=error.start, safe=_UNCHANGED, mend="Save the file as UTF-8."
+            "not UTF-8", path=path, offset=error.start, safe=_UNCHANGED, mend="Save the file as UTF-8."
         ) from error
 
 

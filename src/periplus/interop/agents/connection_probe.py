@@ -80,7 +80,7 @@ def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, st
         return Probed(f"it did not end within {end_s:g} s", end_s)
     if process.returncode:
         return Probed(f"it ended with {process.returncode}{f': {said}' if said else ''}", seconds)
-    return Probed(f"it spoke where it has nothing to say: {said}" if said else "", seconds)
+    return Probed(f"it printed output without a project: {said}" if said else "", seconds)
 
 
 def _started(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -137,7 +137,7 @@ def _judged(said: bytes, *, is_over: bool, answer_s: float) -> str:
         return ""
     if is_over:
         return "it ended without an answer"
-    return "it says what no server says" if said else f"no answer within {answer_s:g} s"
+    return "its answer is not that of an MCP server" if said else f"no answer within {answer_s:g} s"
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:

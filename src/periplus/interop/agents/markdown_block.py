@@ -47,7 +47,7 @@ def text_of(data: bytes, path: str) -> str:
     """Decode a Markdown file. Raises FormatError for binary data and for files over the limit."""
     text = decode_text(data, path, bytes_max=BYTES_MAX)
     if "\0" in text:
-        raise FormatError("it holds a NUL character, so it is no text", path=path, offset=data.index(0),
+        raise FormatError("it contains a NUL character, so it is not text", path=path, offset=data.index(0),
                           safe="Nothing was changed.")  # fmt: skip
     return text
 
@@ -64,8 +64,8 @@ def find_block(text: str, path: str) -> Block | None:
             str(text.count("\n", 0, one.start()) + 1) for one in sorted([*begins, *ends], key=lambda m: m.start())
         )
         raise RefusedError(
-            f"{path}: the lines that enclose Periplus' part are not one pair (lines {places})", safe="Nothing was changed.",
-            mend="Remove those lines and what stands between them, then repeat the command.",
+            f"{path}: the marker lines of Periplus' block are not one pair (lines {places})", safe="Nothing was changed.",
+            mend="Remove those lines and the text between them, then repeat the command.",
         )  # fmt: skip
     body = text[begins[0].end() + 1 : ends[0].start()].replace("\r\n", "\n")
     return Block(begins[0].start(), ends[0].end(), body, _digest(body) != begins[0][1])

@@ -49,7 +49,7 @@ def read_change(intake: Intake, meta: bytes, tokens: Iterator[bytes]) -> FileCha
     words = meta.decode("ascii", "replace").split()
     parents = len(words[0]) - len(words[0].lstrip(":"))
     if len(words) != 2 * parents + 3:
-        raise FormatError(f"git said something that cannot be read: {meta[:80]!r}")
+        raise FormatError(f"unexpected output of git: {meta[:80]!r}")
     mode, blob, status = words[parents], words[2 * parents + 1], words[-1]
     path = git_path(intake, next(tokens, b""))
     target = git_path(intake, next(tokens, b"")) if status[:1] in ("R", "C") and parents == 1 else ""

@@ -20,7 +20,7 @@ def git_digest(name: str) -> Digest:
     try:
         value = bytes.fromhex(name)
     except ValueError as error:
-        raise FormatError(f"git gave {name[:80]!r} for an object's id") from error
+        raise FormatError(f"not an object id from git: {name[:80]!r}") from error
     return Digest("git-sha1" if len(value) == 20 else "git-sha256", value)
 
 

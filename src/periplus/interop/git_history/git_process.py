@@ -51,9 +51,9 @@ def check_repository(repo: str) -> None:
     said = finished.stderr.decode("utf-8", "replace")
     if "dubious ownership" in said:
         raise EnvironmentFailure(
-            f"git does not trust {repo}: it belongs to somebody else",
+            f"git does not trust {repo}: it belongs to another user",
             safe="Nothing was read.",
-            mend=f"If you do: git config --global --add safe.directory {shlex.quote(os.path.abspath(repo))}",
+            mend=f"If you trust it: git config --global --add safe.directory {shlex.quote(os.path.abspath(repo))}",
         )
     raise FormatError(
         "not a git repository",

@@ -154,7 +154,7 @@ def _commits(tokens: Iterator[bytes], intake: Intake) -> Iterator[tuple[_Commit,
         elif token.startswith(b":"):
             changes.append(read_change(intake, token, tokens))
         elif token:
-            raise FormatError(f"git said something that cannot be read: {token[:80]!r}")
+            raise FormatError(f"unexpected output of git: {token[:80]!r}")
     if commit is not None:
         yield commit, changes
 

@@ -136,7 +136,7 @@ def kind_of(name: str) -> HookKind:
     """Return the kind of the event that an agent calls ``name``. Raises UsageError."""
     kind = _KIND_BY_NAME.get(_plain(name))
     if kind is None:
-        raise UsageError(f"unknown event {name[:60]!r}", mend=f"Such as: {', '.join(_KIND_BY_NAME)}.")
+        raise UsageError(f"unknown event {name[:60]!r}", mend=f"Known events: {', '.join(_KIND_BY_NAME)}.")
     return kind
 
 
@@ -236,9 +236,9 @@ def decode_event(data: bytes) -> HookEvent:
             raise FormatError("an event of another version")
         event = HookEvent(**fields)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FormatError(f"no event: {error}") from error
+        raise FormatError(f"not an event: {error}") from error
     if any(type(value) is not _TYPES.get(name, type(value)) for name, value in event._asdict().items()):
-        raise FormatError("no event: a field of another kind")
+        raise FormatError("not an event: a field has the wrong type")
     return event
 
 

@@ -120,7 +120,7 @@ def read_entity(
     stated = named(document, TYPE_KEYS)
     stated_id = named(document, ID_KEYS)
     if not folder and not stated and not stated_id:
-        raise UsageError("it names neither an id nor a type, and lies in no folder of a type")
+        raise UsageError("it has neither an id nor a type, and is not in the folder of a type")
     old_id = stated_id or file.removesuffix(".json")
     plain = type_name(stated or folder.rpartition("/")[2] or "entity")
     kind = kind_of(folder, old_id, stated, document)
@@ -224,9 +224,9 @@ def foreign_check(payload: dict[str, JSONValue]) -> None:
         found = find_secrets(text)
         if found:
             raise SecretFoundError(
-                f"{place} holds what looks like a secret ({found[0].kind}, characters {found[0].start} to {found[0].end})",
+                f"{place} contains a likely secret ({found[0].kind}, characters {found[0].start} to {found[0].end})",
                 safe="Nothing was written.",
-                mend="Take it out of the file, or insist with --insist if it is none.",
+                mend="Remove it from the file, or use --insist if it is no secret.",
             )
 
 

@@ -151,7 +151,7 @@ def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str, *, is_log:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        listing.findings.append(Finding("unreadable", path, error.strerror or "it cannot be looked at"))
+        listing.findings.append(Finding("unreadable", path, error.strerror or "it cannot be read"))
         return False
     if stat.S_ISDIR(status.st_mode):
         if is_json:
@@ -166,13 +166,13 @@ def _list_entry(listing: Listing, entry: os.DirEntry[str], path: str, *, is_log:
         what = "a link, which is not followed" if stat.S_ISLNK(status.st_mode) else "no plain file"
         listing.findings.append(Finding("unreadable" if is_json else "other", path, what))
     elif not _is_text(path):
-        listing.findings.append(Finding("refused" if is_json else "other", path, "its name is no UTF-8 text"))
+        listing.findings.append(Finding("refused" if is_json else "other", path, "its name is not UTF-8"))
     elif is_json:
         listing.candidates[path] = _stat(status)
     elif ("/" not in path and entry.name.startswith("events") and ".jsonl" in entry.name) or _SEGMENT.fullmatch(path):
         listing.logs[path] = _stat(status)
     else:
-        listing.findings.append(Finding("other", path, "no entity and no log"))
+        listing.findings.append(Finding("other", path, "neither an entity nor a log"))
     return False
 
 
@@ -322,7 +322,7 @@ def read_log(root: str, logs: Iterable[str], folder: V1Folder) -> tuple[LogCount
                 (deleted.add if event.is_end else deleted.discard)(key)
     by_id = {old_id for _, old_id in files}
     orphans = sorted(key for key in named - deleted if key not in files and (key[0] or key[1] not in by_id))
-    findings += [Finding("orphan_event", f"{name or '?'} {old_id}", "the log names it, no file holds it")
+    findings += [Finding("orphan_event", f"{name or '?'} {old_id}", "the log names it, but no file has it")
                  for name, old_id in orphans]  # fmt: skip
     ids_named = {old_id for name, old_id in named if not name}
     findings += [

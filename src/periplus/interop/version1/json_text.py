@@ -138,4 +138,4 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _twice(keys: list[str]) -> NoReturn:
     seen: set[str] = set()
     key = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add gives None
-    raise FormatError(f"the key {key[:80]!r} stands twice")
+    raise FormatError(f"duplicate key {key[:80]!r}")

@@ -58,8 +58,8 @@ def read(source: Source) -> Iterator[Imported]:
     yield from _read_archive(source, log) if is_archive else _read_document(source, log)
     if not log.sample_count:
         raise FormatError(
-            f"no sample in it that can be read{log.why()}", path=source.path, safe="Nothing was imported.",
-            mend="Inspect writes the samples unless it is told not to (log_samples).",
+            f"no readable sample{log.why()}", path=source.path, safe="Nothing was imported.",
+            mend="Inspect writes the samples unless log_samples is off.",
         )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ class Database:
 
     def _refused(self, error: Exception) -> FormatError:
         return FormatError(
-            f"no database of opencode that can be read: {error}",
+            f"not a readable opencode database: {error}",
             path=self.path,
             safe="Nothing was changed in it.",
             mend="If opencode is running, stop it and repeat the command.",
@@ -87,7 +87,7 @@ class Database:
         if size < whole:
             raise FormatError(
                 "the database is cut off", path=self.path, offset=size, safe="Nothing was imported.",
-                mend="Copy it anew, while opencode is not running.",
+                mend="Copy it again while opencode is not running.",
             )  # fmt: skip
 
     def _check_tables(self) -> None:
