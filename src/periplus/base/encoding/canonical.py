@@ -16,9 +16,12 @@ from __future__ import annotations
 
 __all__ = ["DEPTH_MAX", "INTEGER_MAX", "JSONValue", "canonical", "check", "decode_canonical"]
 
-from typing import Final, TypeAlias, Union
+from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 from periplus.base.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEPTH_MAX: Final = 64
 INTEGER_MAX: Final = 2**53 - 1
@@ -60,31 +63,26 @@ def _is_plain(value: object, depth: int) -> bool:
     """Test that a container is within the profile. False means that ``_explain`` must look closer."""
     if depth >= DEPTH_MAX:
         return False
+    items: Iterable[object]
     if type(value) is dict:
-        for key, item in value.items():
+        for key in value:
             if type(key) is not str or not key.isascii():
                 return False
-            kind = type(item)
-            if kind is str or kind is bool or item is None:
-                continue
-            if kind is int:
-                if not -INTEGER_MAX <= item <= INTEGER_MAX:
-                    return False
-            elif not _is_plain(item, depth + 1):
+        items = value.values()
+    elif type(value) is list or type(value) is tuple:
+        items = value
+    else:
+        return False  # a bare scalar, or a type outside the profile
+    for item in items:
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is int:
+            if not -INTEGER_MAX <= item <= INTEGER_MAX:
                 return False
-        return True
-    if type(value) is list or type(value) is tuple:
-        for item in value:
-            kind = type(item)
-            if kind is str or kind is bool or item is None:
-                continue
-            if kind is int:
-                if not -INTEGER_MAX <= item <= INTEGER_MAX:
-                    return False
-            elif not _is_plain(item, depth + 1):
-                return False
-        return True
-    return False  # a bare scalar, or a type outside the profile
+        elif not _is_plain(item, depth + 1):
+            return False
+    return True
 
 
 def _explain(value: object, path: str, depth: int) -> None:

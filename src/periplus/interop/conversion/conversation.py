@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["Chat", "blocks_of", "enter_branch", "text_of_blocks"]
+__all__ = ["Chat", "LineConversation", "blocks_of", "enter_branch", "read_conversation", "text_of_blocks"]
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from periplus.interop.conversion.branches import BranchTracker
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.open_calls import OpenCalls
 from periplus.interop.conversion.tool_calls import plan_call
-from periplus.interop.readers.json_values import table_of, text_of
-from periplus.trail.model import Outcome, Status
+from periplus.interop.readers.json_values import Moment, decode_table, table_of, text_of
+from periplus.trail.model import Digest, Outcome, Status
+
+if TYPE_CHECKING:
+    from periplus.interop.conversion.source import Source
+    from periplus.interop.model import Imported
 
 
 class Chat:
@@ -40,6 +47,19 @@ class Chat:
 
     def think(self, text: str, note: str | None = None) -> None:
         self._tell("COMMENT", "comments", text, note)
+
+    def block(self, block: dict[str, object], call_kind: str, arguments: str) -> bool:
+        """Add a text, a thought or a call of the model; return False for a block of another kind."""
+        kind = text_of(block.get("type"))
+        if kind == "text":
+            self.say(text_of(block.get("text")))
+        elif kind == "thinking":
+            self.think(text_of(block.get("thinking")))
+        elif kind == call_kind:
+            self.call(text_of(block.get("id")), text_of(block.get("name")), block.get(arguments))
+        else:
+            return False
+        return True
 
     def label(self, text: str) -> None:
         self.intake.count("labels")
@@ -80,6 +100,44 @@ class Chat:
 
     def finish(self) -> Status:
         return self.intake.ending(self.status, is_waiting=self.calls.is_waiting)
+
+
+class LineConversation:
+    """Importer of a conversation with a JSON object a line; a format implements ``_record``."""
+
+    base: Digest | None = None
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._chat = Chat(intake)
+        self._moment = Moment()
+
+    def feed(self, number: int, line: bytes) -> bool:
+        records = self._records(line)
+        if records:
+            self._intake.source = number
+        for record in records:
+            self._intake.note_time(self._moment.read(record.get("timestamp")))
+            self._record(record)
+        return bool(records)
+
+    def finish(self) -> Status:
+        return self._chat.finish()
+
+    def _records(self, line: bytes) -> list[dict[str, object]]:
+        record = decode_table(line)
+        return [record] if record is not None else []
+
+    def _record(self, record: dict[str, object]) -> None:
+        raise NotImplementedError
+
+
+def read_conversation(source: Source, kind: type[LineConversation], name: str) -> Iterator[Imported]:
+    """Import the one session in a file of the format ``name``."""
+    intake = source.intake()
+    importer = kind(intake)
+    digest, status = source.read_lines(importer, intake)
+    yield source.trail(intake, name, digest, status, base=importer.base)
 
 
 def enter_branch(chat: Chat, lanes: BranchTracker, uuid: str, parent_uuid: object) -> None:

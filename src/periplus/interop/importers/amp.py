@@ -155,13 +155,9 @@ class AmpImporter:
             chat.usage(optional_text(usage.get("model")), fresh, cached, out)
         for block in blocks_of(record.get("content")):
             kind = text_of(block.get("type"))
-            if kind == "text":
-                chat.say(text_of(block.get("text")))
-            elif kind == "thinking":
-                chat.think(text_of(block.get("thinking")))
-            elif kind == "tool_use":
-                chat.call(text_of(block.get("id")), text_of(block.get("name")), block.get("input"))
-            elif kind in ("redacted_thinking", "image"):
+            if chat.block(block, "tool_use", "input"):
+                continue
+            if kind in ("redacted_thinking", "image"):
                 intake.skip(f"block: {kind}")
             else:
                 intake.note_unknown(f"block: {kind or 'unnamed'}")

@@ -12,20 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.conversion.conversation import Chat, text_of_blocks
+from periplus.interop.conversion.conversation import LineConversation, read_conversation, text_of_blocks
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import (
-    Moment,
-    decode_table,
-    list_of,
-    natural_of,
-    optional_text,
-    table_of,
-    text_of,
-)
-from periplus.trail.model import Digest, Outcome, Status
+from periplus.interop.readers.json_values import list_of, natural_of, optional_text, table_of, text_of
+from periplus.trail.model import Digest, Outcome
 
 _PREFIXES: Final = ("assistant.", "hook.", "session.", "skill.", "subagent.", "system.", "tool.", "user.")
 _SILENT: Final = frozenset({
@@ -54,28 +46,17 @@ def _is_event(record: dict[str, object]) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported]:
-    intake = source.intake()
-    importer = CopilotImporter(intake)
-    digest, status = source.read_lines(importer, intake)
-    yield source.trail(intake, "copilot-cli", digest, status, base=importer.base)
+    yield from read_conversation(source, CopilotImporter, "copilot-cli")
 
 
-class CopilotImporter:
+class CopilotImporter(LineConversation):
     def __init__(self, intake: Intake) -> None:
-        self.base: Digest | None = None
-        self._intake = intake
-        self._chat = Chat(intake)
-        self._moment = Moment()
+        super().__init__(intake)
         self._known_calls: dict[str, None] = {}
         self._lane = ""
 
-    def feed(self, number: int, line: bytes) -> bool:
-        record = decode_table(line)
-        if record is None:
-            return False
+    def _record(self, record: dict[str, object]) -> None:
         intake = self._intake
-        intake.source = number
-        intake.note_time(self._moment.read(record.get("timestamp")))
         kind, data = text_of(record.get("type")), table_of(record.get("data"))
         if kind == "user.message":
             self._enter("")
@@ -102,10 +83,6 @@ class CopilotImporter:
             intake.skip(kind)
         else:
             intake.note_unknown(kind or "record without a type")
-        return True
-
-    def finish(self) -> Status:
-        return self._chat.finish()
 
     def _learn(self, data: dict[str, object]) -> None:
         intake = self._intake

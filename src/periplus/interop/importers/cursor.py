@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.base.errors import PeriplusError
-from periplus.interop.conversion.conversation import Chat, blocks_of, text_of_blocks
+from periplus.interop.conversion.conversation import LineConversation, blocks_of, text_of_blocks
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.importers.claude_code.session import Children
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import decode_table, table_of, text_of
+from periplus.interop.readers.json_values import table_of, text_of
 from periplus.trail.model import Outcome, Status
 
 CHILDREN_MAX: Final = 1000
@@ -78,22 +78,17 @@ def _child_files(path: str) -> list[str]:
     return [os.path.join(folder, name) for name in names[:CHILDREN_MAX]]
 
 
-class CursorImporter:
+class CursorImporter(LineConversation):
     def __init__(self, intake: Intake, children: Children) -> None:
-        self._intake = intake
-        self._chat = Chat(intake)
+        super().__init__(intake)
         self._children = children
 
     @property
     def first_prompt(self) -> str | None:
         return self._chat.first_prompt
 
-    def feed(self, number: int, line: bytes) -> bool:
-        record = decode_table(line)
-        if record is None:
-            return False
+    def _record(self, record: dict[str, object]) -> None:
         intake = self._intake
-        intake.source = number
         role = text_of(record.get("role"))
         content = table_of(record.get("message")).get("content")
         if role == "assistant":
@@ -108,11 +103,10 @@ class CursorImporter:
             intake.note_turn_ended()
         else:
             intake.note_unknown(text_of(record.get("type")) or f"role: {role or 'none'}")
-        return True
 
     def finish(self) -> Status:
         self._chat.calls.release(self._intake)
-        return self._chat.finish()
+        return super().finish()
 
     def _user(self, content: object) -> None:
         texts, has_result, has_image = [], False, False

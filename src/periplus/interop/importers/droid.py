@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.conversion.conversation import Chat, blocks_of, text_of_blocks
-from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.conversation import LineConversation, blocks_of, read_conversation, text_of_blocks
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import Moment, decode_table, integer_of, optional_text, table_of, text_of
-from periplus.trail.model import Status
+from periplus.interop.readers.json_values import integer_of, optional_text, table_of, text_of
 
 _FAILED: Final = re.compile(r"Error: Command failed \(exit code: (-?\d{1,9})\)")
 _SILENT: Final = frozenset({"todo_state", "session_end", "compaction_state", "system", "result"})
@@ -36,25 +34,12 @@ def _is_record(record: dict[str, object]) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported]:
-    intake = source.intake()
-    importer = DroidImporter(intake)
-    digest, status = source.read_lines(importer, intake)
-    yield source.trail(intake, "droid", digest, status)
+    yield from read_conversation(source, DroidImporter, "droid")
 
 
-class DroidImporter:
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
-        self._chat = Chat(intake)
-        self._moment = Moment()
-
-    def feed(self, number: int, line: bytes) -> bool:
-        record = decode_table(line)
-        if record is None:
-            return False
+class DroidImporter(LineConversation):
+    def _record(self, record: dict[str, object]) -> None:
         intake, chat = self._intake, self._chat
-        intake.source = number
-        intake.note_time(self._moment.read(record.get("timestamp")))
         intake.session_id = intake.session_id or optional_text(record.get("session_id"))
         kind = text_of(record.get("type"))
         if kind == "message":
@@ -76,10 +61,6 @@ class DroidImporter:
                 intake.model = optional_text(record.get("model")) or intake.model
         else:
             intake.note_unknown(kind or "record without a type")
-        return True
-
-    def finish(self) -> Status:
-        return self._chat.finish()
 
     def _printed_result(self, record: dict[str, object]) -> None:
         value = record.get("value")

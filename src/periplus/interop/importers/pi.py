@@ -13,11 +13,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.interop.conversion.branches import BranchTracker
-from periplus.interop.conversion.conversation import Chat, blocks_of, enter_branch, text_of_blocks
+from periplus.interop.conversion.conversation import (
+    LineConversation,
+    blocks_of,
+    enter_branch,
+    read_conversation,
+    text_of_blocks,
+)
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import Moment, decode_table, natural_of, optional_text, table_of, text_of
+from periplus.interop.readers.json_values import natural_of, optional_text, table_of, text_of
 from periplus.trail.model import Outcome, Status
 
 _SILENT: Final = frozenset({
@@ -37,26 +43,16 @@ def is_mine(head: Head) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported]:
-    intake = source.intake()
-    importer = PiImporter(intake)
-    digest, status = source.read_lines(importer, intake)
-    yield source.trail(intake, "pi-agent", digest, status)
+    yield from read_conversation(source, PiImporter, "pi-agent")
 
 
-class PiImporter:
+class PiImporter(LineConversation):
     def __init__(self, intake: Intake) -> None:
-        self._intake = intake
-        self._chat = Chat(intake)
-        self._moment = Moment()
+        super().__init__(intake)
         self._lanes = BranchTracker()
 
-    def feed(self, number: int, line: bytes) -> bool:
-        record = decode_table(line)
-        if record is None:
-            return False
+    def _record(self, record: dict[str, object]) -> None:
         intake = self._intake
-        intake.source = number
-        intake.note_time(self._moment.read(record.get("timestamp")))
         kind = text_of(record.get("type"))
         if kind == "message":
             self._message(record, table_of(record.get("message")))
@@ -73,10 +69,6 @@ class PiImporter:
             self._stand(record)
         else:
             intake.note_unknown(kind or "record without a type")
-        return True
-
-    def finish(self) -> Status:
-        return self._chat.finish()
 
     def _stand(self, record: dict[str, object]) -> None:
         """Remember the place of a record that is no message, because others continue it."""
@@ -117,13 +109,9 @@ class PiImporter:
             chat.usage(model, fresh, natural_of(usage.get("cacheRead")), natural_of(usage.get("output")))
         for block in blocks_of(message.get("content")):
             kind = text_of(block.get("type"))
-            if kind == "text":
-                chat.say(text_of(block.get("text")))
-            elif kind == "thinking":
-                chat.think(text_of(block.get("thinking")))
-            elif kind == "toolCall":
-                chat.call(text_of(block.get("id")), text_of(block.get("name")), block.get("arguments"))
-            elif kind == "image":
+            if chat.block(block, "toolCall", "arguments"):
+                continue
+            if kind == "image":
                 self._intake.skip("block: image")
             else:
                 self._intake.note_unknown(f"block: {kind or 'unnamed'}")

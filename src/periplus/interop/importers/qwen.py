@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.interop.conversion.branches import BranchTracker
-from periplus.interop.conversion.conversation import Chat, blocks_of, enter_branch
+from periplus.interop.conversion.conversation import LineConversation, blocks_of, enter_branch, read_conversation
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import Moment, decode_table, natural_of, optional_text, table_of, text_of
-from periplus.trail.model import Outcome, Status
+from periplus.interop.readers.json_values import decode_table, natural_of, optional_text, table_of, text_of
+from periplus.trail.model import Outcome
 
 _OUTCOMES: Final[dict[str, Outcome]] = {"error": "failed", "cancelled": "cancelled"}
 _GLUED_MAX: Final = 1000
@@ -33,10 +33,7 @@ def is_mine(head: Head) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported]:
-    intake = source.intake()
-    importer = QwenImporter(intake)
-    digest, status = source.read_lines(importer, intake)
-    yield source.trail(intake, "qwen-code", digest, status)
+    yield from read_conversation(source, QwenImporter, "qwen-code")
 
 
 def _glued(line: bytes) -> list[dict[str, object]]:
@@ -59,27 +56,16 @@ def _glued(line: bytes) -> list[dict[str, object]]:
     return records
 
 
-class QwenImporter:
+class QwenImporter(LineConversation):
     def __init__(self, intake: Intake) -> None:
-        self._intake = intake
-        self._chat = Chat(intake)
-        self._moment = Moment()
+        super().__init__(intake)
         self._lanes = BranchTracker()
 
-    def feed(self, number: int, line: bytes) -> bool:
-        record = decode_table(line)
-        records = [record] if record is not None else _glued(line)
-        self._intake.source = number
-        for one in records:
-            self._record(one)
-        return bool(records)
-
-    def finish(self) -> Status:
-        return self._chat.finish()
+    def _records(self, line: bytes) -> list[dict[str, object]]:
+        return super()._records(line) or _glued(line)
 
     def _record(self, record: dict[str, object]) -> None:
         intake = self._intake
-        intake.note_time(self._moment.read(record.get("timestamp")))
         intake.session_id = intake.session_id or optional_text(record.get("sessionId"))
         intake.cwd = intake.cwd or optional_text(record.get("cwd"))
         intake.version = optional_text(record.get("version")) or intake.version
