@@ -50,5 +50,5 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 CLAUDE_CODE: Final = Agent(
     NAME, "Claude Code", ("claude",), (".claude",), (".claude", "CLAUDE.md"), _parts,
-    "Start it anew; it asks once whether you trust the server of this project.",
+    "Restart it; it asks once whether you trust the server of this project.",
 )  # fmt: skip

@@ -37,5 +37,5 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 CODEX: Final = Agent(
     NAME, "Codex", ("codex",), ("{codex}",), (".codex",), _parts,
-    "Start it anew, trust the project, and let the hooks run: /hooks lists them for you to review.",
+    "Restart it, trust the project, and review its hooks: /hooks lists them.",
 )  # fmt: skip

@@ -51,7 +51,7 @@ def reviews(site: Site, hooks: JsonPart, main: str, read: Callable[[str], bytes 
             path,
             "",
             "Codex's hooks are switched off",
-            f"Take hooks = false out of [features] in {path}.",
+            f"Remove hooks = false from [features] in {path}.",
         )
         return
     where = "" if site.scope == "user" else f" in {site.folder}"
@@ -60,7 +60,7 @@ def reviews(site: Site, hooks: JsonPart, main: str, read: Callable[[str], bytes 
     file = os.path.join(main, os.path.relpath(hooks.path, site.folder)) if site.scope == "project" else hooks.path
     data = read(file)
     if data is None and file != hooks.path:
-        yield Review("hooks reviewed", file, "", "Codex runs the hooks of the main worktree, and it has none",
+        yield Review("hooks reviewed", file, "", "Codex runs the hooks of the main worktree, which has none",
                      f"In {main}, run: periplus connect codex")  # fmt: skip
     if data is None:
         return
@@ -78,8 +78,8 @@ def reviews(site: Site, hooks: JsonPart, main: str, read: Callable[[str], bytes 
     names = "; ".join(f"{why}: {', '.join(events[:_SHOWN_MAX])}" for why, events in by_reason.items())
     some = "none of them runs" if len(lacking) == len(found) else f"{len(lacking)} of {len(found)} do not run"
     mend = (
-        f"Start codex{where}, type /hooks, and trust them there; `codex exec` runs only what was reviewed, and says nothing. "
-        "Runs without hooks are taken in by: periplus trail import --all"
+        f"Start codex{where}, type /hooks, and trust them there; `codex exec` silently skips unreviewed hooks. "
+        "Import runs without hooks with: periplus trail import --all"
     )
     yield Review("hooks reviewed", path, "", f"Codex runs only hooks that a person reviewed: {some} ({names})", mend)
 

@@ -47,5 +47,5 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 CURSOR: Final = Agent(
     NAME, "Cursor", ("cursor", "cursor-agent"), (".cursor",), (".cursor",), _parts,
-    "Reload the window, and switch the server on under Settings, Tools & MCP.",
+    "Reload the window, and enable the server under Settings, Tools & MCP.",
 )  # fmt: skip

@@ -47,5 +47,5 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 GEMINI: Final = Agent(
     NAME, "Gemini CLI", ("gemini",), (".gemini",), (".gemini", "GEMINI.md"), _parts,
-    "Start it anew, and trust the folder when it asks.",
+    "Restart it, and trust the folder when it asks.",
 )  # fmt: skip

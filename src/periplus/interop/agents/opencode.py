@@ -128,5 +128,5 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 OPENCODE: Final = Agent(
     NAME, "opencode", ("opencode",), ("{config}/opencode",), (".opencode", "opencode.json", "opencode.jsonc"), _parts,
-    "Start it anew.",
+    "Restart it.",
 )  # fmt: skip
