@@ -181,7 +181,7 @@ class ClaimedError(RefusedError):
 
 
 class ConfinementError(RefusedError):
-    """A path that a confined folder refuses; ``path`` as given, ``reason`` as in ``base.confined``."""
+    """A path that a confined folder refuses; ``path`` as given, ``reason`` as in ``base.filesystem.confined_folder``."""
 
     code = "confinement"
 

@@ -162,7 +162,7 @@ class Files:
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         os.makedirs(path, mode, exist_ok=True)
 
-    # The same by an open folder and a name in it, for ``base.confined``.
+    # The same by an open folder and a name in it, for ``base.filesystem.confined_folder``.
 
     def open_at(self, folder: int, name: str, flags: int, mode: int = 0o644) -> int:
         return os.open(name, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, mode, dir_fd=folder)

@@ -75,7 +75,7 @@ class ObjectStore:
 
     def keeping(self) -> AbstractContextManager[None]:
         """Return a block for a writer that checks for redaction and then puts an object: the answer stays valid in
-        the block. See ``objects.keeping``.
+        the block. See ``objects.redaction_barrier``.
         """
         return self._keeping.block()
 

@@ -1,7 +1,7 @@
-"""SHA-256 as ``hashlib`` has it, loaded once it pays: OpenSSL takes longer to load than what a short command has to hash.
+"""SHA-256 with a delayed import of ``hashlib``: loading OpenSSL takes longer than a short command hashes.
 
-The first few small hashes are made by Python's own code; from then on, and at once for what is large, ``sha256`` of this module is
-that of ``hashlib``. So it is to be named through the module, ``hashing.sha256``, where it is used.
+The first few small hashes use Python's built-in implementation. After that, and at once for large data, ``sha256`` of this
+module is that of ``hashlib``. So refer to it through the module, as ``hashing.sha256``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
     _made = 0
 
     def sha256(data=b""):  # noqa: ANN001, ANN201 - type checkers see that of hashlib
-        """A hash object over ``data`` (FIPS 180-4)."""
+        """Return a hash object over ``data`` (FIPS 180-4)."""
         global _made, sha256  # noqa: PLW0603 - the module is what is named where it is used
         _made += 1
         if _made <= FEW and memoryview(data).nbytes <= SMALL_BYTES:

@@ -5,7 +5,7 @@ Theory of operation
 Copy-on-write file systems (Btrfs, ZFS, bcachefs, APFS) write a changed page to a new place. Others have blocks smaller than
 a page of memory (ext4 on a small disk, or a system with pages larger than 4 KiB), so that a page of a file may lack some of
 its blocks. If such a disk is full, a process that changes mapped memory gets no error from any call: SIGBUS ends it
-in the middle of a store. This affects our own mapping (``journal/flush``) and the one that SQLite keeps beside a
+in the middle of a store. This affects our own mapping (``journal.storage.group_commit``) and the one that SQLite keeps beside a
 database in WAL mode. So no file is mapped for writing on such a disk once it is nearly full. The code without a
 mapping is slower and correct.
 """

@@ -109,7 +109,7 @@ def sign(fd: int) -> bytes:
 
 
 class LockBell(Protocol):
-    """Wake-ups as in ``base.bells.FutexBell``, on memory that may be absent: ``listen`` returns None then.
+    """Wake-ups as in ``base.process.futex_wakeup.FutexBell``, on memory that may be absent: ``listen`` returns None then.
 
     A process that has waited for HUNGRY_S calls ``say_hungry`` now and then; newcomers that find
     ``is_anybody_hungry`` wait a moment.

@@ -11,7 +11,7 @@ The index stems words (Porter); this module cuts text into terms:
 * text beyond ASCII is normalised first (NFKC), so that composed, decomposed and full-width forms match.
 
 A term consists of letters, digits and marks. The tokenizer of the index keeps exactly these together
-(``memory.index``): it cuts no term further, and no term can be read as an operator of its query language.
+(``memory.fulltext``): it cuts no term further, and no term can be read as an operator of its query language.
 """
 
 from __future__ import annotations

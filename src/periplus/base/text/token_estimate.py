@@ -4,7 +4,7 @@ Calibrated by kind of byte: ASCII letters form words, of which an identifier has
 per token in prose and code, fewer in long words and in capitals), digits three to a token, punctuation and symbols
 mostly alone or in pairs, other scripts by their UTF-8 bytes (CJK about 3 bytes per token), and characters of four
 UTF-8 bytes (emoji) about 3 tokens each. The estimate is rather too high, so that a budget kept by it is mostly kept
-in fact. Its error, measured against two common byte-pair vocabularies, is given in ``context.counters`` and checked
+in fact. Its error, measured against two common byte-pair vocabularies, is given in ``context.selection.token_counters`` and checked
 by a test.
 """
 

@@ -1,7 +1,7 @@
 """Configuration files of coding agents: where they are, adding our entries, and removing them.
 
-One module for each agent describes its files; ``parts`` adds and removes an entry as text, so that all else keeps its
-bytes; ``files`` reads and writes the files, and keeps what is needed to restore the old bytes.
+One module for each agent describes its files; ``config_parts`` adds and removes an entry as text, so that all else keeps its
+bytes; ``config_files`` reads and writes the files, and keeps what is needed to restore the old bytes.
 """
 
 from __future__ import annotations

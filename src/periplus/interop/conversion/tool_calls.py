@@ -166,7 +166,7 @@ def _patch(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Plan
 
 
 def patch_steps(intake: Intake, patch: str) -> list[Planned]:
-    """Return the steps of a patch (see ``patches``), one for each change."""
+    """Return the steps of a patch (see ``apply_patch``), one for each change."""
     return [_change(intake, change) for change in parse_patch(patch)]
 
 

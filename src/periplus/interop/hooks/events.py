@@ -111,7 +111,7 @@ class HookEvent(NamedTuple):
     duration_ms: int = -1
     version: str = ""
     writer: str = ""  # who writes, where given; else the agent
-    client: str = ""  # the process that the hook was started for: ``base.processes.text_of_mark``
+    client: str = ""  # the process that the hook was started for: ``base.process.process_marks.text_of_mark``
 
 
 _TYPES: Final[dict[str, type]] = {

@@ -1,9 +1,9 @@
 """Entity files of version 1 (the notification log): conversion between file texts and payloads. Pure.
 
 A v1 file is one JSON object with any keys. Its entity keeps the text verbatim (``v1.text``); known fields are converted
-(``v1_fields``), all others go to ``fields``. So writing back needs no guess: the difference between the payload and the
+(``fields``), all others go to ``fields``. So writing back needs no guess: the difference between the payload and the
 payload that ``v1.text`` gives was made here, and only that is written into the object of the text. An unchanged entity
-gives its text, byte for byte. The steps of a plan are separate entities (``v1_steps``) within the plan's file.
+gives its text, byte for byte. The steps of a plan are separate entities (``plan_steps``) within the plan's file.
 
 Values that canonical JSON cannot hold are wrapped: a number with a fraction, an exponent or more than 53 bits as
 ``{"$dec": "1.50"}`` (its literal), other values (lone surrogates, deep nesting) as ``{"$json": "<its text>"}``.

@@ -1,7 +1,7 @@
 """Importer of Claude Code's session files: one JSON record a line, one content block of a message a record.
 
 Format: several records share a ``message.id``, and each repeats the usage so far; results come as ``user`` records; a
-resumed session repeats its history; a transcript is a tree by ``parentUuid`` (see ``lanes``); subagents are
+resumed session repeats its history; a transcript is a tree by ``parentUuid`` (see ``conversion.branches``); subagents are
 sidechains in the same file, or have files of their own beside it.
 
 Records are decoded in two steps. The envelope is decoded first and all else stays bytes, because more than half of a
