@@ -1,13 +1,14 @@
-"""Libraries without what they load and a command of this project does not use: half of a short command's time is imports.
+"""Shorter imports of libraries: half of a short command's time is spent in imports.
 
-Each is hidden, or stood in for, while one library is loaded, and is as ever for who imports it later:
+While a library is loaded, modules that it imports and no command uses are hidden or replaced. They are available as
+usual afterwards:
 
-* ``typing_extensions``, where it is installed: msgspec takes it in place of ``typing``, and it loads ``inspect``. Python from 3.11
-  on has all of it in ``typing``;
-* ``textwrap``: msgspec asks it for one function when it writes a schema, which no command does; it is loaded then;
-* what msgspec has beside JSON (``inspect``, which writes schemas, ``msgpack``, ``toml``, ``yaml``): loaded when it is used;
+* ``typing_extensions``: msgspec prefers it to ``typing``, and it loads ``inspect``. Python 3.11 and later have all of it
+  in ``typing``;
+* ``textwrap``: msgspec uses one function of it to write schemas, which no command does;
+* the parts of msgspec beside JSON (``inspect``, ``msgpack``, ``toml``, ``yaml``): loaded at first use;
 * ``platform``: msgspec loads ``uuid``, which asks it for the system's name and nothing else;
-* ``gettext``: argparse asks it for translations of its words, of which there are none, and it loads ``locale`` to look for them.
+* ``gettext``: argparse uses it for translations, which do not exist, and it loads ``locale``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 
 def load_msgspec() -> None:
-    """Import msgspec, in a process of a command: before anything else does."""
+    """Import msgspec with fewer modules, in the process of a command, before anything else imports it."""
     if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
         return
     platform = ModuleType("platform")
@@ -44,7 +45,7 @@ def load_msgspec() -> None:
 
 
 def load_argparse() -> None:
-    """Import argparse, in a process of a command: before anything else does."""
+    """Import argparse with fewer modules, in the process of a command, before anything else imports it."""
     if "argparse" in sys.modules:
         return
     gettext = ModuleType("gettext")
@@ -55,7 +56,7 @@ def load_argparse() -> None:
 
 
 class _Later(ModuleType):
-    """Stands for a module in the names of who imported it, and loads it at the first use."""
+    """Placeholder of a module that loads it at first use."""
 
     def __getattr__(self, name: str) -> Any:
         from importlib import import_module
@@ -64,7 +65,7 @@ class _Later(ModuleType):
 
 
 def _later_functions(name: str, *functions: str) -> ModuleType:
-    """As ``_Later``, for who takes these functions out of the module at once."""
+    """Return a placeholder module whose ``functions`` load the real one when they are called."""
 
     def later(function: str) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -82,7 +83,7 @@ def _later_functions(name: str, *functions: str) -> ModuleType:
 
 @contextmanager
 def _standing(name: str, module: ModuleType | None) -> Iterator[None]:
-    """``module`` in the place of the library ``name``, unless that is loaded already."""
+    """Replace the library ``name`` by ``module`` in ``sys.modules`` during the block, unless it is loaded already."""
     modules: dict[str, Any] = sys.modules
     if name in modules:
         yield

@@ -1,12 +1,12 @@
-"""LZMA that has read a text before: short texts of coding agents, packed to less than any packer makes of them alone.
+"""LZMA with a preset text: short texts of coding agents are packed smaller than by any packer on its own.
 
-``primed.lzma`` is a text of 48,143 bytes (`xz -dc --format=lzma` shows it), packed by LZMA. Whoever packs puts it
-in front of the data and leaves out of the result what the text alone made; whoever unpacks puts that in front again. So
-the words, phrases and odds that such data begin with are known to both. The stream is LZMA's own: the bytes in front
-are a constant, ``_KNOWN_BYTES`` of the file, and another LZMA may cut the text into other matches: then nothing is left
-out, ``pack`` says None, and the data is kept in another form. A reader never depends on that.
+``primed.lzma`` is a text of 48,143 bytes (`xz -dc --format=lzma` shows it), packed by LZMA. The packer puts it
+in front of the data and leaves out of the result the part that the text alone produced; the unpacker puts that part in
+front again. So both know the words, phrases and probabilities that such data begins with. The stream is LZMA's own:
+the bytes in front are a constant, ``_KNOWN_BYTES`` of the file. Another LZMA may divide the text into other matches: then
+nothing is left out, ``pack_primed`` returns None, and the data is stored in another form. A reader never depends on that.
 
-The end marker of LZMA and what follows it are left out too: the length is known to whoever unpacks.
+The end marker of LZMA and the bytes after it are left out too: the unpacker knows the length.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from lzma import LZMADecompressor
 
 _FILE: Final = os.path.join(os.path.dirname(__file__), "primed.lzma")
-_KNOWN_BYTES: Final = 19_580  # of the packed text: what does not depend on the data behind it
+_KNOWN_BYTES: Final = 19_580  # of the packed text: the part that does not depend on the data after it
 _PRIMED_WINDOW_BYTES: Final = 1 << 18
 _ALONE_WINDOW_BYTES: Final = 1 << 22
 _LEAST_WINDOW_BYTES: Final = 1 << 15
 _HEAD_BYTES: Final = 13  # properties u8, window u32, length u64
 _PROPERTIES: Final = 3  # three bits of the byte before as context, none of the position
 _ENDING_BYTES: Final = 24  # more than end marker and flush can take
-_LENIENT_BYTES: Final = 64  # of a broken stream, at most what so many bytes stand for is lost
+_LENIENT_BYTES: Final = 64  # granularity of what is lost in a broken stream
 _MEMORY_BYTES_MAX: Final = 16 << 20
 
 
 class _Known(NamedTuple):
     text: bytes
-    stream: bytes  # what it is packed to, as far as that is the same whatever follows
+    stream: bytes  # packed form, as far as it is the same whatever follows
 
 
 @cache
@@ -50,21 +50,21 @@ def _known() -> _Known:
 
 
 def pack_primed(data: bytes) -> bytes | None:
-    """``data`` packed behind the known text; None where this machine's LZMA packs that text in another way."""
+    """Pack ``data`` after the preset text; None where this machine's LZMA packs that text in another way."""
     known = _known()
     stream = _packed(known.text + data, _PRIMED_WINDOW_BYTES)
     return stream[len(known.stream) :] if stream.startswith(known.stream) else None
 
 
 def pack_alone(data: bytes) -> bytes:
-    """``data`` packed with nothing known before, and in less time: for what is long."""
+    """Pack ``data`` without the preset, in less time: for long data."""
     return _packed(data, _ALONE_WINDOW_BYTES, is_fast=True)
 
 
 def unpack_primed(packed: bytes, length: int, *, is_lenient: bool = False) -> bytes:
-    """The ``length`` bytes that were packed; fewer where ``packed`` breaks off.
+    """Return the ``length`` bytes that were packed; fewer where ``packed`` is cut off.
 
-    Raises FormatError where it is no such stream; who ``is_lenient`` gets what came before the fault.
+    Raises FormatError for an invalid stream; with ``is_lenient`` return what came before the error.
     """
     known = _known()
     whole = len(known.text) + length
@@ -73,7 +73,7 @@ def unpack_primed(packed: bytes, length: int, *, is_lenient: bool = False) -> by
 
 
 def unpack_alone(packed: bytes, length: int, *, is_lenient: bool = False) -> bytes:
-    """As ``unpack_primed``, of what ``pack_alone`` gave."""
+    """Unpack the result of ``pack_alone``, like ``unpack_primed``."""
     return _unpacked(packed, length, _ALONE_WINDOW_BYTES, is_lenient=is_lenient)
 
 
@@ -81,7 +81,8 @@ def _packed(data: bytes, window_bytes: int, *, is_fast: bool = False) -> bytes:
     import lzma
 
     how = {"preset": 2 if is_fast else 6, "nice_len": 128}
-    # What packs takes memory by its window, used or not. Into a known text's stream its size goes, so there it stands still.
+    # The packer takes memory by its window, used or not. The size is part of the preset's stream, so it is fixed
+    # there.
     size = min(window_bytes, 1 << max(len(data) - 1, _LEAST_WINDOW_BYTES).bit_length()) if is_fast else window_bytes
     row = {"id": lzma.FILTER_LZMA1, **how, "lc": 3, "lp": 0, "pb": 0, "dict_size": size}
     stream = lzma.compress(data, lzma.FORMAT_ALONE, filters=[row])[_HEAD_BYTES:]
@@ -89,7 +90,7 @@ def _packed(data: bytes, window_bytes: int, *, is_fast: bool = False) -> bytes:
 
 
 def _end(stream: bytes, length: int, window_bytes: int) -> int:
-    """Where the stream has told all of its ``length`` bytes."""
+    """Return the place in the stream at which all of its ``length`` bytes are decoded."""
     reader = _reader()
     first = max(0, len(stream) - _ENDING_BYTES)
     found = len(reader.decompress(_head(length, window_bytes) + stream[:first], length))

@@ -22,8 +22,8 @@ Shape: TypeAlias = Literal["lines", "document", "folder", "database"]
 
 
 class Place(NamedTuple):
-    """Where an agent stores its sessions: files that match ``pattern`` and not ``not_pattern``, in ``folder`` of the
-    home folder and up to ``depth`` folders below it; with ``in_project``, of the project folder.
+    """Storage of an agent's sessions: files that match ``pattern`` and not ``not_pattern``, in ``folder`` of the home
+    folder and up to ``depth`` folders below it; with ``in_project``, of the project folder.
 
     ``held_in`` is the JSON member near the beginning of a file that names the folder of the session; ``projectHash``
     is the SHA-256 of its path. If empty, the file holds sessions of many folders, and the importer filters them.

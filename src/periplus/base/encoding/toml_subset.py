@@ -1,8 +1,8 @@
-"""The small part of TOML that a settings file of ours mostly is, read without the library, which takes longer to load than many
-commands take. Pure.
+"""Parser of the small part of TOML that a settings file mostly uses. Loading ``tomllib`` takes longer than many
+commands. Pure.
 
-Comments, tables with a bare name, and keys with a plain string, a whole number or a truth value. Whatever else there is, also what is
-no TOML at all, is for ``tomllib``, which knows it or says what is wrong.
+It reads comments, tables with a bare name, and keys with a plain string, a whole number or a truth value. All other
+text, invalid TOML included, is left to ``tomllib``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIGITS_MAX: Final = 18
 
 
 def plain_tables(text: str) -> dict[str, object] | None:
-    """What ``text`` says, as ``tomllib.loads`` gives it; None where it is more than this reads."""
+    """Parse ``text`` to the result of ``tomllib.loads``; None where it needs the library."""
     found: dict[str, object] = {}
     into: dict[str, object] = found
     for line in text.split("\n"):
@@ -53,7 +53,7 @@ def _is_rest(rest: str) -> bool:
 def _value(said: str) -> Plain | None:
     if said.startswith('"'):
         text, quote, rest = said[1:].partition('"')
-        # An empty string, or the beginning of one of several lines: the library tells which.
+        # An empty string, or the start of a multi-line one: the library decides.
         return text if quote and text and "\\" not in text and _is_rest(rest) else None
     word = said.partition("#")[0].rstrip(" \t")
     if word in ("true", "false"):

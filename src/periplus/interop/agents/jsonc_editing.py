@@ -1,11 +1,11 @@
-"""Config files of JSON, with or without comments, changed as text: what is not ours keeps every byte.
+"""Editing of JSON configuration files, with or without comments, as text: all else keeps every byte.
 
-A file is parsed into nodes that know where they stand; a change is a few spans of text replaced. Comments, commas behind the last
-entry, indentation, the order of keys, the ends of lines and a byte order mark stay as they are. After each change the text is
-parsed again and its value compared with what it must be: a change that comes out otherwise is refused, never written.
+A file is parsed into nodes with their places; a change replaces a few spans of text. Comments, trailing commas,
+indentation, the order of keys, line ends and a byte order mark stay. After each change the text is parsed again and
+its value compared with the expected one; a different result is refused and never written.
 
-Rules of the parser: JSON, with ``//`` and ``/* */`` comments and a comma behind the last entry; nothing else. It is limited in
-size and depth, and says line and column of what it refuses. Of equal keys in one object the last one counts, as elsewhere.
+Rules of the parser: JSON with ``//`` and ``/* */`` comments and trailing commas; nothing else. It is limited in size
+and depth, and names line and column of an error. Of equal keys in one object the last one counts, as usual.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIGITS_MAX: Final = 400
 
 
 class Node(NamedTuple):
-    """A value and where it stands. ``children`` are the entries of an object or array, in their order."""
+    """A value and its place. ``children`` are the entries of an object or array, in order."""
 
     kind: Literal["object", "array", "scalar"]
     start: int
@@ -43,7 +43,9 @@ class Node(NamedTuple):
 
 
 class Child(NamedTuple):
-    """An entry: from ``start`` (of its key, in an object) to the end of its value. ``comma`` is where the one behind it stands."""
+    """An entry: from ``start`` (of its key, in an object) to the end of its value. ``comma`` is the place of the
+    comma behind it.
+    """
 
     key: str | int
     start: int
@@ -52,7 +54,9 @@ class Child(NamedTuple):
 
 
 class JsonText(NamedTuple):
-    """A file's text behind its byte order mark, and its value; ``root`` is None where there is none, only blanks and comments."""
+    """Text of a file after its byte order mark, and its value; ``root`` is None for a file with only blanks and
+    comments.
+    """
 
     mark: str
     text: str
@@ -76,13 +80,13 @@ class JsonText(NamedTuple):
 
 
 def parse(data: bytes, path: str) -> JsonText:
-    """The text of a file. Raises FormatError with line and column in its message for what is no such JSON."""
+    """Parse a file. Raises FormatError with line and column for invalid text."""
     mark, text = split_mark(decode_text(data, path, bytes_max=BYTES_MAX))
     return JsonText(mark, text, _Parser(text, path).document(), path)
 
 
 class _Open:
-    """A container that is being read."""
+    """A container that is being parsed."""
 
     def __init__(self, kind: Literal["object", "array"], start: int) -> None:
         self.kind: Literal["object", "array"] = kind
@@ -108,7 +112,7 @@ class _Parser:
         return node
 
     def value(self, at: int) -> tuple[Node, int]:
-        """Without recursion: the depth of a hostile file is a limit, not a crash."""
+        """Parse without recursion: the depth of a hostile file meets a limit and causes no crash."""
         stack: list[_Open] = []
         while True:
             opened = self.opening(at)
@@ -136,7 +140,7 @@ class _Parser:
         return _Open("object", at) if char == "{" else _Open("array", at) if char == "[" else None
 
     def entry(self, top: _Open, node: Node, at: int) -> tuple[int, bool]:
-        """Take ``node`` in; where the next entry's value begins, or where the container closes."""
+        """Add ``node``; return the place of the next entry's value or of the container's end."""
         after = self.blanks(at)
         comma = after if self.text[after : after + 1] == "," else None
         top.children.append(Child(top.key, top.key_start, node, comma))
@@ -189,7 +193,7 @@ class _Parser:
         raise self.error(at, "no value" if at < len(self.text) else "the file ends in the middle")
 
     def blanks(self, at: int) -> int:
-        """Behind blanks and comments."""
+        """Return the place after blanks and comments."""
         while True:
             found = _BLANK.match(self.text, at)
             at = found.end() if found is not None else at
@@ -223,7 +227,7 @@ def _unquoted(text: str) -> str:
 
 
 def set_member(held: JsonText, keys: tuple[str, ...], value: Json) -> JsonText:
-    """The text in which the member at ``keys`` is ``value``; objects on the way are made. Nothing else changes."""
+    """Return the text in which the member at ``keys`` is ``value``; missing objects are made. Nothing else changes."""
     node = held.find(keys)
     if node is not None and node.value == value:
         return held
@@ -240,7 +244,7 @@ def set_member(held: JsonText, keys: tuple[str, ...], value: Json) -> JsonText:
 
 
 def append_item(held: JsonText, keys: tuple[str, ...], value: Json) -> JsonText:
-    """The text in which the array at ``keys`` has ``value`` behind its others; it is made where it is missing."""
+    """Return the text with ``value`` appended to the array at ``keys``, which is made where it is missing."""
     node = held.find(keys)
     if node is None:
         return set_member(held, keys, [value])
@@ -251,7 +255,7 @@ def append_item(held: JsonText, keys: tuple[str, ...], value: Json) -> JsonText:
 
 
 def remove(held: JsonText, keys: Keys) -> JsonText:
-    """The text without the entry at ``keys``; the same text where there is none."""
+    """Return the text without the entry at ``keys``; the same text where there is none."""
     parent = held.find(keys[:-1])
     child = _child(parent, keys[-1]) if parent is not None else None
     if parent is None or child is None:
@@ -267,7 +271,7 @@ def _child(node: Node | None, key: str | int) -> Child | None:
 
 
 def _deepest(held: JsonText, keys: tuple[str, ...]) -> tuple[Node | None, int]:
-    """The last object on the way that is there, and the index in ``keys`` of the first key that is missing in it."""
+    """Return the last existing object on the way, and the index in ``keys`` of the first missing key."""
     node, depth = held.root, 0
     while True:
         if node is not None and node.kind != "object":
@@ -291,7 +295,7 @@ def _of_another_kind(held: JsonText, keys: Keys, node: Node, kind: str) -> Refus
 
 
 def _checked(held: JsonText, text: str, wanted: Json) -> JsonText:
-    """``text`` parsed; refused where it does not say what it must."""
+    """Parse ``text``; refuse it where its value is not ``wanted``."""
     found = parse((held.mark + text).encode(), held.path)
     if found.value != wanted:
         raise RefusedError(
@@ -333,7 +337,7 @@ def _without(value: Json, key: str | int) -> Json:
 
 
 def _inserted(held: JsonText, place: Node | None, key: str | None, value: Json) -> str:
-    """The text with an entry behind the last one of ``place``; without a place, with a document behind everything."""
+    """Return the text with an entry after the last one of ``place``; without a place, with a document at the end."""
     text, line = held.text, _newline(held.text)
 
     def entry(indent: str | None) -> str:
@@ -367,7 +371,7 @@ def _into_empty(text: str, place: Node, entry: Callable[[str | None], str]) -> s
 
 
 def _cut(text: str, parent: Node, child: Child) -> str:
-    """The text without ``child``: its own characters, the blanks before it, and the one comma that goes with it."""
+    """Return the text without ``child``: its own characters, the blanks before it, and its comma."""
     at = parent.children.index(child)
     end = child.node.end
     spans = [(_cut_start(text, child), end)]
@@ -388,7 +392,7 @@ def _cut(text: str, parent: Node, child: Child) -> str:
 
 
 def _cut_start(text: str, child: Child) -> int:
-    """Where the cut begins: with its line's end before it, where nothing else stands on the entry's lines."""
+    """Return the start of the cut: it includes the line end before the entry if nothing else is on the entry's lines."""
     start = child.start
     while text[start - 1] in " \t":
         start -= 1
@@ -402,14 +406,16 @@ def _cut_start(text: str, child: Child) -> int:
 
 
 def _dumped(value: Json, text: str, indent: str | None) -> str:
-    """``value`` as JSON: on one line without an ``indent``, else its inner lines indented as the file's are."""
+    """Return ``value`` as JSON: on one line without an ``indent``, else with inner lines indented like the file."""
     if indent is None:
         return json.dumps(value, ensure_ascii=False)
     return _spread(value, _newline(text) + indent, _unit(text))
 
 
 def _spread(value: Json, line: str, unit: str) -> str:
-    """An entry a line; ``line`` begins the line that the value ends in. A list of plain values stays on one."""
+    """Return one entry per line; ``line`` begins the line that the value ends in. A list of scalars stays on one
+    line.
+    """
     if isinstance(value, dict) and value:
         inner = [
             f"{json.dumps(name, ensure_ascii=False)}: {_spread(one, line + unit, unit)}" for name, one in value.items()
@@ -426,14 +432,14 @@ def _newline(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """What the file indents by: as its first indented line is."""
+    """Return the indentation unit of the file, from its first indented line."""
     found = re.search(r"^([ \t]+)[^ \t\r\n*/]", text, re.MULTILINE)
     unit = found.group(1) if found is not None else "  "
     return unit if len(unit) <= 8 else "  "
 
 
 def _line_end(text: str, at: int) -> int:
-    """Where the line ends that ``at`` is in, before its line end."""
+    """Return the end of the line of ``at``, before its line break."""
     end = text.find("\n", at)
     end = len(text) if end < 0 else end
     return end - 1 if end > at and text[end - 1] == "\r" else end
@@ -444,13 +450,13 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _indent_of(text: str, at: int) -> str:
-    """The blanks that the line of ``at`` begins with."""
+    """Return the blanks at the start of the line of ``at``."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _behind_comments(text: str, at: int, end: int) -> int:
-    """Behind the comments that follow ``at`` on its line: they belong to what stands there."""
+    """Return the place after comments that follow ``at`` on its line: they belong to the entry there."""
     while at < end:
         skipped = at
         while text[skipped] in " \t":

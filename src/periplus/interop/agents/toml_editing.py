@@ -1,8 +1,8 @@
-"""A table at the end of a TOML file, put there and taken away as text: everything else keeps every byte.
+"""Editing of a table at the end of a TOML file as text: all else keeps every byte.
 
-A table with its header may stand anywhere behind other tables, so ours is appended, whatever is before it. It is found again by its
-header. That other programs write these files too, and put their tables between ours and what stood behind it, is why it has no
-mark for its end: it ends at the next header, or where blank lines and comments lead to one. Each change is parsed before and after.
+A table with its header may follow any other table, so ours is appended. It is found again by its header. It has no
+end marker, because other programs write these files too, and may insert their tables: it ends at the next header, or
+before the blank lines and comments that lead to one. Each change is parsed before and after.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TomlText(NamedTuple):
 
 
 def parse_toml(data: bytes, path: str) -> TomlText:
-    """Raises FormatError, with line and column in its message."""
+    """Parse a file. Raises FormatError, with line and column in its message."""
     import tomllib
 
     mark, text = split_mark(decode_text(data, path, bytes_max=BYTES_MAX))
@@ -60,7 +60,7 @@ def parse_toml(data: bytes, path: str) -> TomlText:
 
 
 def _is_deep(value: object) -> bool:
-    """Whether tables and arrays lie deeper in each other than anybody writes them."""
+    """Detect tables and arrays that are nested deeper than the limit."""
     level = [value]
     for _ in range(_DEPTH_MAX):
         level = [
@@ -77,9 +77,10 @@ def _is_deep(value: object) -> bool:
 def put_table(
     held: TomlText, keys: tuple[str, ...], values: Mapping[str, str | tuple[str, ...]], comment: str
 ) -> TomlText:
-    """The text in which the table ``keys`` has ``values``: appended under ``comment``, or in the lines of the one that is there.
+    """Return the text in which the table ``keys`` has ``values``: appended under ``comment``, or in the lines of the
+    existing table.
 
-    What else is in that table, or in tables below it, stays.
+    Other keys of that table, and tables below it, stay.
     """
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     found = _get(held.value, keys)
@@ -95,7 +96,9 @@ def put_table(
 
 
 def remove_table(held: TomlText, keys: tuple[str, ...], comment: str) -> TomlText:
-    """The text without the table ``keys``, those below it and its ``comment``; refused where more would go with it."""
+    """Return the text without the table ``keys``, the tables below it and its ``comment``. Refused where more would
+    be removed.
+    """
     if _get(held.value, keys) is None:
         return held
     lines = _lines(held.text)
@@ -127,12 +130,12 @@ def _replaced(
 
 
 def _lines(text: str) -> list[str]:
-    """With their ends. Not ``splitlines``, which knows line ends that TOML does not."""
+    """Split into lines with their ends. Not ``splitlines``, which knows line ends that TOML does not."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _section_end(lines: list[str], headers: Mapping[int, tuple[str, ...]], start: int) -> int:
-    """Behind the last line of the table whose header stands at ``start``; what leads to the next header is that one's."""
+    """Return the end of the table with the header at ``start``; lines that lead to the next header belong to that."""
     end = min((at for at in headers if at > start), default=len(lines))
     while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
         end -= 1
@@ -140,7 +143,7 @@ def _section_end(lines: list[str], headers: Mapping[int, tuple[str, ...]], start
 
 
 def _headers(lines: list[str]) -> dict[int, tuple[str, ...]]:
-    """The lines that are headers of tables, with their keys; what stands within a string of several lines is none."""
+    """Return the lines that are table headers, with their keys; lines within multi-line strings are none."""
     found, quote = {}, ""
     for at, line in enumerate(lines):
         if not quote:
@@ -153,7 +156,7 @@ def _headers(lines: list[str]) -> dict[int, tuple[str, ...]]:
 
 
 def _quote_after(line: str, quote: str) -> str:
-    """The quotes of the string that is open at the end of a line, where ``quote`` was open at its beginning."""
+    """Return the quotes of the string that is open at the end of a line, where ``quote`` was open at its start."""
     at = 0
     while at < len(line):
         if quote:
@@ -171,7 +174,7 @@ def _quote_after(line: str, quote: str) -> str:
 
 
 def _checked(held: TomlText, text: str, *wanted: dict[str, object]) -> TomlText:
-    """``text`` parsed; refused where it says none of what it may."""
+    """Parse ``text``; refuse it where its value is none of ``wanted``."""
     try:
         found = parse_toml((held.mark + text).encode(), held.path)
     except FormatError as error:
@@ -182,7 +185,7 @@ def _checked(held: TomlText, text: str, *wanted: dict[str, object]) -> TomlText:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Equal, where NaN, which is a value of TOML's, equals itself."""
+    """Compare values; NaN, a value of TOML, equals itself."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -207,7 +210,7 @@ def _value(value: str | list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: JSON's is one, but for DEL, and for what lies beyond the first plane where it is escaped."""
+    """Return a basic string: JSON's form, except for DEL and for escapes beyond the first plane."""
     import json
 
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -228,7 +231,7 @@ def _with(value: dict[str, object], keys: tuple[str, ...], table: object) -> dic
 
 
 def _drop(value: dict[str, object], keys: tuple[str, ...]) -> dict[str, object]:
-    """Without the table, and without the tables that only existed as the beginning of its name."""
+    """Remove the table, and tables that existed only as the beginning of its name."""
     held = value.get(keys[0])
     rest = {name: inner for name, inner in value.items() if name != keys[0]}
     if len(keys) == 1 or not isinstance(held, dict):

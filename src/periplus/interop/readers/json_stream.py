@@ -1,10 +1,10 @@
-"""One JSON document of any size, element by element, in memory bounded by its largest element.
+"""Reader of one JSON document of any size, element by element, in memory bounded by its largest element.
 
-The caller names the containers that it wants to see inside of; everything else is given whole, as the bytes of its
-JSON text, for a decoder of the caller's choice. Where an element ends is found by scanning for brackets and strings
-alone, which regular expressions do at nearly the speed of reading; whether it is good JSON is for its decoder to say,
-so one bad element costs itself and not the rest. What is strict here is what stands between elements. A document that
-breaks off or goes wrong there ends early: ``broken`` says where and why, and what came before is good.
+The caller names the containers to open; all other values are returned whole, as the bytes of their JSON text, for a
+decoder of the caller's choice. The end of an element is found by brackets and strings alone, which regular
+expressions scan at nearly the speed of reading; the decoder checks its syntax, so that one invalid element does not
+affect the others. The text between elements is checked strictly: a document that is cut off or invalid there ends
+early, ``broken`` tells where and why, and the elements before are good.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SCALAR: Final = re.compile(rb"[^ \t\r\n,:\[\]{}\"]*+")
 
 
 class Element(NamedTuple):
-    """A value that stands in a container that was asked for: its member ``name``, or in a list the one at ``place``.
+    """A value in an opened container: the member ``name``, or in a list the one at ``place``.
 
     ``path`` leads to the container, ``offset`` is that of the first byte.
     """
@@ -72,15 +72,15 @@ class _End(Exception):  # noqa: N818 - a way out, no error
 
 
 class JsonWalker:
-    """Iterates over the elements of the containers in ``opened``, and of the root, of the document that ``read`` gives
-    piece by piece, as the method of a file does.
+    """Iterates over the elements of the containers in ``opened``, and of the root, of the document that ``read``
+    returns piece by piece, like the method of a file.
 
-    ``opened`` holds paths of which ``"*"`` stands for any place in a list: ``("messages",)`` opens the member
-    ``messages`` of the root, ``("samples", "*", "messages")`` that of every sample, where ``("samples",)`` and
-    ``("samples", "*")`` are opened too. What is no container there is given whole.
+    ``opened`` holds paths, with ``"*"`` for any place in a list: ``("messages",)`` opens the member ``messages`` of
+    the root, ``("samples", "*", "messages")`` that of every sample, if ``("samples",)`` and ``("samples", "*")`` are
+    opened too. Other values there are returned whole.
 
-    ``names`` are those of the root's members so far, also of one whose value breaks off. After the last element
-    ``broken`` is None where the document was one. Raises FormatError for an element over ``LINE_BYTES_MAX``.
+    ``names`` are those of the root's members so far, including one whose value is cut off. After the last element
+    ``broken`` is None for a complete document. Raises FormatError for an element over ``LINE_BYTES_MAX``.
     """
 
     def __init__(self, read: Callable[[int], bytes], path: str, opened: Iterable[tuple[str, ...]] = ()) -> None:
@@ -113,7 +113,7 @@ class JsonWalker:
             raise _End(self._place(), "more behind the end of the document")
 
     def _container(self, path: Path, pattern: tuple[str, ...], first: bytes) -> Iterator[Element]:
-        """The elements of the opened container that begins here."""
+        """Yield the elements of the opened container that begins here."""
         self._at += 1
         is_list = first == b"["
         closing = b"]" if is_list else b"}"
@@ -147,7 +147,7 @@ class JsonWalker:
             self._peek()
 
     def _element(self, path: Path, name: str, place: int, first: bytes) -> Element:
-        """The value that begins here, whole."""
+        """Return the whole value that begins here."""
         offset = self._base + self._at
         end = self._end_of_value(first)
         data = self._buffer[self._at : end]
@@ -176,7 +176,7 @@ class JsonWalker:
     # Where values end
 
     def _end_of_value(self, first: bytes) -> int:
-        """The place in the buffer behind the value that begins at ``_at``, once all of it is there."""
+        """Return the place in the buffer after the value that begins at ``_at``, once all of it is read."""
         if first == b'"' or first in _OPENING:
             end = self._quick_end()
             if end:
@@ -191,8 +191,8 @@ class JsonWalker:
                 return end
 
     def _quick_end(self) -> int:
-        """The same where the value is good JSON, nested as programs nest, and all there; else 0. A decoder that keeps
-        nothing runs over it thirty times as fast as a pattern, and says where more stands behind it.
+        """Return the same for a valid, usually nested value that is completely in the buffer; else 0. A decoder that
+        keeps nothing scans it thirty times as fast as a pattern, and tells where more text follows.
         """
         try:
             _skip(memoryview(self._buffer)[self._at :])
@@ -235,7 +235,7 @@ class JsonWalker:
                 at = before - self._base
 
     def _end_of_text(self, at: int) -> int:
-        """The place in the buffer behind the text that begins at ``at``, once all of it is there."""
+        """Return the place in the buffer after the string that begins at ``at``, once all of it is read."""
         at += 1
         while True:
             end = end_of_characters(self._buffer, at)
@@ -248,7 +248,7 @@ class JsonWalker:
     # The window on the file
 
     def _peek(self) -> bytes:
-        """The next byte that is no white space; none at the end of the file."""
+        """Return the next byte that is no white space; empty at the end of the file."""
         while True:
             self._at = _SPACE.match(self._buffer, self._at).end()  # type: ignore[union-attr]  # matches nothing as well
             if self._at < len(self._buffer):
@@ -264,7 +264,7 @@ class JsonWalker:
             raise _End(self._base + len(self._buffer), "the file ends within the document")
 
     def _grow(self) -> bool:
-        """More of the value that begins at ``_at``. False at the end of the file."""
+        """Read more of the value that begins at ``_at``. False at the end of the file."""
         if len(self._buffer) - self._at > LINE_BYTES_MAX:
             raise FormatError(
                 f"an element of the document has over {LINE_BYTES_MAX >> 20} MiB",
@@ -287,8 +287,8 @@ class JsonWalker:
 
 
 class JsonReader:
-    """The document in a file: iterates as ``JsonWalker`` does. After the last element ``digest`` is the SHA-256 of all
-    bytes of the file, ``size`` their number. Raises EnvironmentFailure where the file cannot be read.
+    """Reader of the document in a file: iterates like ``JsonWalker``. After the last element ``digest`` is the
+    SHA-256 of all bytes of the file, ``size`` their number. Raises EnvironmentFailure where the file cannot be read.
     """
 
     def __init__(
