@@ -60,7 +60,7 @@ def sealed(form, body):
 
 
 def filed(columns, raw, length, form=1):
-    stream = lzma_preset.pack_primed(columns) if form == 1 else lzma_preset.pack_alone(columns)
+    stream = lzma_preset.pack_with_preset(columns) if form == 1 else lzma_preset.pack_alone(columns)
     sizes = uint_bytes(length) + uint_bytes(len(columns)) + uint_bytes(len(stream))
     return sealed(form, sizes + raw[:32] + stream + raw[32:])
 

@@ -4,14 +4,14 @@
 in front of the data and leaves out of the result the part that the text alone produced; the unpacker puts that part in
 front again. So both know the words, phrases and probabilities that such data begins with. The stream is LZMA's own:
 the bytes in front are a constant, ``_KNOWN_BYTES`` of the file. Another LZMA may divide the text into other matches: then
-nothing is left out, ``pack_primed`` returns None, and the data is stored in another form. A reader never depends on that.
+nothing is left out, ``pack_with_preset`` returns None, and the data is stored in another form. A reader never depends on that.
 
 The end marker of LZMA and the bytes after it are left out too: the unpacker knows the length.
 """
 
 from __future__ import annotations
 
-__all__ = ["pack_alone", "pack_primed", "unpack_alone", "unpack_primed"]
+__all__ = ["pack_alone", "pack_with_preset", "unpack_alone", "unpack_with_preset"]
 
 import os
 from functools import cache
@@ -49,7 +49,7 @@ def _known() -> _Known:
     return _Known(lzma.decompress(data, lzma.FORMAT_ALONE), data[_HEAD_BYTES:_KNOWN_BYTES])
 
 
-def pack_primed(data: bytes) -> bytes | None:
+def pack_with_preset(data: bytes) -> bytes | None:
     """Pack ``data`` after the preset text; None where this machine's LZMA packs that text in another way."""
     known = _known()
     stream = _packed(known.text + data, _PRIMED_WINDOW_BYTES)
@@ -61,7 +61,7 @@ def pack_alone(data: bytes) -> bytes:
     return _packed(data, _ALONE_WINDOW_BYTES, is_fast=True)
 
 
-def unpack_primed(packed: bytes, length: int, *, is_lenient: bool = False) -> bytes:
+def unpack_with_preset(packed: bytes, length: int, *, is_lenient: bool = False) -> bytes:
     """Return the ``length`` bytes that were packed; fewer where ``packed`` is cut off.
 
     Raises FormatError for an invalid stream; with ``is_lenient`` return what came before the error.
@@ -73,7 +73,7 @@ def unpack_primed(packed: bytes, length: int, *, is_lenient: bool = False) -> by
 
 
 def unpack_alone(packed: bytes, length: int, *, is_lenient: bool = False) -> bytes:
-    """Unpack the result of ``pack_alone``, like ``unpack_primed``."""
+    """Unpack the result of ``pack_alone``, like ``unpack_with_preset``."""
     return _unpacked(packed, length, _ALONE_WINDOW_BYTES, is_lenient=is_lenient)
 
 

@@ -22,7 +22,7 @@ from periplus.base.encoding import container
 from periplus.base.encoding.container import KIND_TRAIL, kind_of
 from periplus.base.encoding.varint import read_uint, uint_bytes
 from periplus.base.errors import FormatError, NewerFormatError
-from periplus.base.lzma_preset import pack_alone, pack_primed, unpack_alone, unpack_primed
+from periplus.base.lzma_preset import pack_alone, pack_with_preset, unpack_alone, unpack_with_preset
 from periplus.trail.columns.column_reader import ColumnReader
 from periplus.trail.columns.column_writer import ColumnWriter
 from periplus.trail.format import layout
@@ -135,7 +135,7 @@ def _with_one_byte_changed(packed: bytes) -> Iterator[bytes]:
 
 def _packed(columns: bytes, raw: bytes, length: int) -> bytes:
     form = _PRIMED if len(columns) <= _PRIMED_BYTES_MAX else _ALONE
-    stream = pack_primed(columns) if form == _PRIMED else pack_alone(columns)
+    stream = pack_with_preset(columns) if form == _PRIMED else pack_alone(columns)
     if stream is None:
         form, stream = _ALONE, pack_alone(columns)
     sizes = uint_bytes(length) + uint_bytes(len(columns)) + uint_bytes(len(stream))
@@ -165,7 +165,7 @@ def _unpacked(packed: bytes, *, is_lenient: bool = False) -> tuple[bytes, bytes,
         raise FormatError("cut off", offset=end)
     stream = packed[at : at + stream_length]
     raw = packed[at - layout.SECRET_BYTES : at] + packed[at + stream_length :]
-    unpacked = unpack_primed if form == _PRIMED else unpack_alone
+    unpacked = unpack_with_preset if form == _PRIMED else unpack_alone
     columns = unpacked(stream, columns_length, is_lenient=is_lenient)
     if len(columns) != columns_length and not is_lenient:
         raise FormatError("cut off: the packed columns do not end", offset=end)
