@@ -1,4 +1,4 @@
-"""Entity files: render one, read one with its stamp, compare stamps."""
+"""Entity files: rendering, reading with a stamp, comparison of stamps."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _STAMP: Final = struct.Struct("<qqqQ")
 
 
 def has_file(types: Mapping[str, EntityType], item_type: str, item_id: str) -> bool:
-    """Whether an entity has a file of its own: its type has, and its id is one, not a path that leads elsewhere."""
+    """Return True if the entity has its own file: its type is projected, and its id is valid, not a path that leads elsewhere."""
     return item_type in types and types[item_type].is_projected and is_id(item_id)
 
 
 def render_entity(entity: Entity) -> bytes:
-    """The entity's file: pretty-printed, sorted keys, so that git shows a change as the lines that changed."""
+    """Return the entity's file: indented with sorted keys, so that git shows a change as the changed lines."""
     import orjson
 
     document: dict[str, JSONValue] = {
@@ -65,15 +65,15 @@ def _rival(rival: ConflictValue) -> dict[str, JSONValue]:
 
 
 def is_same_text(found: bytes, wanted: bytes) -> bool:
-    """Whether a file is what we would write, but for its line ends: git writes its own where it is told to (``core.autocrlf``).
+    """Return True if a file equals what we would write, except for line ends, which git may convert (``core.autocrlf``).
 
-    Who put ours back would have every file look changed to git, and each pull refused.
+    If ours were restored, every file would look changed to git, and each pull would be refused.
     """
     return found == wanted or found.replace(b"\r\n", b"\n") == wanted
 
 
 def read_stamped(path: str) -> tuple[bytes, bytes]:
-    """``(bytes, stamp)`` of a file that is no link. Raises OSError."""
+    """Return ``(bytes, stamp)`` of a file that is not a link. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         before = os.fstat(fd)
@@ -88,7 +88,7 @@ def read_stamped(path: str) -> tuple[bytes, bytes]:
 
 
 def stamp_of(path: str) -> bytes:
-    """What tells a file from its later selves without reading it; nothing where there is none."""
+    """Return the stamp of a file, which changes when the file does, without reading it; empty if there is none."""
     try:
         return stamp_from(os.stat(path, follow_symlinks=False))
     except OSError:
@@ -96,14 +96,14 @@ def stamp_of(path: str) -> bytes:
 
 
 def stamp_from(status: os.stat_result) -> bytes:
-    # With the time of change, which no program can set back, besides that of modification, which any can.
+    # Programs can set the modification time back, but not the change time.
     return _STAMP.pack(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 def is_settled(stamp: bytes, now_ns: int) -> bool:
-    """Whether a file of this stamp, read now, cannot change any more without its stamp telling.
+    """Return True if a file with this stamp, read now, cannot change without its stamp changing.
 
-    File systems count time in ticks: a change within the tick of the one before leaves the same times.
+    File systems count time in ticks: two changes within one tick have the same times.
     """
     mtime_ns, ctime_ns, _, _ = _STAMP.unpack(stamp)
     newest_ns: int = max(mtime_ns, ctime_ns)

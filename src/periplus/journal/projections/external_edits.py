@@ -1,16 +1,15 @@
-"""Looking at the entity files, and taking in what git or a person changed in them.
+"""Detection of changed entity files, and import of the edits that git or a person made in them.
 
-A look costs one ``stat`` for each file: those whose stamp is the one remembered are not read. What differs is judged
-(``edits``), what is new is written to the journal as ``import`` or ``external_edit``, and only then may the projector
-write the file anew; so at no moment is the only copy of an edit one that we are about to replace. Version ids follow from
-content and parents, so a look that was stopped anywhere is simply repeated.
+A look costs one ``stat`` for each file: files with an unchanged stamp are not read. A file that differs is judged (``file_verdict``), new
+content is written to the journal as ``import`` or ``external_edit``, and only then may the projector rewrite the file. So the only copy of
+an edit is never overwritten. Version ids follow from content and parents, so an interrupted look can simply be repeated.
 
-Files of linked worktrees are read and never written. Nothing is done in a worktree in which git is in the middle of
-something: half of a merge is nobody's word.
+Files of linked worktrees are read but never written. A worktree in which git has an operation in progress is skipped: a half-finished merge
+is nobody's edit.
 
-A look at many files is dear, and a process that answers one question should not pay for it each time. So what it cost is kept in
-the index, in the boot's own time: a process that only asks (``looking.is_due``) leaves the files alone for twenty times as long, unless git
-checked out another commit meanwhile.
+A look at many files is expensive, and a process that answers one question should not repeat it each time. The index stores the cost of the
+last look, in the clock of the current boot. Processes that only read (``look_schedule.is_due``) then leave the files alone for twenty times
+as long, unless git has checked out another commit meanwhile.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from periplus.journal.state.transaction import Transaction, Writer
 if TYPE_CHECKING:
     from periplus.journal.index.indexed_journal import MutableJournal
 
-_DEAR_NS: Final = 50_000_000  # what a person does not notice is not worth remembering
-_FEW_FILES: Final = 500  # to look at so few is never dear by itself: the machine was busy with something else
+_DEAR_NS: Final = 50_000_000  # cheaper looks are not noticeable and not stored
+_FEW_FILES: Final = 500  # a slow look at fewer files only means a busy machine
 ADOPTED: Final = Writer("adopted from file", "")
 EDITED: Final = Writer("edited in file", "")
 _BATCH_BYTES_MAX: Final = 1 << 21
@@ -51,7 +50,7 @@ _SUFFIX: Final = ".json"
 
 
 class Taken(NamedTuple):
-    """A version that was taken in from the file ``path``."""
+    """A version that was imported from the file ``path``."""
 
     item_type: str
     item_id: str
@@ -60,8 +59,9 @@ class Taken(NamedTuple):
 
 
 class TakenIn(NamedTuple):
-    """What a look found. ``rewritten`` counts files that were not as the journal has them and hold nothing new;
-    ``waits`` says why files were not looked at or not written, and is empty where all were.
+    """Result of a look. ``rewritten`` counts files that differed from the journal but held nothing new.
+
+    ``waits`` gives the reasons why files were not examined or written; empty if all were.
     """
 
     adopted: tuple[Taken, ...] = ()
@@ -78,12 +78,12 @@ class _New(NamedTuple):
 
 
 class _Look:
-    """What is collected on the way through the files."""
+    """State collected while examining the files."""
 
     def __init__(self, journal: MutableJournal) -> None:
         self.journal = journal
         self.boot = journal.files.boot_id()
-        self.now_ns = time.time_ns()  # as file systems tell the time
+        self.now_ns = time.time_ns()  # the clock of file systems
         self.rewrite: set[tuple[str, str]] = set()
         self.settled: dict[tuple[str, str], bytes] = {}
         self.looked_at: dict[str, bytes] = {}
@@ -96,8 +96,10 @@ class _Look:
 
     @cached_property
     def is_past_away(self) -> bool:
-        """Whether records of before, which the index may know, are elsewhere."""
-        from periplus.journal.checkpoints.offline_archive import absent  # with checkpoints: not for each command
+        """True if older records, which the index may know, are in an archive elsewhere."""
+        from periplus.journal.checkpoints.offline_archive import (
+            absent,
+        )  # lazy: loads checkpoints, not needed by each command
 
         return bool(absent(self.journal))
 
@@ -111,12 +113,10 @@ class _Look:
                 known = stamps.pop(item_id, None)
                 if known and known == stamp:
                     continue
-                if known is None and unindexed is None:  # somebody may have remembered it since the look began
+                if known is None and unindexed is None:  # another process may have noted it since the look began
                     self.journal.refresh()
                     unindexed = set(self.journal.unindexed())
-                if (
-                    known is not None or unindexed is None or key not in unindexed
-                ):  # else whoever indexes it compares it
+                if known is not None or unindexed is None or key not in unindexed:  # otherwise indexing compares it
                     self._look_at(os.path.join(folder, item_type, name), key, stamp)
             self.rewrite.update((item_type, item_id) for item_id in stamps)  # absence is never deletion
 
@@ -148,7 +148,7 @@ class _Look:
         return sorted(name for name, kind in self.journal.types.items() if kind.is_projected)
 
     def _files(self, folder: str) -> Iterator[tuple[str, bytes | None]]:
-        """Name and stamp of a type's files; the stamp is None for what is no plain file."""
+        """Yield name and stamp of a type's files; the stamp is None if it is not a plain file."""
         return ((name, stamp) for name, stamp in _listed(folder) if name.endswith(_SUFFIX) and name[0] != ".")
 
     def _read(self, path: str, key: tuple[str, str], stamp: bytes | None) -> tuple[bytes | None, bytes]:
@@ -161,20 +161,20 @@ class _Look:
         try:
             return read_stamped(path)
         except FileNotFoundError:
-            return None, b""  # removed since it was listed: the next look sees that
+            return None, b""  # removed since it was listed; the next look handles that
         except OSError as error:
             what = f"cannot be read: {error.strerror or type(error).__name__}"
             self.left.append(LeftAlone(path, what, "Check its owner and mode."))
             return None, b""
 
     def _judge(self, path: str, key: tuple[str, str], data: bytes, *, is_forward: bool = False) -> bool:
-        """Whether the file holds nothing that the journal lacks."""
+        """Return True if the file holds nothing that the journal lacks."""
         verdict = judge(self.journal, *key, data, is_forward=is_forward)
         if verdict.kind != "held" and self.journal.index.is_writable:
             is_cut = self.journal.index.has_floors
             if is_cut and fill_history_if_present(self.journal):  # it may be a version from before the checkpoint
                 verdict = judge(self.journal, *key, data, is_forward=is_forward)
-            elif is_cut or self.is_past_away:  # who looks at what is here is not refused for a file
+            elif is_cut or self.is_past_away:  # reading is not refused because of a file
                 verdict = unless_older(self.journal, verdict)
         if verdict.document is not None:
             self.new.append(_New(verdict.document, verdict, path))
@@ -184,11 +184,11 @@ class _Look:
 
 
 def take_in(journal: MutableJournal, *, beside: Iterable[str] = (), everywhere: bool = False) -> TakenIn:
-    """Look at the entity files; record what is new in them, bring the others up to date.
+    """Examine the entity files; record new content in them, and bring the others up to date.
 
-    ``beside`` names folders within linked worktrees whose files are looked at too; ``everywhere`` means all of them.
-    Nothing is done where the store cannot be written or is damaged, but that ``everywhere`` says what waits in a store that cannot be
-    written. Never raises for what a file holds.
+    ``beside`` names folders within linked worktrees whose files are examined too; ``everywhere`` means all of them. Does nothing if the
+    store is damaged or read-only, except that ``everywhere`` reports what waits in a read-only store. Never raises because of a file's
+    content.
     """
     journal.refresh()
     if journal.damage is None and not journal.index.is_writable and everywhere:
@@ -207,7 +207,7 @@ def take_in(journal: MutableJournal, *, beside: Iterable[str] = (), everywhere: 
         adopted = _record(journal, [new for new in look.new if new.verdict.kind == "adopt"], ADOPTED)
         edited = _record(journal, [new for new in look.new if new.verdict.kind == "edit"], EDITED)
     except (LockTimeoutError, EnvironmentFailure, DamageError) as error:
-        look.waits.append(str(error))  # what is not recorded stays in its file
+        look.waits.append(str(error))  # unrecorded content stays in its file
     look.rewrite.update((new.document.item_type, new.document.item_id) for new in look.new)
     index = journal.index
     is_news = bool(look.settled) or look.looked_at != index.looked_at() or look.commit != index.meta(FILES_COMMIT)
@@ -224,7 +224,7 @@ def take_in(journal: MutableJournal, *, beside: Iterable[str] = (), everywhere: 
 
 
 def _unwritten(journal: MutableJournal, look: _Look) -> Iterator[LeftAlone]:
-    """The files that could not be written, and are not told of already; what they were to say is in the journal, and in the index."""
+    """Yield the files that could not be written and are not reported yet; their content is in the journal and in the index."""
     told = {one.path for one in look.left}
     for key in sorted(look.rewrite):
         path = journal.layout.entity_file(*key)
@@ -248,7 +248,7 @@ def _only_told(journal: MutableJournal) -> TakenIn:
 
 
 def _said_of_look(look: _Look, begun: int) -> str:
-    """When a look that was dear is due again, as the index keeps it; empty where it was cheap."""
+    """Return when an expensive look is due again, as stored in the index; empty if it was cheap."""
     ended = time.monotonic_ns()
     if ended - begun < _DEAR_NS or look.files < _FEW_FILES:
         return ""
@@ -281,7 +281,7 @@ def _look_around(look: _Look, beside: Iterable[str], *, everywhere: bool) -> Non
 
 
 def _listed(folder: str) -> list[tuple[str, bytes | None]]:
-    """Name and stamp of what is in a folder that is no link; nothing where there is none."""
+    """Return name and stamp of the files in a folder that is not a link; empty if there is none."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -295,7 +295,7 @@ def _listed(folder: str) -> list[tuple[str, bytes | None]]:
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
-                    continue  # gone since it was listed
+                    continue  # removed since it was listed
                 found.append((entry.name, stamp_from(status) if stat.S_ISREG(status.st_mode) else None))
     finally:
         os.close(fd)
@@ -303,7 +303,7 @@ def _listed(folder: str) -> list[tuple[str, bytes | None]]:
 
 
 def _record(journal: MutableJournal, found: list[_New], writer: Writer) -> tuple[Taken, ...]:
-    """Write the versions in batches; those that somebody else wrote meanwhile are left out."""
+    """Write the versions in batches; versions that another process wrote meanwhile are left out."""
     taken: list[Taken] = []
     for batch in _batches(found):
         written: list[Taken] = []

@@ -1,18 +1,17 @@
-"""What an entity file is that differs from what the journal would write: judged from its bytes, nothing is changed.
+"""Judgement of an entity file that differs from what the journal would write, from its bytes and without changing anything.
 
-An entity file names its version, and a version id is a digest of the content and its parents. So a file says of itself
-what it is:
+An entity file names its version, and a version id is a digest of the content and its parents. So the file shows what it is:
 
-* its content *is* the version that it names: one that we hold (an older commit was checked out, the lines were
-  indented anew), or one to adopt (a fresh clone; a pull);
-* its content is not: somebody changed it. That is an edit, a child of the version that it names. Its id follows from its
-  bytes, so the same edit found twice, or in two clones, is one version;
-* it cannot be read, or must not be stored: left alone and reported, with the reason and what to do.
+* its content matches the version it names: a version held here (an older commit was checked out, the lines were indented differently), or one
+  to adopt (a fresh clone; a pull);
+* its content does not match: it was edited. The edit is a child of the version that the file names. Its id follows from its bytes, so the
+  same edit found twice, or in two clones, is one version;
+* it cannot be read or must not be stored: left alone and reported, with the reason and what to do.
 
-A version counts as held once its record is on disk: until then the file may be the only copy.
+A version counts as held once its record is on disk; until then the file may be the only copy.
 
-What is left of a write that a power cut ended says nothing and is no edit: the beginning of a file that we wrote, none of its bytes,
-or NUL bytes in the place of some. NUL bytes alone prove nothing, for a text that an editor saved as UTF-16 is full of them.
+The rest of a write that a power cut interrupted is not an edit: the beginning of a file that we wrote, an empty file, or NUL bytes in place
+of some bytes. NUL bytes alone prove nothing: text saved as UTF-16 is full of them.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _LOOK_AGAIN: Final = (
 
 
 class LeftAlone(NamedTuple):
-    """A file that was not touched: why, and what to do."""
+    """A file that was not touched, with the reason and what to do."""
 
     path: str
     what: str
@@ -65,7 +64,7 @@ class LeftAlone(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What an entity file says. ``payload`` is canonical."""
+    """The content of an entity file. ``payload`` is in canonical form."""
 
     item_type: str
     item_id: str
@@ -78,17 +77,17 @@ class Document(NamedTuple):
 
     @property
     def is_view(self) -> bool:
-        """Whether it shows several heads merged, which need be no version of its own."""
+        """True if it shows several merged heads, which need not be a version."""
         return self.heads != (self.version,)
 
     @property
     def content_version(self) -> str:
-        """The id of the version that has this content and these parents."""
+        """The id of the version with this content and these parents."""
         return version_id(self.item_type, self.item_id, deleted=False, payload=self.payload, parents=self.parents)
 
 
 class Verdict(NamedTuple):
-    """What a file is. ``what`` and ``mend`` are for one that is left, the others for one to record: see ``Record``."""
+    """The judgement of a file. ``what`` and ``mend`` are for a file that is left alone, the others for one to record: see ``Record``."""
 
     kind: VerdictKind
     what: str = ""
@@ -100,7 +99,7 @@ class Verdict(NamedTuple):
 
 
 def read_document(data: bytes, item_type: str, item_id: str) -> Document:
-    """The document in ``data``, which lies where that of the entity belongs. Raises FormatError naming what is wrong."""
+    """Parse ``data``, found in the place of the entity's file. Raises FormatError."""
     fields = _json(data)
     if not isinstance(fields, dict):
         raise FormatError("not an entity: no JSON object")
@@ -132,9 +131,9 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
 
 
 def judge(journal: IndexedJournal, item_type: str, item_id: str, data: bytes, *, is_forward: bool = False) -> Verdict:
-    """What the bytes found at the place of an entity's file are.
+    """Judge the bytes found in the place of an entity's file.
 
-    ``is_forward`` says that git put them in the place of ours by going forward in its history: then they are newer.
+    ``is_forward``: git replaced our file by going forward in its history, so the bytes are newer.
     """
     if len(data) > EDIT_BYTES_MAX:
         return Verdict("left", f"larger than {EDIT_BYTES_MAX:,} bytes", _LOOK_AGAIN)
@@ -158,10 +157,10 @@ def judge(journal: IndexedJournal, item_type: str, item_id: str, data: bytes, *,
 
 
 def unless_older(journal: IndexedJournal, verdict: Verdict) -> Verdict:
-    """``verdict`` where the records before a checkpoint are not here: what may be of before is left alone, whose place nobody knows.
+    """Return ``verdict``, or leave the file alone if the records before a checkpoint are missing and it may be older than they are.
 
-    What was written over a version that is a head now, and what is of an entity that never was here, is surely new. Where the index
-    knows the place of the rest all the same, it would be merged over what those records say.
+    A child of a present head, and an entity that was never here, are certainly new. If the index still knows the other versions' places,
+    the file's version would be merged using the missing records.
     """
     document = verdict.document
     if document is None:
@@ -188,7 +187,7 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
             return Verdict("held")
         if document.is_view and document.parents == document.heads:
             if all(holds(head) for head in document.heads) and not _is_settled(journal, document):
-                return Verdict("held")  # what we would show of these heads
+                return Verdict("held")  # the merged view of these heads
             if document.has_conflicts:
                 return Verdict("left", "it shows a conflict between versions that are not held here",
                                "Run `periplus sync` with where it comes from.")  # fmt: skip
@@ -198,7 +197,7 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
         parents = document.heads if document.is_view else (document.version,)
         of_one = {document.version, *parents} if len(parents) == 1 else {document.version}
         if any(_has_payload(journal, one, document) for one in of_one) or _is_shown(journal, document):
-            return Verdict("held")  # only the lines about the versions were changed
+            return Verdict("held")  # only the fields about versions were changed
         version = document._replace(parents=parents).content_version
         kind = "edit"
     if holds(version):
@@ -210,7 +209,7 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
             "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
     try:
         entity_type = journal.types[document.item_type]
-        if kind == "adopt":  # its lists are as long as clones made them where it was written
+        if kind == "adopt":  # lists merged in other clones may exceed the limits for edits
             entity_type.check(document.value)
         else:
             entity_type.admit(document.value, lambda: journal.get(document.item_type, document.item_id))
@@ -232,7 +231,7 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
 
 
 def _is_shown(journal: IndexedJournal, document: Document) -> bool:
-    """Whether it says what we show of the heads that it names."""
+    """Return True if it has the content that we show for the heads it names."""
     shown = journal.get(document.item_type, document.item_id)
     return (
         shown is not None
@@ -242,7 +241,7 @@ def _is_shown(journal: IndexedJournal, document: Document) -> bool:
 
 
 def _is_settled(journal: IndexedJournal, document: Document) -> bool:
-    """Whether somebody took the list of conflicts out of the file: what it shows is to stand."""
+    """Return True if the list of conflicts was removed from the file, which settles them with the content shown."""
     shown = journal.get(document.item_type, document.item_id)
     has_conflicts = shown is not None and shown.version == document.version and bool(shown.conflicts)
     return has_conflicts and not document.has_conflicts
@@ -251,10 +250,10 @@ def _is_settled(journal: IndexedJournal, document: Document) -> bool:
 def _place(
     journal: IndexedJournal, document: Document, version: str, parents: tuple[str, ...], *, is_forward: bool
 ) -> Literal["new", "next", "old", "unknown"]:
-    """Whether a version that is not held can be told from an ancestor of those that are; "next" is one after all heads.
+    """Return the place of a version that is not held among the versions that are: "new", "old", "unknown", or "next" after all heads.
 
-    In a clone that knows an entity from files alone the versions between are missing. What comes back with an old commit
-    then must not become a second head, and what a pull brings must not be in conflict with what it replaces.
+    In a clone that knows an entity from files alone, the versions between are missing. A version from an old commit must not become a
+    second head then, and one from a pull must not conflict with the version it replaces.
     """
     heads = journal.heads_of(document.item_type, document.item_id)
     if not heads:
@@ -268,12 +267,12 @@ def _place(
     if is_forward and parents and held.isdisjoint(parents):
         return "next"
     if all(parent in held for row in rows for parent in row.parents):
-        return "new"  # every ancestor of ours is held, and this is none of them
-    return "unknown" if parents or journal.index.has_floors else "old"  # an entity is created once
+        return "new"  # all ancestors of our versions are held, and it is not among them
+    return "unknown" if parents or journal.index.has_floors else "old"  # an entity is created only once
 
 
 def _rows(journal: IndexedJournal, item_type: str, item_id: str) -> list[IndexedRecord]:
-    """The records that hold versions of an entity, as far as they are on disk."""
+    """Return the records on disk that hold versions of an entity."""
     return journal.index.records("item_type = ? AND item_id = ? AND version <> ''", (item_type, item_id), -1)
 
 
@@ -286,7 +285,7 @@ def _change_at(journal: IndexedJournal, row: IndexedRecord) -> Change | None:
 
 
 def _has_payload(journal: IndexedJournal, version: str, document: Document) -> bool:
-    """Whether that version of the same entity says just this: a copy of the file under another id is another entity."""
+    """Return True if that version of the same entity has this payload; a copy of the file under another id is another entity."""
     where = "version = ? AND version <> '' AND item_type = ? AND item_id = ?"
     rows = journal.index.records(where, (version, document.item_type, document.item_id), 1)
     change = _change_at(journal, rows[0]) if rows else None
@@ -294,7 +293,7 @@ def _has_payload(journal: IndexedJournal, version: str, document: Document) -> b
 
 
 def _is_cut_off(journal: IndexedJournal, item_type: str, item_id: str, data: bytes) -> bool:
-    """Whether it is what a cut-off write leaves of a file that we wrote or would write: its beginning, some of it as NUL bytes."""
+    """Return True if this is what an interrupted write leaves of a file that we wrote: its beginning, perhaps with NUL bytes."""
     from periplus.journal.projections.entity_file import render_entity
 
     shown = journal.get(item_type, item_id)
@@ -314,7 +313,7 @@ def _is_cut_off(journal: IndexedJournal, item_type: str, item_id: str, data: byt
 
 
 def _json(data: bytes) -> Any:
-    """JSON as a person or a merge may have left it: a key that is there twice is not resolved by taking one."""
+    """Parse JSON edited by a person or a merge. Duplicate keys are refused rather than resolved."""
     import json
 
     if data.startswith(_LFS):

@@ -1,8 +1,7 @@
-"""What git is doing around a store, read from git's own files; git itself is never run.
+"""State of git around a store, read from git's own files; git itself is never run.
 
-A store's entity files may be tracked. While git moves files about (a merge, a rebase, a checkout that holds the index)
-they belong to git: they are neither read as edits nor written. Files of git that cannot be read count as absent: then
-the entity files are an ordinary folder's.
+A store's entity files may be tracked. While git moves files (a merge, a rebase, a checkout that holds the index) they belong to git: they
+are neither read as edits nor written. Unreadable files of git count as absent; the entity files are then those of an ordinary folder.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _IN_PROGRESS: Final = (
 
 
 class Worktree(NamedTuple):
-    """``entities`` is where the store's entity files are in this worktree; ``git_folder`` says what git does in it."""
+    """A worktree of git; ``entities`` is the folder of the store's entity files in it, ``git_folder`` has its state."""
 
     folder: str
     git_folder: str
@@ -54,14 +53,14 @@ class Worktree(NamedTuple):
 
 
 class GitState(NamedTuple):
-    """The main worktree, whose entity files are written, and the linked ones, whose are only read."""
+    """The main worktree, whose entity files are written, and the linked ones, whose files are only read."""
 
     main: Worktree
     linked: tuple[Worktree, ...]
 
 
 def read_git(root: str) -> GitState | None:
-    """The repository that the store ``root`` lies in; None outside git."""
+    """Return the repository that contains the store ``root``; None outside git."""
     place = _main(root)
     if place is None:
         return None
@@ -71,7 +70,7 @@ def read_git(root: str) -> GitState | None:
 
 
 def project_folders(root: str) -> tuple[str, ...]:
-    """The folder that the store ``root`` is of, and the same one in each linked worktree that is there: they share the store."""
+    """Return the project folder of the store ``root``, and the same folder in each existing linked worktree, which shares the store."""
     own = os.path.dirname(root)
     place = _main(root)
     if place is None:
@@ -79,33 +78,33 @@ def project_folders(root: str) -> tuple[str, ...]:
     top, git_folder = place
     inside = (
         "" if top == git_folder else os.path.relpath(own, top)
-    )  # of a bare repository the store is of all that is in it
+    )  # in a bare repository the store belongs to the whole tree
     tops = [worktree for worktree, _ in _linked_tops(git_folder) if worktree != top]
     linked = (os.path.normpath(os.path.join(worktree, inside)) for worktree in tops)
     return (own, *(folder for folder in linked if os.path.isdir(folder)))
 
 
 def checked_out(root: str) -> str:
-    """The commit that HEAD moved to last in the worktree that the store ``root`` lies in, as ``newest_move``."""
+    """Return the commit to which HEAD last moved in the store's worktree; see ``newest_move``."""
     place = _main(root)
     return newest_move(place[1]) if place is not None else ""
 
 
 def is_in_bare(root: str) -> bool:
-    """Whether the store ``root`` lies in a bare repository, or beside one that has its worktrees there: git keeps none of its files."""
+    """Return True if the store lies in a bare repository, or beside one that has its worktrees there: git keeps none of its files."""
     place = _main(root)
     return place is not None and is_on(git_settings(place[1]), "core.bare")
 
 
 class SparseCheckout(NamedTuple):
-    """What git's sparse-checkout does with the folder of a store: ``add`` is the command by which it is to keep it."""
+    """How git's sparse-checkout treats the store's folder; ``add`` is the command that makes git keep it."""
 
     state: Sparse
     add: str
 
 
 def sparse_checkout(root: str) -> SparseCheckout:
-    """As ``sparse_state``, of the store's worktree. Where that is "outside" git removes the folder at any time, with all it ignores there."""
+    """Return the ``sparse_state`` of the store's folder. If it is "outside", git may remove the folder at any time, ignored files included."""
     place = _main(root)
     if place is None:
         return SparseCheckout("", "")
@@ -115,13 +114,13 @@ def sparse_checkout(root: str) -> SparseCheckout:
 
 
 def is_busy(root: str) -> bool:
-    """Whether the store's files are git's for now: it has begun something in their worktree and not ended it."""
+    """Return True if git has an operation in progress in the store's worktree."""
     place = _main(root)
     return place is not None and bool(busy_with(place[1]))
 
 
 def _main(root: str) -> tuple[str, str] | None:
-    """The worktree that the store lies in, and its git folder."""
+    """Return the worktree that contains the store, and its git folder."""
     at = os.path.dirname(root)
     while True:
         found = _git_folder(at)
@@ -134,15 +133,15 @@ def _main(root: str) -> tuple[str, str] | None:
 
 
 def newest_move(git_folder: str) -> str:
-    """The commit that the worktree's HEAD moved to last, as git's log of it says; empty where it keeps none."""
+    """Return the commit to which the worktree's HEAD last moved, from its reflog; empty if it has none."""
     moves = _moves(git_folder)
     return moves[-1][0] if moves else ""
 
 
 def has_moved_forward(git_folder: str, since: str) -> bool:
-    """Whether from commit ``since`` on HEAD went forward only, and not by commits of ours alone.
+    """Return True if HEAD only went forward since commit ``since``, and not only by local commits.
 
-    Then git replaced a file that was as ``since`` has it by a later one of the same history.
+    Git then replaced files as of ``since`` by later ones of the same history.
     """
     moves = _moves(git_folder)
     places = [at for at, (commit, _) in enumerate(moves) if commit == since]
@@ -151,7 +150,7 @@ def has_moved_forward(git_folder: str, since: str) -> bool:
 
 
 def _moves(git_folder: str) -> list[tuple[str, str]]:
-    """Commit and way of the last moves of HEAD, the newest last."""
+    """Return commit and reason of HEAD's last moves, newest last."""
     path = os.path.join(git_folder, "logs", "HEAD")
     try:
         with open(path, "rb") as file:
@@ -170,7 +169,7 @@ def _moves(git_folder: str) -> list[tuple[str, str]]:
 
 
 def busy_with(git_folder: str) -> str:
-    """What git has begun and not ended in the worktree of ``git_folder``; empty where nothing."""
+    """Return the git operation in progress in the worktree of ``git_folder``; empty if there is none."""
     for name, what in _IN_PROGRESS:
         if os.path.lexists(os.path.join(git_folder, name)):
             return what
@@ -184,7 +183,7 @@ def _git_folder(folder: str) -> str | None:
     if os.path.isfile(dot_git):
         return pointed(dot_git) or None
     if all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs")):
-        return folder  # a bare repository with linked worktrees: the store lies within it
+        return folder  # a bare repository with linked worktrees; the store lies within it
     return None
 
 
@@ -198,7 +197,7 @@ def _linked(git_folder: str, main: str, inside: str) -> list[Worktree]:
 
 
 def _linked_tops(git_folder: str) -> Iterator[tuple[str, str]]:
-    """The top of each linked worktree, and its own git folder."""
+    """Yield the top folder of each linked worktree, and its own git folder."""
     folder = os.path.join(git_folder, "worktrees")
     try:
         names = sorted(os.listdir(folder))[:_WORKTREES_MAX]

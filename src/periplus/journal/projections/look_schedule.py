@@ -1,4 +1,4 @@
-"""Whether the files want a look, as the index remembers the last: asked before ``takein``, which looks, is loaded."""
+"""Schedule of looks at the entity files, from the cost of the last one; checked before ``external_edits`` is loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE_NS_MAX: Final = 60_000_000_000
 
 
 def is_due(journal: IndexedJournal) -> bool:
-    """Whether the files want a look by who only asks: where the last one was dear, and is not long ago, they do not."""
+    """Return True if a process that only reads should look at the files; False soon after an expensive look."""
     boot, _, due = journal.index.meta(FILES_LOOKED).partition(" ")
     if not due.isdecimal() or boot != journal.files.boot_id():
         return True

@@ -1,10 +1,10 @@
-"""Projections: entity files for people and git, and the index, brought up to the durable end of the journal.
+"""Update of the projections: entity files for people and git, and the index, up to the durable end of the journal.
 
-Whoever gets the projection lock without waiting does the work for all; who does not get it loses nothing, because
-every reader replays what a projection lacks. Files come before the watermark, so that a watermark never speaks of a
-file that is not there; one that cannot be written has a row that says so, and is tried again. Files are not synced one by one: a row of the index's ``files`` is believed only in the boot in
-which its file was written, or once a sync of the file system has sealed it. A file that holds what is not in the journal
-is not written over: ``take_in`` makes a record of it, or reports why not.
+A process that gets the projection lock without waiting does the work for all. One that does not get it loses nothing, because every reader
+replays what a projection lacks. Files are written before the watermark moves, so that it never covers a missing file; a file that cannot be
+written has a row that says so, and is tried again. Files are not synced one by one: a row of the index's ``files`` is trusted only in the
+boot in which its file was written, or once a sync of the file system has sealed it. A file with content that is not in the journal is not
+overwritten: ``take_in`` makes a record of it, or reports why not.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from periplus.journal.index.indexed_journal import IndexedJournal
 
 SEAL_FILES_MIN: Final = 512
-HISTORY_PATIENCE_S: Final = 1.0  # for who takes in what was written; who has the lock for longer builds the index anew
+HISTORY_PATIENCE_S: Final = 1.0  # enough for an update; a longer holder is rebuilding the index
 _STEP_MASK: Final = 0xFF
 _LEFT: Final = re.compile(rf"\..+\.json\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY_SUFFIX)}")
 
 
 class Projector:
-    """Writes the projections of one journal."""
+    """Writer of the projections of one journal."""
 
     def __init__(self, journal: IndexedJournal, progress: Progress = no_progress) -> None:
         self._journal = journal
         self._progress = progress
         self._lock = Lock(journal.layout.projection_lock)
-        self.is_alone = False  # this process has the lock, for the block that it is in
+        self.is_alone = False  # this process holds the lock
         self.untaken: set[tuple[str, str]] = set()
-        self.unwritten: dict[str, str] = {}  # files that the system would not have written, and why
+        self.unwritten: dict[str, str] = {}  # files that could not be written, with the reason
 
     @property
     def is_held(self) -> bool:
-        """Whether its lock is held, or waited for."""
+        """True if its lock is held or waited for."""
         return self._lock.is_held
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Projector:
 
     @contextmanager
     def alone(self, patience_s: float) -> Iterator[None]:
-        """Hold the lock; within a block of the same projector that does there is nothing to wait for. Raises LockTimeoutError."""
+        """Hold the lock; reentrant for the same projector. Raises LockTimeoutError."""
         if self.is_alone:
             yield
             return
@@ -80,10 +80,11 @@ class Projector:
         rewrite: Iterable[tuple[str, str]] = (),
         looked: Looked | None = None,
     ) -> bool:
-        """Bring files and index up to date; False where another process still does after ``patience_s``.
+        """Bring files and index up to date; return False if another process is still at it after ``patience_s``, or the folder cannot be
+        written.
 
-        ``rewrite`` names entities whose files are to be compared though no record touched them, ``looked`` what was
-        found in order (see ``take_in``). Also False where the folder cannot be written.
+        ``rewrite`` names entities whose files are compared although no record touched them, ``looked`` the files found in order (see
+        ``take_in``).
         """
         index = self._journal.index
         if index.is_memory:
@@ -101,25 +102,25 @@ class Projector:
                 except HistoryNeededError:
                     self._apply(rewrite=rewrite, looked=looked, is_whole=True)
         except LockTimeoutError:
-            return False  # our snapshot of the index stays as it is
+            return False  # our snapshot of the index is kept
         except (EnvironmentFailure, OSError):
-            index.end()  # derived state stays behind, at a watermark that says so
+            index.end()  # derived state lags behind, which its watermark shows
             if not self._journal.index.is_memory:
                 return False
-            self._apply()  # the disk is full: the index went into memory
+            self._apply()  # the disk is full; the index is now in memory
         return True
 
     def fill(self) -> None:
-        """Fill the index at hand, an empty one that nobody else has open. Raises EnvironmentFailure, DamageError."""
+        """Fill the current index, an empty one that nobody else has open. Raises EnvironmentFailure, DamageError."""
         try:
             self._apply()
         except HistoryNeededError:
             self._apply(is_whole=True)
 
     def fill_history(self, patience_s: float = HISTORY_PATIENCE_S) -> bool:
-        """Index every record, also those before the checkpoint that the index was loaded from.
+        """Index every record, including those before the checkpoint from which the index was loaded.
 
-        False where another process keeps the lock for ``patience_s``, or the disk has no room for it. Raises DamageError.
+        Return False if another process keeps the lock for ``patience_s``, or the disk has no room. Raises DamageError.
         """
         index = self._journal.index
         if index.is_memory:
@@ -128,14 +129,14 @@ class Projector:
         try:
             with self.alone(patience_s):
                 index.end()
-                if index.has_floors:  # else another process did it meanwhile
+                if index.has_floors:  # otherwise another process did it meanwhile
                     self._apply(is_whole=True)
         except (LockTimeoutError, EnvironmentFailure):
             return False
         return True
 
     def salvage(self) -> None:
-        """Fill an index in memory with what is sound of a journal that is damaged."""
+        """Fill an index in memory with the sound part of a damaged journal."""
         assert self._journal.index.is_memory
         self._apply(salvage=True)
 
@@ -155,7 +156,7 @@ class Projector:
             limits = self._limits()
             touched = self._take_in(limits, salvage=salvage, is_whole=is_whole)
             if not limits and (limits := self._limits()):
-                # Somebody began to write meanwhile, and what was read of that need not be on the disk.
+                # Another process began to write meanwhile, and records read from it may not be durable.
                 index.begin_write()
                 touched = self._take_in(limits, salvage=salvage, is_whole=is_whole)
             index.finish(touched, self._progress)
@@ -179,7 +180,7 @@ class Projector:
             raise
 
     def _take_in(self, limits: Mapping[str, int], *, salvage: bool, is_whole: bool) -> set[tuple[str, str]]:
-        """Index the records that are behind the watermarks, by lineage up to these seqs; gives the entities that they touch."""
+        """Index the records after the watermarks, up to ``limits`` by lineage; return the entities that they touch."""
         journal, index = self._journal, self._journal.index
         watermarks = index.watermarks()
         if is_whole:
@@ -187,7 +188,7 @@ class Projector:
         touched: set[tuple[str, str]] = set()
         if is_whole or (not watermarks and not salvage):
             from periplus.journal.checkpoints.index_filling import (
-                load_journal,  # with checkpoints: not for each mutation
+                load_journal,  # lazy: loads checkpoints, not needed by each mutation
             )
 
             touched = load_journal(journal, index, limits, is_whole=is_whole, progress=self._progress)
@@ -200,35 +201,36 @@ class Projector:
         return touched
 
     def _refuse_damage(self) -> None:
-        """Keep nothing that was merged while what superseded versions said could not be read."""
+        """Raise the journal's damage, so that nothing is kept that was merged without unreadable superseded versions."""
         if self._journal.damage is not None:
             raise self._journal.damage
 
     def _limits(self) -> dict[str, int]:
-        """The highest seq that is known to be durable, of the lineage that is written here.
+        """Return the highest seq known to be durable, for the lineage written here.
 
-        The mark of one that was left, or that a copy came with, says no more of it: what comes of it since was durable there.
+        The mark of a lineage that was left, or that a copy came with, is no limit: records that arrive in that lineage now were durable
+        elsewhere.
         """
         journal = self._journal
         if not journal.syncs:
             return {}
         mark = read_durable(journal.layout.durable)
-        if mark is None:  # nothing was synced yet, or it was lost: then the map knows, where there is one
+        if mark is None:  # nothing was synced yet, or the mark was lost; the flush map may know
             known = self._mapped()
             before = (
                 journal.reader(journal.lineage).newest() - 1 if known is not None else 0
-            )  # all of them are on the disk
+            )  # records of earlier segments are durable
             return {} if known is None else {journal.lineage: max(known, before, journal.durable_seq)}
-        if mark.lineage != journal.lineage:  # left, or begun by somebody else since this process looked
+        if mark.lineage != journal.lineage:  # the lineage was left, or changed by another process
             try:
                 own = read_lineage(journal.layout)
-            except DamageError:  # then nobody can say whose mark it is
+            except DamageError:  # the mark's lineage cannot be checked
                 own = None
             if own is not None and not (own.lineage == mark.lineage and is_written_here(journal.layout, own)):
                 return {}
             return {mark.lineage: mark.seq}
         durable_seq = max(mark.seq, journal.durable_seq)
-        if durable_seq < journal.end().next_seq - 1:  # whoever synced for others has marked no more than his own
+        if durable_seq < journal.end().next_seq - 1:  # a leader that synced for others marks only its own records
             known = self._mapped()
             if known is None:
                 from periplus.journal.storage.group_commit import is_of_earlier_start
@@ -239,7 +241,7 @@ class Projector:
         return {mark.lineage: durable_seq}
 
     def _mapped(self) -> int | None:
-        """What the flush map says of the lineage that is written here; None where it says nothing."""
+        """Return the durable seq in the flush map for the lineage written here; None if it has none."""
         from periplus.journal.storage.group_commit import surely_durable
 
         journal = self._journal
@@ -274,7 +276,7 @@ class Projector:
             return None
 
     def _sweep(self) -> None:
-        """Files that somebody was killed at writing go: they may say what was taken out since, and git would take them along."""
+        """Remove temporary files of killed processes: they may hold content redacted since, and git would include them."""
         files, top = self._journal.files, self._journal.layout.entities
         for folder, _, names in os.walk(top):
             for name in names:
@@ -282,14 +284,14 @@ class Projector:
                     try:
                         files.unlink(os.path.join(folder, name))
                     except OSError:
-                        continue  # doctor tells of it
+                        continue  # doctor reports it
 
     # -- entity files ------------------------------------------------------------------------------------------------
 
     def add_file(self, entity: Entity) -> None:
-        """The file of an entity that was created just now, before the index has it; one that stands there already is not touched.
+        """Write the file of an entity that was just created, before the index has it; an existing file is not touched.
 
-        Where it cannot be written, or git is at work, whoever indexes the record writes it. Takes no lock: the file is new.
+        If it cannot be written, or git is at work, indexing the record writes it later. Takes no lock, because the file is new.
         """
         journal = self._journal
         if (
@@ -305,7 +307,7 @@ class Projector:
             journal.files.make_folder(os.path.dirname(path))
             write_new(journal.files, path, render_entity(entity), durable=False)
         except (RefusedError, EnvironmentFailure, OSError):
-            pass  # it is tried again, and told
+            pass  # indexing tries again and reports it
 
     def _write_files(self, touched: Iterable[tuple[str, str]], settled: Mapping[tuple[str, str], bytes]) -> None:
         """Bring the files of ``touched`` up to date; ``settled`` are stamps of files whose bytes were just compared."""
@@ -314,7 +316,7 @@ class Projector:
             return
         wanted = sorted(key for key in touched if has_file(journal.types, *key))
         if wanted and is_busy(journal.layout.root):
-            # They are git's for now. A row without digest and stamp says that the file is to be looked at.
+            # Git is using them. A row without digest and stamp makes the next look examine the file.
             for key in wanted:
                 index.set_file(*key, FileRow(b"", b"", ""))
             return
@@ -329,8 +331,10 @@ class Projector:
             index.seal_files()
 
     def _try_file(self, item_type: str, item_id: str, boot: str) -> bool:
-        """Whether a file was written. One that cannot be (a folder or link in its place, somebody else's, a full disk) keeps nothing else
-        from being indexed: whoever looks at the files tries again, and tells.
+        """Write a file if needed; return True if it was written.
+
+        A file that cannot be written (a folder or link in its place, another owner, a full disk) does not keep others from being indexed;
+        the next look tries again and reports it.
         """
         path = self._journal.layout.entity_file(item_type, item_id)
         try:
@@ -343,13 +347,14 @@ class Projector:
         return is_written
 
     def _write_file(self, item_type: str, item_id: str, boot: str) -> bool:
-        """Whether a file was written. One that holds what is not in the journal stays, for ``take_in`` to see.
+        """Write or remove a file if needed; return True if that was done. A file with content that is not in the journal stays for
+        ``take_in``.
 
-        Raises EnvironmentFailure, OSError, DamageError where what the entity is merged over cannot be read.
+        Raises EnvironmentFailure, OSError, and DamageError if the entity's merge base cannot be read.
         """
         journal, index = self._journal, self._journal.index
         entity = index.entity(item_type, item_id)
-        self._refuse_damage()  # before a file says it; one that no record touched is merged here first
+        self._refuse_damage()  # before writing; an untouched entity is merged only now
         path = journal.layout.entity_file(item_type, item_id)
         wanted = render_entity(entity) if entity is not None and not entity.deleted else None
         try:
@@ -367,15 +372,15 @@ class Projector:
             return False
         if found is not None and wanted is not None and is_same_text(found, wanted):
             digest = sha256(found)
-            if row is None or row.sha256 != digest:  # else its stamp and boot stay true
+            if row is None or row.sha256 != digest:  # otherwise stamp and boot stay valid
                 index.set_file(item_type, item_id, FileRow(digest, b"", boot))
             return False
         if found is not None and stamp_of(path) != stamp:
-            self.untaken.add((item_type, item_id))  # it was changed while we looked
+            self.untaken.add((item_type, item_id))  # changed since it was read
             index.set_file(item_type, item_id, FileRow(b"", b"", ""))
             return False
         if wanted is None:
-            journal.files.unlink(path)  # a tombstone, and bytes that the journal holds, are the positive proof
+            journal.files.unlink(path)  # safe: there is a tombstone, and the journal holds the bytes
             index.set_file(item_type, item_id, None)
             return True
         journal.files.make_folder(os.path.dirname(path))
