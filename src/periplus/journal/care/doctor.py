@@ -1,7 +1,7 @@
-"""Examining a store: everything is read, checked and compared with a rebuild; nothing is changed.
+"""Examination of a store: everything is read, checked and compared with a rebuild; nothing is changed.
 
-A problem is an ``error`` (acknowledged data is affected), a ``warning`` (something derived, or about to go wrong) or a
-``note`` (it looks odd and is as it should be, such as a torn write that a later batch voided).
+A problem is an ``error`` (acknowledged data is affected), a ``warning`` (derived data is affected, or something is about to fail) or a
+``note`` (unusual but harmless, such as an interrupted write that a later batch voided).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _REPAIRED: Final = (
 )
 
 
-_LOG_BYTES_LONG: Final = 128 << 20  # SQLite makes it short from 16 MiB on, unless a snapshot is held
+_LOG_BYTES_LONG: Final = 128 << 20  # SQLite truncates it from 16 MiB on, unless a snapshot is held
 _COUNTED: Final = ("segments", "records", "versions", "entities", "objects")
 
 
@@ -110,43 +110,43 @@ class Examination(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """0 sound, 1 something to look at, 3 acknowledged data is affected."""
+        """0 sound, 1 warnings only, 3 acknowledged data is affected."""
         severities = {problem.severity for problem in self.problems}
         return 3 if "error" in severities else 1 if "warning" in severities else 0
 
 
 def unrepaired(problem: Problem) -> Problem:
-    """``problem`` as it is told where a repair was just made: that it is to be made is no advice any more."""
+    """Return ``problem`` with the advice that applies after a repair, instead of the advice to repair."""
     return problem._replace(mend=_REPAIRED) if problem.mend == _REPAIR else problem
 
 
 def lies_elsewhere(problem: Problem) -> bool:
-    """Whether it is of records that a checkpoint stands for, as where the archive is on another disk."""
+    """Return True if the problem is missing records that a checkpoint covers, for example an archive on another disk."""
     return problem.mend in (_AWAY, _AWAY_BEFORE)
 
 
 class _Findings:
-    """What the walk over the records collects for the checks after it."""
+    """Facts collected while reading the records, for the later checks."""
 
     def __init__(self, rebuilt: Index) -> None:
         self.rebuilt = rebuilt
         self.versions = Versions(rebuilt)
-        self.parents: dict[str, tuple[str, int, bool]] = {}  # who names it first, and whether that is a record of ours
-        self.before: set[str] = set()  # parents of versions that came from a file: their records may be elsewhere
+        self.parents: dict[str, tuple[str, int, bool]] = {}  # the first record that names it, and whether it is ours
+        self.before: set[str] = set()  # parents of versions imported from files, whose records may be elsewhere
         self.objects: set[bytes] = set()
-        self.mentioned: set[bytes] = set()  # in what was observed, as the steps of a run that goes on
+        self.mentioned: set[bytes] = set()  # named in observations, such as the steps of a running trail
         self.removed_objects: set[str] = set()
-        self.announced: dict[int, str] = {}  # the seqs of our own lineage that have a checkpoint, and its SHA-256
-        self.others: set[int] = set()  # the same of other lineages
+        self.announced: dict[int, str] = {}  # seq and SHA-256 of our own lineage's checkpoints
+        self.others: set[int] = set()  # seqs of other lineages' checkpoints
         self.stubs: dict[tuple[str, AuditedRecord], tuple[str, int]] = {}
         self.audited: set[tuple[str, AuditedRecord]] = set()
-        self.lost: set[tuple[str, AuditedRecord]] = set()  # of them, what damage took: it may come back
-        self.signed: list[SignedAudit] = []  # what records say of other lineages than their own
-        self.leaves: dict[str, bytearray] = {}  # of each lineage, 32 bytes a record
-        self.gaps: set[str] = set()  # lineages of which records cannot be read
-        self.away: dict[str, int] = {}  # of lineages that were written here: records before this one may lie elsewhere
-        self.ends: dict[str, int] = {}  # of each lineage, the seq behind the last record that was read
-        self.unindexed: set[tuple[str, str]] = set()  # what records behind the index's watermark say something of
+        self.lost: set[tuple[str, AuditedRecord]] = set()  # those lost to damage, which may come back
+        self.signed: list[SignedAudit] = []  # audit records about other lineages
+        self.leaves: dict[str, bytearray] = {}  # by lineage, 32 bytes a record
+        self.gaps: set[str] = set()  # lineages with unreadable records
+        self.away: dict[str, int] = {}  # by lineage written here: records before this seq may lie elsewhere
+        self.ends: dict[str, int] = {}  # by lineage, the seq after the last record read
+        self.unindexed: set[tuple[str, str]] = set()  # entities in records after the index's watermark
         self.records = 0
         self.segments = 0
 
@@ -175,7 +175,7 @@ class _Findings:
 
 
 def no_references(_: Entity) -> set[bytes]:
-    """For who has no layer above."""
+    """Return no references, for callers without a layer above."""
     return set()
 
 
@@ -188,13 +188,15 @@ def examine(
     derived: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Examination:
-    """Check the whole store. ``references`` names the objects that an entity of a layer above refers to, and adds to ``read`` those that
-    it got from the store: they are not read again. Without ``derived`` what can be made anew, index and files of entities, is not
-    looked at: nothing that is wrong with these is an error. ``tell`` hears of work that has no measure.
+    """Check the whole store.
+
+    ``references`` returns the objects that an entity of a layer above refers to, and adds those it has read to ``read``, which are not read
+    again. Without ``derived``, index and entity files are not checked; their problems are never errors. ``tell`` is called for work without
+    progress.
     """
     journal.project()
     unnamed = journal.unnamed_store()
-    if unnamed is not None:  # what else there is to say would be about the settings, and told as of the journal
+    if unnamed is not None:  # other problems would only follow from the settings
         return Examination(
             [Problem("error", unnamed.wrong, unnamed.path or "", mend=unnamed.mend)], dict.fromkeys(_COUNTED, 0)
         )
@@ -226,7 +228,7 @@ def _examine(
     problems += _check_checkpoints(journal, found)
     problems += _check_versions(found)
     problems += _check_stubs(journal, found)
-    served = journal.index if found.away else found.rebuilt  # a checkpoint stands for what is not here
+    served = journal.index if found.away else found.rebuilt  # a checkpoint covers the missing records
     if found.away:
         found.versions.also(served)
     problems += _check_objects(journal, found, read, progress)
@@ -273,11 +275,11 @@ def _check_lineage(
 ) -> Iterator[Problem]:
     reader = journal.reader(lineage)
     mark = read_durable(journal.layout.durable)
-    is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copy's mark speaks of another file
+    is_marked = mark is not None and mark.lineage == lineage == journal.lineage  # a copied mark is about another file
     durable_seq = max(mark.seq if mark is not None and is_marked else 0, seen_size(journal.layout, lineage))
     noted = journal.own.left.get(lineage, 0) if journal.own is not None else 0
     durable_seq = max(durable_seq, left_behind_seq(journal.layout.durable, reader, noted) if not is_marked else 0)
-    is_ours = lineage in (journal.lineage, journal.copied_from)  # then all that it names was held when it was written
+    is_ours = lineage in (journal.lineage, journal.copied_from)  # all versions it names were held when it was written
     segments = reader.segments()
     yield from _check_beginning(journal, lineage, segments, found, is_expected=durable_seq > 0)
     for path in twins(reader):
@@ -310,7 +312,7 @@ def _check_lineage(
                         found.unindexed.add((entry.record.item_type, entry.record.item_id))
                     found.objects |= references(
                         entity_of_head(head_of(change, 0))
-                    )  # of every version: none of them is ever given up
+                    )  # of every version, since all are kept
                     found.versions.add(change.version)
                     for parent in (one for one in dict.fromkeys(change.parents) if one not in found.versions):
                         found.parents.setdefault(parent, (chunk.path, entry.record.seq, is_ours))
@@ -329,22 +331,22 @@ def _check_lineage(
     except PeriplusError as error:
         yield Problem("error", str(error), getattr(error, "path", None) or reader.folder)
     finally:
-        if found.rebuilt.db.in_transaction:  # else SQLite ended it, for want of room
+        if found.rebuilt.db.in_transaction:  # otherwise SQLite ended it for lack of space
             found.rebuilt.commit()
 
 
 def _with_damage(journal: Journal, problems: list[Problem]) -> list[Problem]:
-    """With what keeps the journal from being written to, where no check has said it as an error: records that only the index knows."""
+    """Add the damage that blocks writing, if no check reported an error: records that only the index knows."""
     damage = journal.damage
     if damage is None or any(problem.severity == "error" for problem in problems):
         return problems
-    mend = _REPAIR if damage.mend.startswith("Run `periplus doctor`") else damage.mend  # that is what was run
+    mend = _REPAIR if damage.mend.startswith("Run `periplus doctor`") else damage.mend  # doctor is already running
     told = Problem("error", damage.wrong, damage.path or "", _offset_of(damage), damage.seq or 0, mend)
     return [*(one for one in problems if (one.what, one.path) != (told.what, told.path)), told]
 
 
 def _offset_of(error: PeriplusError) -> int:
-    """The byte that an error speaks of, −1 where it speaks of none."""
+    """Return the byte offset in an error, −1 if it has none."""
     offset = getattr(error, "offset", None)
     return byte_in(str(error)) if offset is None else int(offset)
 
@@ -359,7 +361,7 @@ def _change(journal: Journal, lineage: str, chunk: Chunk, entry: Entry) -> tuple
 
 
 def _said_of(journal: Journal, lineage: str, segment: int, first: int, last: int) -> str:
-    """The entities that records ``first`` to ``last`` (0: all behind) of a segment are of, as far as the index remembers them."""
+    """Return, as text, the entities of records ``first`` to ``last`` (0: to the end) of a segment, as far as the index knows them."""
     rows = IndexRows(journal.index_path)
     try:
         found = rows.entities(lineage, segment, (first, last or rows.last(lineage)), _NAMED_MAX + 1)
@@ -370,7 +372,7 @@ def _said_of(journal: Journal, lineage: str, segment: int, first: int, last: int
 
 
 def _chunk_problems(chunk: Chunk, away: int, said_of: Callable[[int, int], str]) -> Iterator[Problem]:
-    """``away``: records before this one that are missing may lie elsewhere."""
+    """Yield the problems of a chunk. Missing records before seq ``away`` may lie elsewhere."""
     for damage in chunk.damages:
         lost = f"records {damage.first_seq} to {damage.last_seq} cannot be read"
         if damage.first_seq == damage.last_seq:
@@ -414,29 +416,31 @@ def _check_marks(journal: Journal) -> Iterator[Problem]:
 
 
 def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
-    """A copy against what its original said of itself when it was copied: by the mark that came along until the first write, then by what that noted of it."""
+    """Check a copied store against the size its original had, from the copied mark until the first write, then from the note that this
+    made.
+    """
     mark = read_durable(journal.layout.durable)
     had = dict(journal.own.left) if journal.own is not None else {}
     if mark is not None and mark.lineage == journal.copied_from:
         had[mark.lineage] = mark.seq
     for lineage, records in had.items():
         last = found.ends.get(lineage, 1) - 1
-        is_gone = last == 0 and lineage in journal.lineages()  # every segment of it: told as that
+        is_gone = last == 0 and lineage in journal.lineages()  # all its segments, reported as missing
         if last < records and not is_gone and lineage not in found.gaps:
             yield Problem("warning", f"this copy ends with record {last:,} of {lineage}, what it was copied from had {records:,}: not all came along",
                           journal.layout.lineage_folder(lineage), -1, last + 1, _COPY)  # fmt: skip
 
 
 def _check_trees(journal: Journal, found: _Findings) -> Iterator[Problem]:
-    """Tiles and the heads that were seen, against the records that were read; of lineages whose records are gone, too."""
+    """Check tiles and heads seen against the records read, also for lineages without records."""
     from periplus.journal.proofs.heads import awaited
     from periplus.journal.proofs.tile_check import check_tree
 
     if journal.damage is not None:
-        return  # which records are missing is told already
+        return  # missing records are reported already
     for lineage in sorted(found.leaves.keys() | set(awaited(journal))):
         if lineage in found.gaps and found.ends.get(lineage, 1) > seen_size(journal.layout, lineage):
-            continue  # the last one is here: nothing was cut off, and what cannot be read on the way is told already
+            continue  # not truncated; unreadable records are reported already
         for one in check_tree(journal, lineage, found.leaves.get(lineage, b"")):
             severity: Severity = "error" if one.is_error else "warning"
             yield Problem(
@@ -464,7 +468,7 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
         elif seq in found.others:
             yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
                           "store makes its own", path)  # fmt: skip
-        elif seq >= found.away.get(journal.lineage, 0):  # else what announced it is not here
+        elif seq >= found.away.get(journal.lineage, 0):  # otherwise its announcement is not here
             yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
 
 
@@ -477,7 +481,7 @@ def _has_digest(path: str, sha256: str) -> bool:
 
 
 def _checkpoint_damage(journal: Journal, path: str) -> tuple[str, int]:
-    """What is wrong with a checkpoint that is not what was announced, and at which byte the line begins that is."""
+    """Return what is wrong with a checkpoint that differs from its announcement, and the offset of that line."""
     try:
         with os.fdopen(open_plain(path), "rb") as file:
             for _ in decode_checkpoint(iter(lambda: file.readline(2 * LINE_BYTES_MAX), b""), journal.load_object):
@@ -499,7 +503,7 @@ def _check_versions(found: _Findings) -> Iterator[Problem]:
         elif not is_ours:
             yield Problem("note", f"version {version[:12]}, which another clone went on from, has not come yet", path, -1, seq,
                           "It comes by `periplus sync` with whoever wrote it, or with a place where that is.")  # fmt: skip
-        elif not found.away:  # else it is told already that records are not here
+        elif not found.away:  # otherwise the missing records are reported already
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
 
 
@@ -513,16 +517,14 @@ def _check_stubs(journal: Journal, found: _Findings) -> Iterator[Problem]:
         if key not in audited and key[0] not in stopped:
             yield Problem("error", "a record without its content that no audit record names", path, offset, key[1].seq,
                           _REPAIR)  # fmt: skip
-    if not journal.index.is_past:  # else somebody is at it
+    if not journal.index.is_past:  # otherwise a redaction is in progress
         yield from _not_taken_out(journal, found, audited - found.lost, stopped)
 
 
 def _not_taken_out(
     journal: Journal, found: _Findings, audited: set[tuple[str, AuditedRecord]], stopped: set[str]
 ) -> Iterator[Problem]:
-    """What audit records name and what is here all the same: who took them in may have been an earlier version, that did not know what they say of
-    another lineage; or whoever redacted was stopped.
-    """
+    """Yield redacted records that still have their content here: an older version ignored the audit record, or a redaction was interrupted."""
     stubs = {(lineage, one.seq) for lineage, one in found.stubs}
     held = {
         (lineage, one.seq)
@@ -534,7 +536,7 @@ def _not_taken_out(
             continue
         path = file_with_content(journal.reader(lineage), seq)
         if not path:
-            continue  # it was taken out meanwhile
+            continue  # redacted meanwhile
         is_own = lineage == journal.lineage
         mend = (
             "Repeat `periplus redact`." if is_own else
@@ -571,7 +573,7 @@ def _check_objects(
     missing = wanted - set(held)
     for digest in sorted(missing):
         yield Problem("error", "an object that a record names is missing", store.path_of(digest), mend=_REPAIR)
-    # While the index is marked somebody is at it, and these go when what names them has gone.
+    # While the index is marked, a redaction is in progress and will remove them.
     for digest in sorted(gone.intersection(held)) if not journal.index.is_past else ():
         yield Problem("warning", "an object that was redacted is here again", store.path_of(digest),
                       mend="Repeat `periplus redact`: it goes with what else was taken out.")  # fmt: skip
@@ -583,7 +585,7 @@ def _check_objects(
 
 
 def _watermark(journal: Journal, lineage: str) -> int:
-    """The seq of the first record that the index lacks; one that is damaged is told of later."""
+    """Return the seq of the first record that the index lacks; damage of the index is reported later."""
     import sqlite3
 
     try:
@@ -596,11 +598,11 @@ def _watermark(journal: Journal, lineage: str) -> int:
 def _check_index(
     journal: Journal, found: _Findings, progress: Progress, tell: Callable[[str], None], *, is_whole: bool
 ) -> Iterator[Problem]:
-    """The index against what the records say (not where some of them are not here); see ``journal.index_check``."""
+    """Check the index against the records, if these are complete; see ``care.index_check``."""
     from periplus.journal.care.index_check import check_file, check_index
 
     path, mend = journal.index_path, "Delete the file: the next command rebuilds it from the journal."
-    if is_whole and checkpoint_files(journal):  # all records are here: a checkpoint says nothing that they do not
+    if is_whole and checkpoint_files(journal):  # all records are here, so checkpoints add nothing
         mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
     if journal.index.is_past:
         yield Problem("note", "content is being taken out, or was when somebody was stopped: the index is built anew behind that", path,
@@ -619,14 +621,14 @@ def _check_index(
 
 
 def _check_modes(root: str) -> Iterator[Problem]:
-    """One problem for all that anybody on the machine may change."""
+    """Yield one problem for all files that anybody on the machine may change."""
     paths = (os.path.join(folder, name) for folder, folders, names in os.walk(root) for name in (*folders, *names))
     open_to_all = []
     for path in (root, *paths):
         try:
             mode = os.lstat(path).st_mode
         except OSError:
-            continue  # gone since it was listed
+            continue  # removed since it was listed
         if not stat.S_ISLNK(mode) and mode & stat.S_IWOTH:
             open_to_all.append(path)
     if open_to_all:
@@ -658,7 +660,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
     try:
         size = os.path.getsize(log)
     except OSError:
-        size = 0  # the last one that has the index open takes it away
+        size = 0  # SQLite removes it when the last connection closes
     if size > _LOG_BYTES_LONG:
         yield Problem("note", f"the log of the index has {size / 1e6:,.0f} MB: a process that has the store open holds an old state of it; it "
                       "becomes short when that process ends, or asks for something", log)  # fmt: skip
@@ -682,7 +684,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
 
 
 def _check_plain(journal: Journal) -> Iterator[Problem]:
-    """What stands where, and the files that are neither records nor made from them."""
+    """Check for misplaced files, and the files that are neither records nor derived from them."""
     root = journal.layout.root
     for name, what in odd_places(root):
         yield Problem("warning", what, os.path.join(root, name), mend=_REPAIR)
@@ -707,7 +709,7 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
 
 
 def _check_lock(journal: Journal) -> Iterator[Problem]:
-    """Who has held a lock for longer than is needed: nobody else can write, or nobody keep objects."""
+    """Report locks held for too long, which block writing or storing of objects."""
     from periplus.base.process.locks import holder_of
     from periplus.objects.redaction_barrier import KEEPING_PATIENCE_S, door_of
 

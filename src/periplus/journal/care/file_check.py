@@ -1,4 +1,4 @@
-"""Entity files against what the records say: part of an examination; nothing is changed."""
+"""Check of the entity files against the records, as part of an examination; nothing is changed."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _BEHIND: Final = Problem(
 def check_files(
     journal: Journal, served: Index, live: int, read: Collection[str], progress: Progress, *, is_whole: bool
 ) -> Iterator[Problem]:
-    """Entity files against what the records say, of whose versions ``read`` are those that could be read: all where it ``is_whole``.
+    """Yield the entity files that differ from the records. ``read`` are the versions that could be read: all if ``is_whole``.
 
-    What somebody has written since they were read is left to the next examination.
+    Changes made since the records were read are left to the next examination.
     """
-    is_known = is_whole and served is not journal.index  # else a version may be lost, or away
+    is_known = is_whole and served is not journal.index  # otherwise a version may be lost or elsewhere
     if is_known:
-        journal.refresh()  # what came while the records were read may be in a file by now, and have been followed by more
+        journal.refresh()  # records written meanwhile may already be in files
     found = list(_suspects(journal, served, live, read, progress))
     if found and is_known:
         journal.refresh()
@@ -59,7 +59,7 @@ def check_files(
 
 
 def _is_behind(journal: Journal, path: str, behind: Collection[tuple[str, str]]) -> bool:
-    """Whether the file is as it should be but for records that are not known to be on the disk, as where writers were killed."""
+    """Return True if the file lacks only records not known to be durable, as after writers were killed."""
     folder, name = os.path.split(path)
     key = os.path.basename(folder), name.removesuffix(".json")
     if key not in behind or journal.index.is_memory:
@@ -119,7 +119,7 @@ def _suspects(
 def _differing(
     journal: Journal, path: str, found: bytes, read: Collection[str], *, is_waiting: bool = False
 ) -> Problem:
-    """What a file is that is not as the journal has it; the journal is served in any case."""
+    """Return the problem of a file that differs from the journal, which takes precedence in any case."""
     from periplus.journal.checkpoints.offline_archive import absent
     from periplus.journal.projections.file_verdict import judge, unless_older
     from periplus.journal.recovery.lost_records import tile_leaves
@@ -130,7 +130,7 @@ def _differing(
     severity: Severity = "note" if is_waiting else "warning"
     take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
     older = Problem(severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE)
-    if verdict.kind != "held" and _is_read(*key, found, read):  # before the checkpoint that the index was made from
+    if verdict.kind != "held" and _is_read(*key, found, read):  # from before the index's checkpoint
         return older
     if absent(journal):
         verdict = unless_older(journal, verdict)
@@ -156,7 +156,7 @@ def _differing(
 
 
 def _is_read(item_type: str, item_id: str, data: bytes, read: Collection[str]) -> bool:
-    """Whether the file is of a version that a record says."""
+    """Return True if the file holds a version that was read from a record."""
     from periplus.journal.projections.file_verdict import read_document
 
     try:
@@ -167,7 +167,7 @@ def _is_read(item_type: str, item_id: str, data: bytes, read: Collection[str]) -
 
 
 def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, read: Collection[str]) -> str:
-    """The version that the file is of, where the index has it and its record could not be read; else nothing."""
+    """Return the file's version if the index has it but its record could not be read; else empty."""
     from periplus.journal.projections.file_verdict import read_document
 
     try:
@@ -181,7 +181,7 @@ def _version_lost(journal: Journal, item_type: str, item_id: str, data: bytes, r
 
 
 def _stray(journal: Journal, path: str, read: Collection[str]) -> Problem:
-    """A file below ``entities/`` where the journal has no live entity."""
+    """Return the problem of a file below ``entities/`` without a live entity in the journal."""
     folder, name = os.path.split(path)
     is_place = os.path.dirname(folder) == journal.layout.entities and name.endswith(".json")
     if is_place and has_file(journal.types, os.path.basename(folder), name.removesuffix(".json")):

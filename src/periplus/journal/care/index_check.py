@@ -1,6 +1,6 @@
-"""The index against what the records say, every table of it: nothing in it is believed, and SQLite has no checksums.
+"""Check of every table of the index against the records: SQLite has no checksums, so no row is trusted.
 
-What is not synced yet is not indexed yet, and what another process wrote meanwhile is indexed already: neither is a
+Records that are not synced are not indexed yet, and records that another process wrote meanwhile are indexed already: neither is a
 difference. An index that was loaded from a checkpoint need not hold the records before it.
 """
 
@@ -25,14 +25,14 @@ from periplus.journal.journal import Journal
 
 _WORDS_PATIENCE_S: Final = 1.0
 _NAMED_MAX: Final = 3
-LONG_BYTES: Final = 64 << 20  # a file that SQLite is at for longer than a second
+LONG_BYTES: Final = 64 << 20  # SQLite needs more than a second for a larger file
 _MADE_BY: Final = "SELECT lineage, seq, item_type, item_id FROM records WHERE version = ? AND version <> ''"
 RowT = TypeVar("RowT")
 _RANKS: Final = {int: 1, float: 1, str: 2, bytes: 3}
 
 
 class IndexState(NamedTuple):
-    """What is wrong with the index (``differences``), and of how many entities it lacks what came last."""
+    """The ``differences`` of the index, and the number of entities whose last records it lacks."""
 
     differences: list[str]
     behind: int
@@ -48,10 +48,10 @@ def check_index(
     is_whole: bool,
     tell: Callable[[str], None],
 ) -> IndexState:
-    """Compare the journal's index with ``rebuilt``, which holds all its records, and the entities that they make.
+    """Compare the journal's index with ``rebuilt``, which holds all its records, and with the entities in it.
 
-    ``ends``: for each lineage the seq behind the last record that was read; ``unindexed``: what records behind the index's
-    watermark say something of. Where the journal is not whole (``is_whole``) only the index's own soundness is looked at.
+    ``ends``: for each lineage the seq after the last record read; ``unindexed``: the entities in records after the index's watermark. If
+    the journal is not whole (``is_whole``), only the index's own soundness is checked.
     """
     index = journal.index
     try:
@@ -68,7 +68,7 @@ def check_index(
         }
         if not is_whole:
             for _ in index.entities():
-                pass  # each is looked at
+                pass  # reading checks each row
             for _ in index.all_ancestors():
                 pass
             return IndexState([], 0)
@@ -92,7 +92,7 @@ def check_index(
 
 
 def _tell_of_long(path: str, tell: Callable[[str], None]) -> None:
-    """SQLite does not say how far it is."""
+    """Announce a long check of SQLite, which reports no progress."""
     size = os.path.getsize(path) if os.path.exists(path) else 0
     if size >= LONG_BYTES:
         tell(
@@ -101,7 +101,7 @@ def _tell_of_long(path: str, tell: Callable[[str], None]) -> None:
 
 
 def check_file(path: str) -> str:
-    """What is wrong with a SQLite file beside the index, as far as SQLite can tell; empty where nothing is or it is busy."""
+    """Return what is wrong with a SQLite file beside the index, as far as SQLite can tell; empty if nothing is, or it is busy."""
     try:
         with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=_WORDS_PATIENCE_S)) as db:
             verdict = _verdict(db)
@@ -113,7 +113,9 @@ def check_file(path: str) -> str:
 
 
 def _verdict(db: sqlite3.Connection) -> str:
-    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[-1]  # the first names the database
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[
+        -1
+    ]  # the first line names the database
     return "" if found == "ok" else found
 
 
@@ -125,7 +127,7 @@ def _is_busy(error: sqlite3.Error) -> bool:
 def _differing(
     index: Index, rebuilt: Index, total: int, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[str, str]]:
-    """Type and id of the entities that the two show differently; both give them in the same order."""
+    """Yield type and id of the entities that differ; both indexes give them in the same order."""
     by = attrgetter("item_type", "item_id")
     both = heapq.merge(index.entities(), _counted(rebuilt.entities(), total, progress), key=by)
     for key, found in groupby(both, key=by):
@@ -142,9 +144,9 @@ def _counted(rows: Iterable[RowT], total: int, progress: Callable[[int, int], No
 
 
 def _check_words(path: str) -> None:
-    """Raise sqlite3.Error where the words of a table of full text are not those of its texts: SQLite itself compares them.
+    """Raise sqlite3.Error if the words of a full-text table do not match its texts; SQLite itself compares them.
 
-    It is asked for by a statement that writes, though it writes nothing: on a connection of its own, and not where another process writes.
+    The check is a writing statement that writes nothing, so it gets its own connection, and is skipped while another process writes.
     """
     db = sqlite3.connect(path, timeout=_WORDS_PATIENCE_S, isolation_level=None)
     try:
@@ -160,7 +162,7 @@ def _check_words(path: str) -> None:
 
 
 def _check_schema(journal: Journal) -> Iterator[str]:
-    """Tables and indices are declared as in one that was just made; what others keep in the file has names of its own."""
+    """Check that tables and indices are declared as in a new index; names added by others are ignored."""
     fresh = journal.empty_index()
     try:
         stated = "SELECT name, sql FROM sqlite_master"
@@ -176,7 +178,7 @@ def _check_records(
     index: Index, rebuilt: Index, ends: dict[str, int], left_out: set[tuple[str, str]],
     progress: Callable[[int, int], None],
 ) -> Iterator[str]:  # fmt: skip
-    """Rows of ``records``, the keys that a checkpoint kept, and whether each watermark stands behind the record it should."""
+    """Check the rows of ``records``, the keys kept from a checkpoint, and the position of each watermark."""
     marks, floors = index.watermarks(), index.floors()
     spans = index.db.execute("SELECT lineage, MIN(seq), MAX(seq) FROM records GROUP BY lineage")
     for lineage, first, last in spans.fetchall():
@@ -185,7 +187,7 @@ def _check_records(
     for lineage, mark in marks.items():
         where = "lineage = ? AND seq >= ? AND seq < ?"
         span = (lineage, floors.get(lineage, 1), min(mark.next_seq, ends.get(lineage, 1)))
-        # The rev of a version that records behind the watermark say something of may have grown since.
+        # Records after the watermark may have raised the rev of a version.
         wrong = [key[0] for key, ours, theirs in _beside(_rows(index, where, span), _counted(_rows(rebuilt, where, span), span[2], progress), (1,))
                  if ours != theirs and not {row[10:12] for row in (ours, theirs) if row} <= left_out]  # fmt: skip
         if wrong:
@@ -193,7 +195,7 @@ def _check_records(
             yield f"records {', '.join(map(str, wrong[:_NAMED_MAX]))}{more} of {lineage} are not what the journal says"
         found = next(_rows(rebuilt, "lineage = ? AND seq = ?", (lineage, mark.next_seq - 1)), None)
         if found is None or found[2] != mark.segment:
-            continue  # it stands behind a segment's header
+            continue  # it points behind a segment's header
         if found[5][:8].hex() != mark.sum or found[3] + found[4] > mark.offset:
             yield f"the watermark of {lineage} does not stand behind record {mark.next_seq - 1:,}"
     for key, lineage, seq, version, ts in index.db.execute("SELECT key, lineage, seq, version, ts FROM kept_keys"):
@@ -209,7 +211,7 @@ def _check_edges(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
     for (_, child), ours, theirs in _beside(index.db.execute(order), rebuilt.db.execute(order), (0, 1)):
         if ours == theirs:
             continue
-        if ours is not None:  # it may be of a record that was written since the journal was read
+        if ours is not None:  # its record may have been written since the journal was read
             made = index.db.execute(_MADE_BY, (child,)).fetchall()
             wrong += not any(row[2:] in left_out for row in made)
         else:
@@ -225,7 +227,7 @@ def _check_edges(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
 
 
 def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -> Iterator[str]:
-    """Heads one by one, also those that are shown merged, and what no entity shows."""
+    """Check each head, including those shown merged or in no entity."""
     order = "SELECT * FROM heads ORDER BY item_type, item_id, version"
     wrong = [key for key, ours, theirs in _beside(index.db.execute(order), rebuilt.db.execute(order), (0, 1, 2))
              if ours != theirs and key[:2] not in left_out]  # fmt: skip
@@ -234,7 +236,7 @@ def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
 
 
 def _check_ancestors(index: Index, rebuilt: Index) -> Iterator[str]:
-    """What is known of before a checkpoint of versions that are no heads any more."""
+    """Check the superseded versions from before a checkpoint."""
     wrong = [
         one.item_id for one in index.all_ancestors()
         if rebuilt.rev_of(*(key := (one.item_type, one.item_id, one.version))) != one.rev
@@ -252,7 +254,7 @@ def _rows(index: Index, where: str, arguments: tuple[object, ...]) -> Iterator[t
 def _beside(
     ours: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]], by: tuple[int, ...]
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...] | None, tuple[Any, ...] | None]]:
-    """Rows of two tables in the order of the columns ``by``, side by side: what these are, and a row of each or None."""
+    """Join two tables sorted by the columns ``by``; yield the key and the row of each table, or None."""
     both = heapq.merge(((_key(row, by), 0, row) for row in ours), ((_key(row, by), 1, row) for row in theirs),
                        key=itemgetter(0))  # fmt: skip
     for key, found in groupby(both, key=itemgetter(0)):
@@ -263,5 +265,5 @@ def _beside(
 
 
 def _key(row: tuple[Any, ...], by: tuple[int, ...]) -> tuple[tuple[int, Any], ...]:
-    """In SQLite's order: numbers before texts before bytes, for a damaged row may hold any of them anywhere."""
+    """Return a sort key in SQLite's order: numbers, texts, bytes; a damaged row may hold any type in any column."""
     return tuple((_RANKS.get(type(row[at]), 0), row[at]) for at in by)

@@ -1,4 +1,4 @@
-"""What an examination of a store finds."""
+"""Problems found by an examination of a store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final, Literal, TypeAlias
 from periplus.base.named_tuple import NamedTuple
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
-_BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as the decoder of JSON says where it stopped
+_BYTE: Final = re.compile(r"\bbyte (\d+)\b")  # as in messages of the JSON decoder
 
 
 class Problem(NamedTuple):
-    """What is wrong, where (``offset`` in bytes, −1 where it has none; ``seq`` 0 likewise) and what to do."""
+    """A problem, its place (``offset`` in bytes, −1 if it has none; ``seq`` likewise 0) and what to do."""
 
     severity: Severity
     what: str
@@ -25,6 +25,6 @@ class Problem(NamedTuple):
 
 
 def byte_in(what: str) -> int:
-    """The byte that a text speaks of, −1 where it speaks of none."""
+    """Return the byte offset that a text mentions, −1 if none."""
     named = _BYTE.search(what)
     return -1 if named is None else int(named[1])

@@ -1,7 +1,7 @@
-"""A rebuild of the index that nobody keeps, to hold the store against: what ``doctor`` knows of every record, entity and version.
+"""Temporary rebuild of the index for comparison: every record, entity and version that ``doctor`` has read.
 
-Where that is more than a little it lies in a nameless file of the system's and not in memory, for it grows with the history. A disk without room for
-it keeps nobody from looking: then it lies in memory after all.
+Above a certain size it lies in an anonymous file rather than in memory, since it grows with the history. If the disk has no room for that,
+it lies in memory after all.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from periplus.journal.index.tables import Index
 from periplus.journal.journal import Journal
 
 _IN_MEMORY_BYTES_MAX: Final = 1 << 24  # of journal
-_ROOM_SHARE: Final = 4  # so much room for each byte of journal
+_ROOM_SHARE: Final = 4  # bytes of disk for each byte of journal
 _CACHE_KIB: Final = 32_768
 
 
 @contextmanager
 def rebuilding(journal: Journal) -> Iterator[Index]:
-    """An empty index for as long as the block lasts."""
+    """Give an empty temporary index for the duration of the block."""
     size = bytes_of(journal)
     is_small = size <= _IN_MEMORY_BYTES_MAX or not _has_room(size * _ROOM_SHARE)
     found = Index(None, "", NullIndexer(), journal.view) if is_small else Index.scratch("", journal.view)
     try:
         if not is_small:
             found.db.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-            found.db.execute("PRAGMA journal_mode=OFF")  # nothing of it is ever taken back
+            found.db.execute("PRAGMA journal_mode=OFF")  # there are no rollbacks
             found.db.execute("PRAGMA synchronous=OFF")
         yield found
     finally:
@@ -42,7 +42,7 @@ def rebuilding(journal: Journal) -> Iterator[Index]:
 
 
 def is_cramped(rebuilt: Index, error: sqlite3.Error) -> bool:
-    """Whether ``error`` came of a disk that had no room for the ``rebuilt`` one: it does not say anything of the store."""
+    """Return True if ``error`` came from lack of disk space for the ``rebuilt`` index, and so does not concern the store."""
     return rebuilt.is_scratch and (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
@@ -58,7 +58,7 @@ def _has_room(size_bytes: int) -> bool:
 
 
 class Versions(Collection[str]):
-    """The versions that records of the rebuilt index hold; those of a chunk are told to it before the index has them."""
+    """The versions in the records of the rebuilt index; those of the current chunk are added before the index has them."""
 
     def __init__(self, rebuilt: Index) -> None:
         self._rebuilt = rebuilt
@@ -68,11 +68,11 @@ class Versions(Collection[str]):
         self._added.add(version)
 
     def applied(self) -> None:
-        """The index has what was added."""
+        """Note that the index has the versions added."""
         self._added.clear()
 
     def also(self, index: Index) -> None:
-        """Those too that entities of ``index`` are shown with."""
+        """Add the versions with which ``index`` shows its entities."""
         self._added.update(entity.version for entity in index.entities())
 
     def __contains__(self, version: object) -> bool:

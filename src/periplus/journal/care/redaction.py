@@ -1,19 +1,20 @@
-"""Redaction: a secret leaves the store; seqs, versions, tree and proofs stay what they are.
+"""Redaction: removal of a secret from the store. Seqs, versions, tree and proofs stay as they are.
 
-The order makes every stop harmless, and the same call again goes on where the last one stopped:
+The order makes every interruption harmless, and the same call continues an interrupted one:
 
-1. entities that say the secret now get a version without it, so that what else they say is kept; where clones said different
-   things of one, each of its heads that has it does, and they stand beside each other as before;
-2. an audit record names each record whose content will go, with who and why; it is durable before anything goes;
+1. entities that contain the secret now get a version without it, so that their other content is kept. If an entity has several heads, each
+   head with the secret gets one, and they stay concurrent as before;
+2. an audit record names each record whose content will be removed, with writer and reason; it is durable before anything is removed;
 3. the newest segment is rolled, so that no other process has a file open for writing that is about to be replaced;
-4. each segment, live or archived, is written anew with stubs (``periplus.journal.records.stub``) and takes its old name;
-   bytes that count for nothing (torn writes, parked segments) are overwritten where they hold the secret;
-5. objects that hold it are removed, checkpoints made anew, and the index: beside the one that others use meanwhile (``periplus.journal.index.rebuild``);
-6. everything in the store is searched once more, and what still holds the secret is told.
+4. each segment, live or archived, is rewritten with stubs (``periplus.journal.records.stub``) under its old name;
+   bytes without effect (interrupted writes, parked segments) are overwritten if they hold the secret;
+5. objects that hold it are removed, and checkpoints and index are made anew, the index beside the old one, which others use meanwhile
+   (``periplus.journal.index.rebuild``);
+6. everything in the store is searched once more, and places that still hold the secret are reported.
 
-Only lineages that this store wrote are rewritten: its own, and those that it left (copied, moved, restored, or where it gave way in a
-fork) and still has the key of. Of the latter a record of our own says what was taken out, signed with that key
-(``periplus.journal.recovery.signed_audits``). What other clones hold, and what git remembers, is listed, not touched.
+Only lineages that this store wrote are rewritten: its own, and those that it left (copied, moved, restored, or in a fork that gave way) and
+still has the key of. For a left lineage, a record of our own states what was removed, signed with that lineage's key
+(``periplus.journal.recovery.signed_audits``). Copies in other clones and in git's history are listed, not touched.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ REASON_CHARACTERS_MAX: Final = 500
 
 
 class Target(NamedTuple):
-    """A record whose content goes, or went."""
+    """A record whose content is or was removed."""
 
     lineage: str
     seq: int
@@ -105,14 +106,14 @@ _AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
 
 
 class Remaining(NamedTuple):
-    """Where the secret still is, and what a person can do about it."""
+    """A place where the secret still is, and advice to a person."""
 
     where: str
     mend: str
 
 
 class Redaction(NamedTuple):
-    """What was done, or with ``dry_run`` would be."""
+    """The result of a redaction, or with ``dry_run`` its plan."""
 
     records: list[Target]
     entities: list[tuple[str, str]]
@@ -121,7 +122,7 @@ class Redaction(NamedTuple):
 
 
 class _Cleaned(NamedTuple):
-    """What an entity says without the secret, in place of all its ``heads``, or of ``head`` where there are several."""
+    """The content of an entity without the secret, replacing all its ``heads``, or only ``head`` if there are several."""
 
     item_type: str
     item_id: str
@@ -139,12 +140,12 @@ class _Found(NamedTuple):
     entry: Entry
     segment: int
     version: str
-    audited: AuditedRecord  # what an audit record has to say of it
+    audited: AuditedRecord  # its entry in an audit record
     is_audited: bool
 
 
 class _Plan(NamedTuple):
-    """What holds what has to go: objects, records, and the entities that say it now. ``left`` are lineages of which records can be taken out."""
+    """Objects, records and entities that hold the secret. ``left`` are the left lineages that can be redacted."""
 
     objects: frozenset[bytes]
     found: list[_Found]
@@ -164,12 +165,12 @@ def redact(
     renewed: Mapping[bytes, bytes] = MappingProxyType({}),
     progress: Progress = no_progress,
 ) -> Redaction:
-    """Take ``secret``, or the content of our own records ``seqs``, out of the store; see the module's text.
+    """Remove ``secret``, or the content of our own records ``seqs``, from the store; see the module's docstring.
 
-    ``rewrite(entity, objects)`` gives the payload of an entity of a layer above that depends on objects which hold the
-    secret, or None where it does not; what it was asked to make anew it may enter in ``renewed``, by digests of objects, and the audit record says
-    it to other clones. An entity with several heads is asked for head by head. Raises UsageError for a text too short or a reason that repeats it, NotFoundError
-    for a seq that is not there, RefusedError where a record to be emptied is what an entity says now.
+    ``rewrite(entity, objects)`` returns the new payload of an entity of a layer above that depends on objects with the secret, or None. It
+    may add replaced objects to ``renewed`` by their digests; the audit record passes this on to other clones. An entity with several heads
+    is passed head by head. Raises UsageError for a text that is too short or a reason that repeats it, NotFoundError for a missing seq,
+    RefusedError if a record to be redacted is an entity's present version.
     """
     needle = Needle(secret) if secret else None
     _check(journal, needle, seqs, reason)
@@ -184,7 +185,7 @@ def redact(
             remaining = _elsewhere(journal, needle, plan.objects, planned)
             return Redaction(targets, keys, sorted(plan.objects), remaining)
         if journal.copied_from and (plan.found or plan.objects):
-            journal.roll()  # begins the lineage that says what is taken out of the one before
+            journal.roll()  # begins a new lineage, for the audit record about the one before
         if not plan.entities or _clean(journal, writer, plan.entities):
             break
     else:
@@ -194,7 +195,7 @@ def redact(
     if doomed:
         doomed -= _named_objects(journal, plan.found)
     _audit(journal, writer, [one for one in plan.found if not one.is_audited], doomed, renewed, reason)
-    with renewing(journal):  # the index says where records lie, and what they said
+    with renewing(journal):  # the index holds positions and content of records
         is_past = (
             bool(plan.found or plan.objects or plan.entities) or needle is None or _is_in_checkpoints(journal, needle)
         )
@@ -207,7 +208,7 @@ def redact(
         try:
             make_checkpoint(journal, writer, progress, patience_s=PATIENCE_S)
         except LockTimeoutError:
-            pass  # another process is at one, which it began when what had to go was gone
+            pass  # another process is making one, without the removed content
     return Redaction(targets, keys, sorted(plan.objects), _elsewhere(journal, needle, frozenset()))
 
 
@@ -230,7 +231,7 @@ def _planned(
         for lineage in left:
             found += _find(journal, lineage, needle, (), objects, progress, lost)
     versions = {one.version for one in found} - {""}
-    named = {(one.lineage, one.entry.record.seq) for one in found}  # others may still have what was lost here
+    named = {(one.lineage, one.entry.record.seq) for one in found}  # other clones may still have the lost content
     found += [one for one in lost if one.version in versions and (one.lineage, one.entry.record.seq) not in named]
     return _Plan(objects, found, left, _entities_to_clean(journal, needle, objects, found, rewrite))
 
@@ -245,7 +246,7 @@ def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason:
         )
     if journal.check_said is not None:
         journal.check_said(Said("summary", reason, "redact"))
-    canonical(reason)  # raises for what could not be written down, before anything is
+    canonical(reason)  # raises early if it could not be stored
     if needle is not None and needle.text in reason:
         raise UsageError("the reason repeats the secret, and it stays in the journal", safe="Nothing was changed.")
     journal.refresh()
@@ -256,7 +257,7 @@ def _check(journal: Journal, needle: Needle | None, seqs: Sequence[int], reason:
 
 
 def _left_with_keys(journal: Journal) -> list[str]:
-    """The lineages that were written here before and of which records can be taken out, for their key is here."""
+    """Return the lineages written here before whose key is here, so that they can be redacted."""
     left = dict.fromkeys((*journal.own.left, journal.own.previous) if journal.own is not None else ())
     if journal.copied_from:
         left[journal.copied_from] = None
@@ -280,7 +281,7 @@ def _objects_with(journal: Journal, needle: Needle, progress: Progress) -> Itera
             if needle.is_in(journal.objects.get(digest)):
                 yield digest
         except PeriplusError:
-            continue  # damaged: doctor tells; what it holds nobody can read
+            continue  # damaged and unreadable; doctor reports it
 
 
 def _find(
@@ -292,7 +293,7 @@ def _find(
     progress: Progress,
     lost: list[_Found],
 ) -> list[_Found]:
-    """The records of ``lineage`` that hold what has to go; ``lost`` gets its stubs of records that were lost to damage."""
+    """Return the records of ``lineage`` that hold the secret; ``lost`` gets its stubs of records lost to damage."""
     wanted = set(seqs)
     stubs: list[_Found] = []
     given_up: set[AuditedRecord] = set()
@@ -333,7 +334,7 @@ def _find(
 
 
 def segment_again(reader: LineageReader, chunk: Chunk) -> bytes:
-    """The bytes of a segment that was just read; it may have gone to the archive since."""
+    """Return the bytes of a segment that was just read; it may have moved to the archive since."""
     try:
         return read_plain(chunk.path, SEGMENT_READ_MAX)
     except FileNotFoundError:
@@ -358,7 +359,7 @@ def _entities_to_clean(
     for entity in journal.entities():
         named = [versions[version] for version in entity.heads if version in versions]
         heads = [entity]
-        if len(entity.heads) > 1:  # what is shown of them is not what they say
+        if len(entity.heads) > 1:  # the merged view differs from the heads
             held = journal.heads_of(entity.item_type, entity.item_id)
             heads = [entity_of_head(head) for head in held if not head.deleted]
         for one in heads:
@@ -396,7 +397,7 @@ def _refused_now(entity: Entity, record: Record) -> RefusedError:
 
 
 def _named_objects(journal: Journal, found: Iterable[_Found]) -> set[bytes]:
-    """The objects that hold the payload of a record which keeps its content: all but those ``found``."""
+    """Return the payload objects of all records but those ``found``."""
     targets = {(one.lineage, one.entry.record.seq) for one in found}
     return _payloads(
         entry
@@ -407,7 +408,7 @@ def _named_objects(journal: Journal, found: Iterable[_Found]) -> set[bytes]:
 
 
 def _removed_before(found: Iterable[_Found]) -> set[bytes]:
-    """The objects that went with what audit records among ``found`` name."""
+    """Return the objects that audit records among ``found`` name as removed."""
     return {digest for one in found for digest in removed_objects(one.entry, one.lineage)}
 
 
@@ -417,7 +418,7 @@ def _payloads(entries: Iterable[Entry]) -> set[bytes]:
 
 
 def _is_in_checkpoints(journal: Journal, needle: Needle) -> bool:
-    """Whether a checkpoint, or what a stop left of one, may hold it though no record does: as where a call before this one was stopped."""
+    """Return True if a checkpoint or a temporary file of one may hold it though no record does, as after an interrupted call."""
     folder = journal.layout.checkpoints
     paths = files_below(folder) if os.path.isdir(folder) else ()
     return any(not os.access(path, os.R_OK) or needle.is_in_file(path) for path in paths)
@@ -426,7 +427,7 @@ def _is_in_checkpoints(journal: Journal, needle: Needle) -> bool:
 def _take_out(
     journal: Journal, found: list[_Found], left: Iterable[str], needle: Needle | None, progress: Progress, *, is_past: bool
 ) -> bool:  # fmt: skip
-    """Rewrite what holds what has to go; gives whether there were checkpoints that are ``is_past``, and went."""
+    """Rewrite or remove everything that holds the secret; return True if there were checkpoints, which are removed if ``is_past``."""
     had_checkpoints = False
     if found or needle is not None:
         had_checkpoints = is_past and remove_checkpoints(journal.layout, journal.files)
@@ -436,7 +437,7 @@ def _take_out(
             of_it = {one.entry.record.seq: one for one in found if one.lineage == lineage}
             _rewrite_segments(journal, lineage, of_it, needle, progress)
     gone = TakenOut(journal)
-    gone.remove(sorted(gone.now()), journal.objects, journal.writing)  # what a call before this one was stopped at, too
+    gone.remove(sorted(gone.now()), journal.objects, journal.writing)  # including those of an interrupted call
     if had_checkpoints:  # one may have been made while segments were rewritten
         remove_checkpoints(journal.layout, journal.files)
     return had_checkpoints
@@ -446,7 +447,7 @@ def _take_out(
 
 
 def _clean(journal: Journal, writer: Writer, entities: Iterable[_Cleaned]) -> bool:
-    """False, and nothing is written, where somebody wrote one of them since it was looked at: what he said stays."""
+    """Write the entities without the secret; return False and write nothing if one was changed meanwhile, so that the change is kept."""
     is_another = False
 
     def write(transaction: Transaction) -> None:
@@ -476,7 +477,7 @@ def _audit(
     for one in found:
         records = named.setdefault(one.lineage, {})
         records[one.audited] = None
-        # An audit record whose reason or summary goes: what it says of others is said again, or their stubs would count for nothing.
+        # An audit record that is itself redacted: its entries are repeated, or their stubs would become invalid.
         records.update(dict.fromkeys(audited_by(one.entry.record, one.lineage)))
         of_another = signed_audit(one.entry.record, one.lineage)
         signed += [of_another] if of_another is not None else []
@@ -519,10 +520,10 @@ def _count(part: Sequence[AuditedRecord]) -> str:
 def _rewrite_segments(
     journal: Journal, lineage: str, targets: dict[int, _Found], needle: Needle | None, progress: Progress
 ) -> None:
-    """Every file of a lineage, live and archived: what it is to be is worked out beside those who write, and written under their lock.
+    """Rewrite every file of a lineage, live and archived: each is prepared without the writers' lock and written under it.
 
-    One at a time, for a history has more of them than others can wait for: whoever writes in between does so in the newest, of
-    which no target is.
+    Files are locked one at a time, since a history has too many for others to wait. Writers in between use the newest segment, which holds
+    no target.
     """
     folder, done = journal.layout.lineage_folder(lineage), set[str]()
     while True:
@@ -541,7 +542,7 @@ def _rewrite_segments(
 def _rewritten_file(
     journal: Journal, path: str, targets: dict[int, _Found], needle: Needle | None, *, is_locked: bool = False
 ) -> bool:
-    """False where somebody changed it meanwhile, which nobody does where the lock is held. What is gone was moved: it is met again there."""
+    """Rewrite one file; return False if it changed meanwhile, which the lock prevents. A missing file was moved and is met at its new path."""
     try:
         data = read_plain(path, SEGMENT_READ_MAX + 1)
         if len(data) > SEGMENT_READ_MAX:
@@ -560,9 +561,9 @@ def _rewritten_file(
 
 
 def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> bytes:
-    """The bytes of a segment with the targets' lines as stubs, and what lies between the records blotted."""
+    """Return the bytes of a segment with stubs for the targets, and the secret overwritten between the records."""
     header, start = decode_header(data)
-    seqs = range(header.first_seq, header.first_seq + data.count(b"\n"))  # it holds no other
+    seqs = range(header.first_seq, header.first_seq + data.count(b"\n"))  # the seqs it can hold
     if not (needle is not None and needle.is_in(data)) and not any(seq in seqs for seq in targets):
         return data
     read = scan(data[start:], base=start, next_seq=header.first_seq, salvage=True)
@@ -584,11 +585,11 @@ def _stubbed(data: bytes, targets: dict[int, _Found], needle: Needle | None) -> 
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """The paths of all files in ``folder``. Raises EnvironmentFailure for what cannot be listed."""
+    """Yield the paths of all files in ``folder``. Raises EnvironmentFailure for a folder that cannot be listed."""
 
     def refuse(error: OSError) -> None:
         if isinstance(error, FileNotFoundError) and error.filename != folder:
-            return  # git, for one, removes folders of its cache while it packs
+            return  # removed meanwhile, as git does with folders of its cache while packing
         raise environment_failure(error, "list", error.filename)
 
     for at, _, names in os.walk(folder, onerror=refuse):
@@ -596,7 +597,7 @@ def files_below(folder: str) -> Iterator[str]:
 
 
 def _rewritten(journal: Journal, left: Iterable[str], entities: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The beginnings of the paths that a redaction rewrites or makes anew."""
+    """Return the prefixes of the paths that a redaction rewrites or makes anew."""
     layout = journal.layout
     written = [layout.lineage_folder(lineage) + os.sep for lineage in (journal.lineage, *left) if lineage]
     return *written, layout.checkpoints + os.sep, layout.index, *(layout.entity_file(*key) for key in entities)
@@ -605,7 +606,7 @@ def _rewritten(journal: Journal, left: Iterable[str], entities: Iterable[tuple[s
 def _elsewhere(
     journal: Journal, needle: Needle | None, doomed: frozenset[bytes], planned: tuple[str, ...] = ()
 ) -> list[Remaining]:
-    """Every file of the store that holds the secret; but for what is about to go: objects ``doomed``, paths ``planned``."""
+    """Return every file of the store that holds the secret, except objects ``doomed`` and paths ``planned``, which are about to be removed."""
     if needle is None:
         return []
     remaining: list[Remaining] = []
@@ -638,7 +639,7 @@ def _elsewhere(
             else "Not a file that a redaction rewrites: edit or remove it."
         )
         remaining.append(Remaining(path, mend))
-    # Last: what hooks left becomes objects, and may do so meanwhile.
+    # Objects last: files left by hooks become objects, perhaps meanwhile.
     return [*_objects_left(journal, needle, doomed), *remaining]
 
 
@@ -655,7 +656,7 @@ def _objects_left(journal: Journal, needle: Needle, doomed: frozenset[bytes]) ->
 
 
 def _is_in_packed(journal: Journal, needle: Needle, path: str) -> bool:
-    """Whether a packed object holds the secret that lies elsewhere than with the others: what an agent's session keeps, what was parked."""
+    """Return True if this is a packed object outside the object store (kept by an agent's session, or parked) that holds the secret."""
     folder, name = os.path.split(path)
     digits = os.path.basename(folder) + digits_of(name)
     if not is_packed(name) or not is_digest_text(digits):
@@ -664,4 +665,4 @@ def _is_in_packed(journal: Journal, needle: Needle, path: str) -> bool:
     try:
         return needle.is_in(store.remains(bytes.fromhex(digits)))
     except PeriplusError:
-        return False  # gone since it was listed, or nothing that can be read
+        return False  # removed since it was listed, or unreadable

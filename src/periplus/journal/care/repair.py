@@ -1,11 +1,11 @@
-"""Repair: what is derived is built anew, what was damaged is restored from wherever a copy is; nothing is deleted.
+"""Repair: derived data is rebuilt, damaged data is restored from copies; nothing is deleted.
 
-Every file that is about to change is parked first, byte for byte, under ``parked/<time>/``. Records come back by
-``periplus.journal.records.segment_repair``; where a record's content is lost for good, a stub keeps its place, an audit record says
-so, and the entity's content is written again from a checkpoint, an entity file or the index where one of them has
-just that version: the same content from the same parents is the same version, so the graph is whole again. A large
-payload whose object is lost comes back from index or entity file, where its digest says that it is just that; else
-``periplus.journal.recovery.lost_payloads`` keeps the record's place. A damaged object that nothing names is parked.
+Every file that is about to change is first parked, byte for byte, under ``parked/<time>/``. Records are restored by
+``periplus.journal.records.segment_repair``. If a record's content is lost for good, a stub keeps its place, and an audit record states the
+loss. The entity's content is then written again from a checkpoint, an entity file or the index, if one of them has exactly that version:
+the same content with the same parents is the same version, so the graph is complete again. A large payload whose object is lost is restored
+from index or entity file if its digest matches; otherwise ``periplus.journal.recovery.lost_payloads`` keeps the record's place. A damaged
+object that nothing names is parked.
 """
 
 from __future__ import annotations
@@ -92,17 +92,14 @@ def repair(
     archive_lost: bool = False,
     progress: Progress = no_progress,
 ) -> list[Repair]:
-    """Mend what can be mended; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
+    """Repair what can be repaired; ``sources`` are folders that may hold copies: other clones, backups, exchange folders.
 
-    Segments that are not here and that a checkpoint stands for are left alone where no copy has them: their archive may lie on another
-    disk. With ``archive_lost`` the places of their records are kept without what they said, as those of other lost records are.
+    Missing segments that a checkpoint covers are left alone if no copy has them, because their archive may lie on another disk. With
+    ``archive_lost`` their records are replaced by stubs, like other lost records. ``references`` returns the objects that an entity of a
+    layer above needs, read from here or from a copy; ``all_references`` also those it only names, and raises if it cannot tell. A store
+    that cannot be opened at all is first treated by ``periplus.journal.recovery.store_rescue``.
 
-    ``references`` names the objects that an entity of a layer above refers to, which it reads from here or from a copy;
-    ``all_references`` those too that it names and does not need, and raises where it cannot tell. What keeps a store from being opened at all
-    is for ``periplus.journal.recovery.store_rescue``, which goes before.
-
-    Idempotent, and a stop at any moment leaves what the next call goes on with. Raises EnvironmentFailure; DamageError where
-    there is no journal to repair.
+    Idempotent; the next call continues after an interruption. Raises EnvironmentFailure, and DamageError if there is no journal to repair.
     """
     _refuse_other_store(journal)
     unnamed = journal.unnamed_store()
@@ -117,11 +114,11 @@ def repair(
     away = 0 if archive_lost else last_checkpointed_segment(journal)
     try:
         with journal.writing():
-            for lineage in lost_lineages(journal):  # a copy may have it, and the index the places
+            for lineage in lost_lineages(journal):  # a copy may have its records, and the index their places
                 journal.files.make_folder(journal.layout.lineage_folder(lineage))
         for lineage in journal.lineages():
             mended = list(restore_lineage(journal, lineage, copies, rows, yard, progress, away))
-            if mended and lineage == journal.lineage:  # what is known now may place the others
+            if mended and lineage == journal.lineage:  # restored records may help to place the others
                 mended += restore_lineage(journal, lineage, copies, rows, yard, progress, away)
             done += mended
         is_moved = bool(done)
@@ -134,7 +131,7 @@ def repair(
     has_gaps = lacks_records(journal)
     done += _restore_checkpoints(journal, copies, yard, has_gaps=has_gaps)
     done += _tidy(journal, yard)
-    # What is lost for good may be in the index only: it is not made anew for as long as records are missing and none came back.
+    # Lost content may exist only in the index, so it is not rebuilt while records are missing and none came back.
     if is_moved or (not has_gaps and (done or journal.damage is None)):
         journal.damage = None
         done += _renew_index(journal)
@@ -162,7 +159,7 @@ def _renew_index(journal: Journal) -> list[Repair]:
 
 
 def _leave_unsigned(journal: Journal, yard: Parking) -> Iterator[Repair]:
-    """A lineage whose private key no copy has: nothing of it can be signed any more, so it is left, and another begun."""
+    """Leave a lineage whose private key is lost, since it can no longer be signed, and begin another."""
     own = journal.own
     if own is None or not journal.lineage:
         return
@@ -177,7 +174,7 @@ def _leave_unsigned(journal: Journal, yard: Parking) -> Iterator[Repair]:
 
 
 def _forget_turns(journal: Journal) -> Iterator[Repair]:
-    """A damaged file of the sessions' turns: who looks for turns next makes it anew from the journal."""
+    """Remove a damaged file of session turns; the next search rebuilds it from the journal."""
     from periplus.journal.care.index_check import check_file
 
     path = journal.layout.turns
@@ -189,7 +186,7 @@ def _forget_turns(journal: Journal) -> Iterator[Repair]:
 
 
 def _refuse_other_store(journal: Journal) -> None:
-    """Headers are written anew with the store's id: not with one that none of them has."""
+    """Raise DamageError if the settings name a store that no segment names: new headers would get its id."""
     found = store_ids_in(journal.layout)
     if found and found.isdisjoint(journal.stores):
         raise DamageError(
@@ -201,7 +198,7 @@ def _refuse_other_store(journal: Journal) -> None:
 
 
 def _park_statements(journal: Journal, yard: Parking) -> Iterator[Repair]:
-    """What a store that was made of the rest of another remembers to be missing, once none of it is."""
+    """Park the notes about missing records in a store made of an incomplete copy, once none is missing."""
     for lineage in incomplete_lineages(journal):
         gaps = Gaps(journal.layout, journal.reader(lineage), known_last(journal, lineage))
         for chunk in journal.reader(lineage).read_from(START, salvage=True):
@@ -216,7 +213,7 @@ def _park_statements(journal: Journal, yard: Parking) -> Iterator[Repair]:
 
 
 def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
-    """Audit the stubs of this repair and of those that were stopped; then write the lost content that something holds."""
+    """Audit the stubs of this repair and of interrupted ones; then write the lost content that was found elsewhere."""
     own = [one for one in lost_plans(journal) if one[1].lineage == journal.lineage]
     done = [one for one in lost_plans(journal, audited=True) if one[1].lineage == journal.lineage]
     if not journal.lineage or journal.damage is not None:
@@ -224,7 +221,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
     key = key_of(journal.layout, journal.lineage)
     said = audits_of(segments_of_readers(journal.lineages(), journal.reader), journal.lineage, key)
     taken_out = {(one.seq, one.leaf) for one in said.taken_out}
-    strangers, is_audit_lost = unaudited_stubs(journal)  # the audit record may be what was damaged since
+    strangers, is_audit_lost = unaudited_stubs(journal)  # the audit record itself may have been damaged since
     unnamed = set(strangers)
     done = [(path, msgspec.structs.replace(plan, records=[one for one in plan.records if AuditedRecord(*one) in unnamed]))
             for path, plan in done]  # fmt: skip
@@ -273,7 +270,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
 
 
 def _bring_back(journal: Journal, copies: Copies, yard: Parking) -> Iterator[Repair]:
-    """What records said that were given up in a repair before, once they are in a copy, or the objects with their payloads are here."""
+    """Write the content of records given up in earlier repairs, once a copy has them or their payload objects are here."""
     lost = {
         seq: leaf
         for _, plan in lost_plans(journal, audited=True)
@@ -299,7 +296,7 @@ def _restore_objects(
     journal: Journal, copies: Copies, rows: IndexRows, yard: Parking, references: References, progress: Progress,
     broken: set[bytes],
 ) -> Iterator[Repair]:  # fmt: skip
-    """``broken`` gets those that nothing brings back."""
+    """Restore damaged and missing objects; ``broken`` gets those that cannot be restored."""
     looked_at: set[bytes] = set()
     lend = lender(journal, copies)
     named = _payloads_named(journal)
@@ -323,7 +320,7 @@ def _restore_objects(
 
 
 def _put_back(journal: Journal, digest: bytes, data: bytes, gone: TakenOut, yard: Parking) -> bool:
-    """False where the object was redacted meanwhile: nobody writes that it was while the lock is held, and it goes behind that."""
+    """Store a restored object; return False if it was redacted meanwhile. Audit records are written under the lock taken here."""
     for tried in range(PREPARED_MAX):
         gone.now()
         with journal.writing():
@@ -340,7 +337,7 @@ def _put_back(journal: Journal, digest: bytes, data: bytes, gone: TakenOut, yard
 
 
 def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Parking) -> list[Repair]:
-    """Payloads of our own records that nothing has any more: stubs keep the records' places. Prepared as segments are: see ``restoring``."""
+    """Replace our own records whose payloads are lost by stubs. Prepared in the way of ``segment_restoration``."""
     if not journal.lineage:
         return []
     lost: set[bytes] = set()
@@ -368,13 +365,13 @@ def _give_up_payloads(journal: Journal, rows: IndexRows, yard: Parking) -> list[
                             plan.payloads.append(one.seq)
                         done += write_restored(journal, path, data, restored, plan, yard)
                     break
-    for _, plan in lost_plans(journal):  # of a repair that was stopped here
+    for _, plan in lost_plans(journal):  # of an interrupted repair
         lost.update(digest for digest in map(bytes.fromhex, plan.objects) if not is_held_here(journal, digest))
     return [*done, *_park_lost(journal, lost, yard)] if lost else done
 
 
 def _park_lost(journal: Journal, lost: set[bytes], yard: Parking) -> Iterator[Repair]:
-    """What is left of the ``lost`` objects, and the checkpoints that name them."""
+    """Park the remains of ``lost`` objects, and the checkpoints that name them."""
     names = [digest.hex().encode() for digest in lost]
     for _, path in checkpoint_files(journal):
         held = read_plain(path, _CHECKPOINT_BYTES_MAX)
@@ -387,7 +384,7 @@ def _park_lost(journal: Journal, lost: set[bytes], yard: Parking) -> Iterator[Re
             path = journal.objects.path_of(digest)
             if os.path.lexists(path) and not is_held_here(
                 journal, digest
-            ):  # somebody may have stored it again meanwhile
+            ):  # another process may have stored it again meanwhile
                 yard.move(path)
                 yield Repair("an object that is not what was stored is parked", path)
 
@@ -395,7 +392,7 @@ def _park_lost(journal: Journal, lost: set[bytes], yard: Parking) -> Iterator[Re
 def _park_unnamed(
     journal: Journal, broken: Iterable[bytes], all_references: References, lend: Lender, yard: Parking
 ) -> Iterator[Repair]:
-    """Damaged objects that nothing names, where that is certain: all that could name them is here and can be read."""
+    """Park damaged objects that nothing names, if that is certain: everything that could name them can be read."""
     paths = {digest: path for digest in broken if os.path.lexists(path := journal.objects.path_of(digest))}
     if not paths or incomplete_lineages(journal):
         return
@@ -413,16 +410,16 @@ def _park_unnamed(
             if last < known_last(journal, lineage):
                 return
     except PeriplusError:
-        return  # what cannot be read may name them
+        return  # unreadable records may name them
     for path in sorted(paths.values()):
         yard.move(path)
         yield Repair("an object that is not what was stored, and that nothing names, is parked", path)
 
 
 def _restore_checkpoints(journal: Journal, copies: Copies, yard: Parking, *, has_gaps: bool) -> Iterator[Repair]:
-    """A checkpoint that is not what was announced gives way; a copy's takes its place, if it is.
+    """Replace checkpoints that differ from their announcement by a copy's, or park them.
 
-    Where records are missing it stays, if no copy is better: it says that something stood for them.
+    If records are missing and no copy is better, the checkpoint stays: it shows that something covered them.
     """
     usable = {one.path for one in usable_checkpoints(journal)}
     announced = {}
@@ -443,7 +440,7 @@ def _restore_checkpoints(journal: Journal, copies: Copies, yard: Parking, *, has
 
 
 def _named_objects(journal: Journal, references: References, lend: Lender) -> Iterator[set[bytes]]:
-    """The objects that entities name, for which those that records name as their payload must be there."""
+    """Yield the objects that entities name; the payload objects of records must be restored first."""
     found: set[bytes] = set()
     for lineage in journal.lineages():
         for segment, entry in _readable(journal, lineage):
@@ -452,12 +449,12 @@ def _named_objects(journal: Journal, references: References, lend: Lender) -> It
                 if change is not None:
                     found |= references(entity_of_head(head_of(change, 0)), lend)
             except PeriplusError:
-                continue  # its payload is nowhere: doctor names it
+                continue  # its payload is missing; doctor reports it
     yield found
 
 
 def _payloads_named(journal: Journal) -> dict[bytes, list[tuple[str, str]]]:
-    """The objects that records name as their payload, and of which entities it is one."""
+    """Return the payload objects of records, each with the entities that have it."""
     found: dict[bytes, list[tuple[str, str]]] = {}
     for lineage in journal.lineages():
         for _, entry in _readable(journal, lineage):
@@ -472,7 +469,7 @@ def _payloads_named(journal: Journal) -> dict[bytes, list[tuple[str, str]]]:
 def _said_elsewhere(
     journal: Journal, rows: IndexRows, digest: bytes, named: Mapping[bytes, Iterable[tuple[str, str]]]
 ) -> bytes | None:
-    """A payload that lay in an object, from the index or the entity's file, where one of them says just the same."""
+    """Return a lost payload object from the index or the entity's file, if one of them has the same bytes."""
     for item_type, item_id in named.get(digest, ()):
         for payload in (*rows.payloads(item_type, item_id), payload_in_file(journal, item_type, item_id)):
             if hashing.sha256(payload).digest() == digest:
@@ -484,14 +481,14 @@ def _readable(journal: Journal, lineage: str) -> Iterator[tuple[int, Entry]]:
     try:
         yield from journal.entries(lineage, salvage=True)
     except PeriplusError:
-        return  # what cannot be read names nothing; it was told of before
+        return  # unreadable records are reported elsewhere
 
 
 # -- what is derived -----------------------------------------------------------------------------------------------------
 
 
 def _renew_mark(journal: Journal) -> Iterator[Repair]:
-    """Where the durable mark is gone or torn: sync what is there, and state it."""
+    """Write a missing or torn durable mark anew, after a sync of the segment."""
     path, end = journal.layout.durable, journal.end()
     if not journal.lineage or not journal.syncs or end.next_seq == 1:
         return
@@ -500,7 +497,7 @@ def _renew_mark(journal: Journal) -> Iterator[Repair]:
         segment = journal.reader(journal.lineage).path_of(end.segment)
         leaf = journal.reader(journal.lineage).leaf_at(end)
         if not leaf or os.path.exists(segment + POISON_SUFFIX):
-            return  # nothing since the last roll; or a sync failed, and what the system says since is not to be believed
+            return  # no record since the last roll, or a sync failed and later syncs prove nothing
         try:
             with journal.writing(), _opened(journal.files, segment, os.O_RDWR) as fd:
                 journal.files.sync_data(fd)
@@ -528,7 +525,7 @@ def _renew_tiles(journal: Journal) -> Iterator[Repair]:
         leaves = b"".join([entry.leaf for _, entry in _readable(journal, lineage)])
         wrong = [one for one in check_tree(journal, lineage, leaves) if os.path.dirname(one.path) == folder]
         if not wrong or any(one.is_error for one in wrong):
-            continue  # with an error it is the records that are wrong
+            continue  # an error means that the records are wrong
         for name in sorted(os.listdir(folder)):
             journal.files.unlink(os.path.join(folder, name))
         LineageTree(journal, lineage).refresh(at_least=journal.end(lineage).next_seq - 1)
@@ -536,7 +533,7 @@ def _renew_tiles(journal: Journal) -> Iterator[Repair]:
 
 
 def _renew_files(journal: Journal, yard: Parking) -> Iterator[Repair]:
-    """Entity files that nobody can read give way; what is missing then is written like all that is derived."""
+    """Park unreadable entity files, and write missing and outdated ones."""
     rewrite = []
     for entity in journal.entities():
         key = (entity.item_type, entity.item_id)
@@ -549,7 +546,7 @@ def _renew_files(journal: Journal, yard: Parking) -> Iterator[Repair]:
             rewrite.append(key)
             continue
         except OSError:
-            continue  # what is no file gave way already; what may not be read is told by doctor
+            continue  # misplaced entries are parked already; unreadable files are reported by doctor
         if data == render_entity(entity):
             continue
         if judge(journal, *key, data).kind == "left" and not _is_document(data, *key):
@@ -569,7 +566,7 @@ def _is_document(data: bytes, item_type: str, item_id: str) -> bool:
 
 
 def _is_moved(layout: Layout, yard: Parking, path: str) -> bool:
-    """Park the temporary file; False where somebody is at it, or it was of a write that has ended since it was listed."""
+    """Park the temporary file; return False if it is in use, or its write has ended since it was listed."""
     lock = Lock(layout.checkpoint_lock) if os.path.dirname(path) == layout.checkpoints else None
     try:
         with lock.holding(0.0) if lock is not None else nullcontext(), leftover(path) as is_left:

@@ -1,7 +1,7 @@
-"""An examination of files that others may change otherwise than by appending to them.
+"""Examination of files that others may replace meanwhile.
 
-A redaction, a repair and a sync put segments in the place of others, and take out objects that records named until then. Who reads one file before
-that and another one behind it sees what never stood together. So what was not found sound while segments were replaced is looked at again.
+A redaction, a repair and a sync replace segments and remove objects that records named before. Reading one file before that and another
+after it sees a state that never existed. So an examination that found problems is repeated if segments were replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _Places: TypeAlias = frozenset[tuple[str, int, int, int]]
 
 
 def examine_stable(journal: Journal, examine: Callable[[], Examination]) -> Examination:
-    """What ``examine`` finds where nobody replaces segments meanwhile; where somebody always does, it says so."""
+    """Return the result of ``examine`` for a time without replaced segments; if there never is one, add a note about it."""
     for tried in range(1, _TRIES_MAX + 1):
         before = _places(journal)
         found = examine()
-        # What was appended meanwhile is no difference, nor are segments that came.
+        # Appended records and new segments do not matter.
         if found.exit_code == 0 or before <= _places(journal):
             return found
         if tried == _TRIES_MAX:
@@ -45,7 +45,7 @@ def _never_at_rest(journal: Journal) -> Problem:
 
 
 def _places(journal: Journal) -> _Places:
-    """Each segment with its file, wherever it lies, and the index."""
+    """Return the identity of each segment's file and of the index."""
     found = set[tuple[str, int, int, int]]()
     paths = [("", 0, journal.index_path)]
     for lineage in journal.lineages():
@@ -55,6 +55,6 @@ def _places(journal: Journal) -> _Places:
         try:
             at = os.stat(path)
         except OSError:
-            continue  # moved or removed just now: the others tell
+            continue  # moved or removed just now, which the comparison shows
         found.add((lineage, segment, at.st_dev, at.st_ino))
     return frozenset(found)

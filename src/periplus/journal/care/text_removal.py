@@ -1,8 +1,8 @@
-r"""A text that is to be found and taken out wherever it stands, in whatever way JSON writes it. Pure, but for the files that it is asked about.
+r"""Search for a text and its removal, in all spellings that JSON allows. Pure, except for reading the files to search.
 
-Between quotes JSON may write a character as itself or escaped (RFC 8259 §7), and writers differ: by default Python has ``\u00fc`` for "ü",
-PHP ``\/`` for "/", others ``\u002b`` for "+". What we write is canonical, but texts of others are kept as they came: files of a migrated
-store, arguments of tools, JSON within JSON within JSON, each of which doubles the backslashes.
+Within quotes, JSON may write a character as itself or escaped (RFC 8259 §7), and writers differ: by default Python writes ``\u00fc`` for
+"ü", PHP ``\/`` for "/", others ``\u002b`` for "+". Our own JSON is canonical, but foreign texts are kept as they came: files of a migrated
+store, arguments of tools, JSON within JSON within JSON, where each level doubles the backslashes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SECRET_BYTES_MIN: Final = 4
 SECRET_BYTES_MAX: Final = 64 * 1024
 MASK: Final = "[redacted]"
 _PIECE_BYTES: Final = 1 << 22
-_ESCAPED_BYTES_MAX: Final = 26  # of a character: two halves of six, each with seven more backslashes
+_ESCAPED_BYTES_MAX: Final = 26  # for one character: two surrogates of six bytes, each with seven more backslashes
 _SHORT: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
-_OFTEN_ESCAPED: Final = frozenset("\"\\/<>&'+`=\x7f")  # besides controls, and what is not ASCII
+_OFTEN_ESCAPED: Final = frozenset("\"\\/<>&'+`=\x7f")  # beside control and non-ASCII characters
 
 
 class Needle:
-    """The forms in which a text may stand in a file: plain, and as any writer of JSON has it."""
+    """The forms in which a text may appear in a file: plain, and as JSON writers encode it."""
 
     def __init__(self, secret: str) -> None:
         plain = secret.encode()
@@ -39,7 +39,7 @@ class Needle:
             )
         self.text = secret
         once = canonical(secret)[1:-1].decode()
-        line = " ".join(secret.split())  # as a summary has it
+        line = " ".join(secret.split())  # as in a summary
         self._texts = tuple(
             dict.fromkeys(text for text in (secret, once, line) if len(text.encode()) >= SECRET_BYTES_MIN)
         )
@@ -62,7 +62,7 @@ class Needle:
         return self._in_bytes.search(data) is not None
 
     def is_in_file(self, path: str) -> bool:
-        """Whether a file, of whatever size, holds the secret; False where it is gone since it was listed."""
+        """Return True if a file of any size holds the secret; False if it was removed since it was listed."""
         offset = 0
         try:
             while piece := read_plain(path, _PIECE_BYTES + self._bytes_max - 1, offset):
@@ -74,7 +74,7 @@ class Needle:
         return False
 
     def blotted(self, data: bytes) -> bytes:
-        """``data``, as long as it was, without the secret."""
+        """Return ``data`` with the secret overwritten, in the same length."""
         for form in self._forms:
             data = data.replace(form, b"x" * len(form))
         return data if self._in_bytes is None else self._in_bytes.sub(lambda found: b"x" * len(found[0]), data)
@@ -85,7 +85,7 @@ class Needle:
         return text if self._in_text is None else self._in_text.sub(MASK, text)
 
     def masked(self, value: JSONValue) -> JSONValue:
-        """``value`` with a mark in place of the secret, in keys too."""
+        """Return ``value`` with a mark in place of the secret, in keys too."""
         if isinstance(value, str):
             return self.masked_text(value)
         if isinstance(value, dict):
@@ -100,13 +100,13 @@ def _is_escaped_by_some(character: str) -> bool:
 
 
 def _unescaped(text: str) -> list[str]:
-    """The stretches of ``text`` that every writer leaves as they are; an empty one at least."""
+    """Return the parts of ``text`` that every writer leaves unescaped; at least one, perhaps empty."""
     return "".join("\0" if _is_escaped_by_some(one) else one for one in text).split("\0")
 
 
 @cache
 def _spellings(character: str) -> str:
-    """The expression for a character in JSON, within as many layers of it as anybody makes."""
+    """Return a pattern for the spellings of a character in JSON, nested as deeply as is common."""
     plain = re.escape(character)
     if not _is_escaped_by_some(character):
         return plain

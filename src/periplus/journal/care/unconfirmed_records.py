@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def list_unconfirmed(journal: StoredJournal) -> list[Record]:
-    """Return those at the end of our own lineage, as it was last read. Errors are reported by other readers.
+    """Return the unconfirmed records at the end of our own lineage, as it was last read. Errors are reported elsewhere.
 
-    Empty if the machine was booted since: what is there was read from the disk then.
+    Empty if the machine was booted since: whatever is there was then read from the disk.
     """
     segment = journal.end().segment
     path = journal.reader(journal.lineage).path_of(segment) if segment else ""

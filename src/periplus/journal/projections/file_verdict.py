@@ -87,7 +87,7 @@ class Document(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The judgement of a file. ``what`` and ``mend`` are for a file that is left alone, the others for one to record: see ``Record``."""
+    """The judgement of a file. ``what`` and ``mend`` are for a file that is left alone, the fields after them for one to record."""
 
     kind: VerdictKind
     what: str = ""

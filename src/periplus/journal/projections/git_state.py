@@ -97,7 +97,7 @@ def is_in_bare(root: str) -> bool:
 
 
 class SparseCheckout(NamedTuple):
-    """How git's sparse-checkout treats the store's folder; ``add`` is the command that makes git keep it."""
+    """Treatment of the store's folder by git's sparse-checkout; ``add`` is the command that makes git keep it."""
 
     state: Sparse
     add: str
