@@ -1,4 +1,4 @@
-"""Where copies of lineages are exchanged: a folder, refs of a git repository. See periplus.journal.exchange.sync."""
+"""Carriers: places where copies of lineages are exchanged, either a folder or refs of a git repository. See periplus.journal.exchange.sync."""
 
 from periplus.journal.carriers.carrier import Carrier
 from periplus.journal.carriers.folder import FolderCarrier, is_folder_carrier, open_folder

@@ -1,7 +1,7 @@
-"""What the exchange asks of a place where lineages are: the protocol, and the signed head that goes with a copy.
+"""Carrier protocol: the place that an exchange reads lineages from, and the signed head that accompanies a copy.
 
-A carrier only carries. What comes from it is believed by nobody: ``periplus.journal.exchange.sync`` checks every byte, and
-a carrier's own duty ends with limits, so that no answer takes more memory than is asked for.
+A carrier only transports. Nothing from it is trusted: ``periplus.journal.exchange.sync`` checks every byte. The carrier itself only
+enforces limits, so that no answer takes more memory than expected.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ SEGMENTS_MAX: Final = 1_000_000
 class Carrier(Protocol):
     """A place that holds copies of lineages. Every method may raise EnvironmentFailure and DamageError.
 
-    ``place`` is what people call it. ``needs_heads``: records count only as far as a signed head covers them, as in a
-    place that anybody may have written to.
+    ``place`` is its name for people. ``needs_heads``: only records covered by a signed head count, because anybody may have written to the
+    place.
     """
 
     place: str
     needs_heads: bool
 
     def store_id(self) -> str:
-        """Of which store the copies are; empty where there are none yet."""
+        """Return the id of the store of the copies; empty if there are none yet."""
         ...
 
     def store_ids(self) -> frozenset[str]:
-        """All ids of stores that the copies may name: several where stores were joined."""
+        """Return all store ids that the copies may name: several if stores were joined."""
         ...
 
     def takes(self, store: str) -> bool:
-        """Whether records that name this store may be put there: a clone has to know that it was joined to its own."""
+        """Return True if records that name this store may be put there: the clone there must know that it was joined to its own."""
         ...
 
     def of_others(self, stores: Collection[str]) -> dict[str, str]:
-        """The lineages there that name none of ``stores``, each with the store that it names."""
+        """Return the lineages there that name none of ``stores``, with the store that each names."""
         ...
 
     def written_lineage(self) -> str:
-        """The lineage that the place's own writers write: nobody else may touch it. Empty where there are no writers."""
+        """Return the lineage that the place's own writers write, and that nobody else may change; empty if there are no writers."""
         ...
 
     def lineages(self) -> list[str]: ...
@@ -53,27 +53,27 @@ class Carrier(Protocol):
     def head(self, lineage: str) -> SignedHead | None: ...
 
     def key(self, lineage: str) -> bytes | None:
-        """The owner's public key as far as the place has it."""
+        """Return the owner's public key if the place has it."""
         ...
 
     def durable_seq(self, lineage: str) -> int | None:
-        """The last record that is on disk for good at its owner's; None where all that is there is."""
+        """Return the last record that is durable at its owner; None if everything there is."""
         ...
 
     def is_synced(self) -> bool:
-        """False in a store under the policy ``never``, where records say what was acknowledged and no mark does."""
+        """Return False for a store with the policy ``never``, where records, not a mark, state what was acknowledged."""
         ...
 
     def segments(self, lineage: str) -> list[int]:
-        """First seqs, rising."""
+        """Return the first seqs of the segments, ascending."""
         ...
 
     def fetch(self, lineage: str, segment: int) -> bytes:
-        """The bytes of a segment as they are there now. At most SEGMENT_READ_MAX."""
+        """Return the present bytes of a segment, at most SEGMENT_READ_MAX."""
         ...
 
     def object(self, lineage: str, digest: bytes) -> bytes:
-        """The object's bytes, verified. Raises NotFoundError."""
+        """Return the object's bytes, verified. Raises NotFoundError."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""A folder as a carrier: another store, our own, or an exchange folder (a USB stick, what rsync brought).
+"""Folder as a carrier: another store, our own, or an exchange folder (a USB stick, a folder synchronized by rsync).
 
-An exchange folder has the layout of a store with less in it: ``exchange.json`` says of which store, ``journal/`` has a
-folder of segments and a ``head.json`` for each lineage, ``objects/`` the objects that records name. Nobody writes
-records there, so what counts is what its owner's signed head covers.
+An exchange folder has the layout of a store with fewer files: ``exchange.json`` names the store, ``journal/`` has a folder of segments and
+a ``head.json`` for each lineage, ``objects/`` the objects that records name. Nobody appends records there, so only records covered by their
+owner's signed head count.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _ANEW: Final = "If the folder is this project's, remove that file: the next sync
 
 
 class ExchangeFile(msgspec.Struct, frozen=True):
-    """``exchange.json``: what makes a folder one for the exchange of a store's lineages."""
+    """``exchange.json``, which marks a folder as an exchange folder of a store."""
 
     format: int
     store: str
 
 
 class _AnyStore(Container[str]):
-    """Of whichever store: an exchange folder may serve stores that were joined; who takes from it asks which."""
+    """A container of every store id: an exchange folder may serve several joined stores, and the receiver checks the ids."""
 
     def __contains__(self, store: object) -> bool:
         return True
@@ -90,9 +90,9 @@ class FolderCarrier:
         return {lineage: store for lineage, store in stated.items() if is_id(store) and store not in stores}
 
     def written_lineage(self) -> str:
-        """What a store's own writer adds to, and nobody else; "" also in a copy that has not written yet.
+        """Return the lineage to which only the store's own writer adds; "" also in a copy that has not written yet.
 
-        The lineage that such a copy names is its original's: it is received there, and given on, as any other.
+        The lineage that such a copy names belongs to its original: the copy receives it and passes it on like any other.
         """
         own = read_lineage(self.layout) if self.is_store else None
         return own.lineage if own is not None and is_written_here(self.layout, own) else ""
@@ -138,44 +138,45 @@ class FolderCarrier:
     def durable_seq(self, lineage: str) -> int | None:
         own = read_lineage(self.layout) if self.is_store else None
         if own is None or own.lineage != lineage:
-            return None  # nobody writes it here: it came as a copy of what was durable
+            return None  # not written here; it came as a copy of durable records
         is_written = is_written_here(self.layout, own)
         if not is_written and own.host == os.uname().nodename:
-            return None  # nor in a copy; where the host is another that is a doubt, and its writer may be at it there
+            return None  # a copy; on another host this is uncertain, and its writer may be at work there
         if not self.is_synced():
-            return None  # its owner knows no more of it than we do
+            return None  # its owner knows no more
         mark = read_durable(self.layout.durable)
         marked = mark.seq if mark is not None and mark.lineage == lineage else 0
-        known = self._durable_behind(lineage, marked, is_mapped=is_written)  # a map is of one machine
+        known = self._durable_behind(lineage, marked, is_mapped=is_written)  # a flush map is valid on one machine only
         head = None if is_written else FolderCarrier.head(self, lineage)
-        return max(known, head.head.size if head is not None else 0)  # that came, and its owner signed it
+        return max(known, head.head.size if head is not None else 0)  # received and signed by its owner
 
     def _durable_behind(self, lineage: str, marked: int, *, is_mapped: bool) -> int:
-        """What is durable where the mark says ``marked``, 0 where it was torn: the map knows of what came behind it, the records say
-        it of those before them. Its owner would say the same, and may not write again for long.
+        """Return the durable seq given the mark's ``marked``, 0 for a torn mark, using the flush map and the records' own statements.
+
+        The owner would compute the same at its next write, which may be far off.
         """
         newest = self.reader(lineage).newest()
         mapped = durable_by_map(self.layout.flush, lineage, self.files, newest) if is_mapped else 0
         is_all = is_mapped and is_of_earlier_start(
             self.layout.flush, lineage, self.files
-        )  # what is there was on the disk
+        )  # everything was read from disk
         if not newest or (marked and mapped <= marked and not is_all):
             return marked
         try:
             data = self.fetch(lineage, newest)
             start = decode_header(data)[1]
         except (PeriplusError, OSError):
-            return max(marked, newest - 1, mapped)  # whoever takes it meets what is wrong with it, and tells
+            return max(marked, newest - 1, mapped)  # the damage is reported when it is taken
         if is_all and not is_of_earlier_start(
             self.layout.flush, lineage, self.files
-        ):  # somebody began while it was read
+        ):  # another process began to write meanwhile
             is_all, mapped = False, durable_by_map(self.layout.flush, lineage, self.files, newest)
         found = scan(data[start:], base=start, next_seq=newest, salvage=True).entries
         last = found[-1].record if found else None
         held, stated = (last.seq, last.durable) if last is not None else (newest - 1, 0)
         return max(
             marked, newest - 1, stated, held if is_all else min(mapped, held)
-        )  # a map's word alone states no damage
+        )  # a map alone does not prove that records are missing
 
     def is_synced(self) -> bool:
         return not self.is_store or read_settings(self.layout).journal.sync != "never"
@@ -194,7 +195,7 @@ class FolderCarrier:
         return data
 
     def object(self, lineage: str, digest: bytes) -> bytes:
-        del lineage  # one folder of objects serves all
+        del lineage  # all lineages share one folder of objects
         return self.objects.get(digest)
 
     def reader(self, lineage: str) -> LineageReader:
@@ -206,7 +207,7 @@ class FolderCarrier:
         return os.path.join(self.layout.lineage_folder(lineage), HEAD_FILE)
 
     def prepare(self, store: str) -> None:
-        """Make an exchange folder of the place, where it is none yet. Raises EnvironmentFailure."""
+        """Make the place an exchange folder if it is not one yet. Raises EnvironmentFailure."""
         try:
             self.files.make_folder(self.layout.journal)
             self.files.make_folder(self.layout.objects)
@@ -219,12 +220,12 @@ class FolderCarrier:
 
 
 def is_folder_carrier(path: str) -> bool:
-    """Whether there is a store or an exchange folder at ``path``."""
+    """Return True if there is a store or an exchange folder at ``path``."""
     return os.path.isfile(os.path.join(path, EXCHANGE_FILE)) or _store_in(path) is not None
 
 
 def open_folder(path: str, files: Files, packing: Packing | None = None) -> FolderCarrier:
-    """The store or exchange folder at ``path``, or a folder that will become one: it is empty, or not there yet.
+    """Open the store or exchange folder at ``path``, or a folder that will become one: empty or missing.
 
     ``packing`` as in ``ObjectStore``. Raises UsageError for any other folder.
     """
@@ -288,7 +289,7 @@ def _refuse_link(path: str) -> None:
 
 
 def _read(path: str, bytes_max: int) -> bytes:
-    """A plain file that no link leads to. Raises NotFoundError, DamageError, EnvironmentFailure."""
+    """Read a plain file that is not a link. Raises NotFoundError, DamageError, EnvironmentFailure."""
     _refuse_link(path)
     try:
         return read_plain(path, bytes_max)

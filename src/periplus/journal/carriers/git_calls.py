@@ -1,8 +1,7 @@
-"""Running git for the exchange: its environment, limits of bytes and of silence, and what its words mean to a person.
+"""Calls of git for the exchange: environment, limits on output and silence, and errors for people.
 
-A command that talks to another machine is ended once it has said nothing for a while, neither of what it gives nor of how
-far it is: a network that stalls would hold the lock of what is kept of that remote, and with it every sync to come. Git is
-asked to end first, so that it ends what it started; only then it is killed.
+A command that talks to another machine is ended after a period without output or progress: a stalled network would hold the lock of the
+remote's cache, and block every later sync. Git is first asked to end, so that it ends its child processes, and killed only if it does not.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "refs/periplus/"
 LIST_BYTES_MAX: Final = 64 << 20
-SILENCE_S: Final = 180.0  # servers run checks of their own before they take a push, and say nothing meanwhile
+SILENCE_S: Final = 180.0  # servers may be silent while they check a push
 UNTOUCHED: Final = "Nothing was changed there."
 _LOOK_S: Final = 0.5
 _ENDING_S: Final = 2.0
@@ -61,16 +60,16 @@ _UNSTORED: Final = ("unpacker error", "unable to migrate objects")
 
 
 class StalledError(EnvironmentFailure):
-    """The other end says nothing any more."""
+    """The other end has stopped answering."""
 
 
 class NoRoomError(EnvironmentFailure):
-    """The disk on which git keeps its copy of a remote is full."""
+    """The disk with git's cache of a remote is full."""
 
 
 def git_environment(environment: Mapping[str, str], settings: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The environment that git runs in; ``settings`` are configuration for it, beside what ``environment`` has of how to log in."""
-    # A hook of git leaves variables that would lead us into its repository; how its user reaches and logs in elsewhere is kept.
+    """Return the environment to run git in; ``settings`` are configuration in addition to the login settings in ``environment``."""
+    # Within a git hook, variables would lead git to the hook's repository. Settings for access and login are kept.
     kept = {
         key: value
         for key, value in environment.items()
@@ -89,7 +88,7 @@ def git_environment(environment: Mapping[str, str], settings: Iterable[tuple[str
 
 
 def _given_settings(environment: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """What of git's configuration in the environment says how to reach an address, as services that build software set it."""
+    """Yield the access settings in the environment's git configuration, as build services set them."""
     count = environment.get("GIT_CONFIG_COUNT", "")
     for number in range(min(int(count), _SETTINGS_MAX) if count.isdecimal() else 0):
         key, value = environment.get(f"GIT_CONFIG_KEY_{number}"), environment.get(f"GIT_CONFIG_VALUE_{number}")
@@ -101,8 +100,10 @@ def ask(
     command: list[str], environment: dict[str, str], place: str, *, stdin: IO[bytes] | None = None,
     bytes_max: int = LIST_BYTES_MAX, pushes: str = "", may_fail: bool = False, silence_s: float | None = None,
 ) -> bytes:  # fmt: skip
-    """What git prints, at most ``bytes_max`` of it. ``pushes`` is the lineage of a push; what talks to another machine has a
-    ``silence_s``. Raises EnvironmentFailure (StalledError after that silence), ConflictError for a push that came too late.
+    """Run git and return its output, at most ``bytes_max``.
+
+    ``pushes`` is the lineage of a push; commands that talk to another machine have a ``silence_s``. Raises EnvironmentFailure (StalledError
+    after that silence), and ConflictError for a push that came too late.
     """
     import subprocess
 
@@ -161,7 +162,7 @@ def _read(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Git ends what it started itself, where it is asked to; nothing else of it would be found again."""
+    """Ask git to end, so that it ends its own child processes; kill it if it does not."""
     import subprocess
 
     process.terminate()
@@ -203,7 +204,7 @@ def _failure(code: int, said: str, out: str, place: str, pushes: str) -> Periplu
 
 
 def _first(told: list[str], lines: list[str]) -> str:
-    """What git tells first, and what it tells of in another line: why a connection failed says who made it (ssh), or the next line."""
+    """Return git's first error, with the line that explains it: ssh reports a failed connection before, others continue in the next line."""
     if not told:
         return ""
     at = lines.index(told[0])
@@ -219,7 +220,7 @@ def _last(code: int, lines: list[str]) -> str:
 
 
 def _push_failure(rejected: str, hook: str, reason: str, place: str, lineage: str) -> PeriplusError:
-    is_theirs = "[remote rejected]" in rejected  # what the other end decided, and not what git saw when it compared
+    is_theirs = "[remote rejected]" in rejected  # rejected by the other end, not by git's own comparison
     if not is_theirs and any(words in rejected for words in ("fetch first", "non-fast-forward", "stale info")):
         return ConflictError(f"{place}: somebody else moved {PREFIX}{lineage}, which only this store writes", safe=UNTOUCHED,
                              mend="Repeat the command; if it goes on, another store has the same lineage: see `periplus doctor`.")  # fmt: skip

@@ -1,12 +1,12 @@
 """Refs of a git repository as a carrier: ``refs/periplus/<lineage>``, in any repository that we may push to.
 
-Each ref is a commit whose tree has the lineage's segments, the objects that its records name and the signed head. Only
-its owner moves it, forward; a push can therefore never meet another's. Only where content was taken out of a record is it replaced
-by a commit without a past, for the past has what was taken out.
+Each ref is a commit whose tree has the lineage's segments, the objects that its records name and the signed head. Only its owner moves it,
+forward, so pushes never compete. Only after a redaction is it replaced by a commit without parents, because the older commits hold the
+removed content.
 
-Git works in a bare repository of its own, a cache that may be deleted: the project's branches, index and worktree are
-never touched. The repository at the other end may be anybody's: nothing is checked out, no path of it becomes one of
-ours, links and odd names count for nothing, sizes are known before bytes are read, no hook and no remote helper runs.
+Git works in a bare repository of its own, a cache that may be deleted: the project's branches, index and worktree are never touched. The
+remote repository is not trusted: nothing is checked out, its paths are never used as ours, links and unknown names are ignored, sizes are
+checked before bytes are read, and no hook or remote helper runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TIP: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS: Final = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
-    "core.logAllRefUpdates=false",  # what was redacted would stay in the log
+    "core.logAllRefUpdates=false",  # redacted content would stay in the reflog
     "fetch.fsckObjects=true",
     "gc.auto=0",
     "gc.bigPackThreshold=0",
@@ -73,7 +73,7 @@ _FAILED_FETCHES: Final = 64
 _OTHER_NAMES: Final = (
     "hash algorithm",
     "capabilities^{}",
-)  # what git says of a repository that names objects in the other way
+)  # in git's errors for a repository with the other hash
 _UNTAKEN: Final = "Nothing of it was taken; what we hold is as it was."
 _NO_REMOTE: Final = ("No such remote", "not a git repository")
 
@@ -85,9 +85,9 @@ class _Blob(NamedTuple):
 
 
 class GitCarrier:
-    """The lineages in the repository ``url``. ``git_dir`` is the cache, made where it is missing.
+    """The lineages in the repository ``url``. ``git_dir`` is the cache, made if it is missing.
 
-    ``connect`` fetches; before it there is nothing. ``store`` is our own store's id.
+    ``connect`` fetches; before that the carrier is empty. ``stores`` are our own store ids.
     """
 
     needs_heads = True
@@ -111,7 +111,7 @@ class GitCarrier:
         self._heads: dict[str, SignedHead | PeriplusError | None] = {}
 
     def connect(self) -> None:
-        """Fetch what the repository has. Raises EnvironmentFailure where it cannot be reached, says nothing any more, or git is missing."""
+        """Fetch the repository's refs. Raises EnvironmentFailure if it cannot be reached, stops answering, or git is missing."""
         if not os.path.isfile(os.path.join(self._git_dir, "HEAD")):
             self._make()
         out = self._talk("ls-remote", "--", self._url, "HEAD", f"{PREFIX}*")
@@ -131,13 +131,13 @@ class GitCarrier:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Bring the cache to what the repository has, and out of it what that has no more: there may be what was redacted."""
+        """Update the cache to the repository's refs, and remove refs that are gone: they may hold redacted content."""
         held = self._held()
         gone = [name for name in held if name not in self._tips]
         moved = [name for name, tip in self._tips.items() if held.get(name) != tip]
         is_unswept = os.path.exists(self._unswept)
         if gone or any(name in held for name in moved):
-            self._note_unswept()  # whoever stops behind this line is followed by one who sweeps
+            self._note_unswept()  # after an interruption the next call sweeps
         if gone:
             with tempfile.TemporaryFile() as stream:
                 stream.write("".join(f"delete {PREFIX}{name}\n" for name in gone).encode("utf-8", "surrogateescape"))
@@ -153,8 +153,9 @@ class GitCarrier:
             self._tidy()
 
     def discard_if_spoilt(self) -> bool:
-        """Remove the cache where git finds it broken, and say whether it was: ``connect`` makes it anew. Asked only of what
-        failed: to look through all of it takes as long as it is large. Locks in it are of commands that were killed.
+        """Remove the cache if git finds it corrupt, and return whether it did; ``connect`` makes it anew.
+
+        Call it only after a failure, since checking takes time in proportion to the size. Locks in the cache belong to killed commands.
         """
         if not self._is_locked():
             try:
@@ -181,7 +182,7 @@ class GitCarrier:
         return frozenset(self._found_stores())
 
     def takes(self, store: str) -> bool:
-        del store  # each lineage has a ref of its own
+        del store  # each lineage has its own ref
         return True
 
     def of_others(self, stores: Collection[str]) -> dict[str, str]:
@@ -194,7 +195,7 @@ class GitCarrier:
         return ""
 
     def lineages(self) -> list[str]:
-        """Those of the store, and those of which nobody can tell: whoever takes them will say what is wrong."""
+        """Return the lineages of the store, and those with unreadable heads, which are reported when they are taken."""
         store = self.store_id()
         wanted = self._stores if store in self._stores else (store,)
         heads = {name: self._readable_head(name) for name in self._tips}
@@ -251,7 +252,7 @@ class GitCarrier:
     # -- giving ------------------------------------------------------------------------------------------------------
 
     def removing(self, lineage: str) -> str:
-        """How a ref that is of no use is made anew."""
+        """Return the advice for replacing an unusable ref."""
         return (
             f"Its owner's next `periplus sync` may mend it. Else, if nobody needs what is there, remove the ref (`git push {shlex.quote(self.place)} --delete "
             f"{PREFIX}{lineage}`): who writes that lineage puts it there anew."
@@ -265,7 +266,7 @@ class GitCarrier:
         return lineage in self._tips and f"objects/{text[:2]}/{text[2:]}" in self._tree(lineage)
 
     def holds(self, lineage: str, segment: int, data: bytes) -> bool | None:
-        """Whether the ref's copy of a segment begins ``data``; None where it has none of it."""
+        """Return True if the ref's copy of a segment is a beginning of ``data``; None if it has no copy."""
         blob = self._tree(lineage).get(f"segments/{segment_name(segment)}") if lineage in self._tips else None
         if blob is None:
             return None
@@ -275,9 +276,9 @@ class GitCarrier:
         self, lineage: str, head: SignedHead, segments: Iterable[tuple[int, bytes]],
         objects: Iterable[tuple[bytes, bytes]], *, anew: bool,
     ) -> None:  # fmt: skip
-        """Move the ref to a commit with these segments and objects added; ``anew``: to one that has nothing else.
+        """Move the ref to a commit with these segments and objects added; with ``anew`` to one that has nothing else.
 
-        Raises ConflictError where somebody else moved it meanwhile, EnvironmentFailure where git or the other end refuses.
+        Raises ConflictError if somebody else moved it meanwhile, EnvironmentFailure if git or the other end refuses.
         """
         ref = f"{PREFIX}{lineage}"
         old = self._tips.get(lineage, "")
@@ -304,7 +305,7 @@ class GitCarrier:
             except EnvironmentFailure as error:
                 if old or not any(words in error.wrong for words in _OTHER_NAMES):
                     raise
-                is_wide = self._is_wide()  # an empty repository does not say which of both it has
+                is_wide = self._is_wide()  # an empty repository does not state its hash
                 self._forget()
                 self._make(is_wide=not is_wide)
                 self._send(stream, lineage, ())
@@ -328,7 +329,7 @@ class GitCarrier:
         try:
             return self.head(lineage)
         except PeriplusError:
-            return None  # told when somebody takes the lineage
+            return None  # reported when the lineage is taken
 
     @property
     def _unswept(self) -> str:
@@ -351,25 +352,25 @@ class GitCarrier:
         self._tips, self._trees, self._faults, self._heads = {}, {}, {}, {}
 
     def _is_wide(self) -> bool:
-        """Whether the cache names objects by SHA-256."""
+        """Return True if the cache names objects by SHA-256."""
         return git_settings(self._git_dir).get("extensions.objectformat", "sha1").lower() == "sha256"
 
     def _is_locked(self) -> bool:
         return any(name.endswith(".lock") for _, _, names in os.walk(self._git_dir) for name in names)
 
     def _held(self) -> dict[str, str]:
-        """The refs of the cache by lineage."""
+        """Return the refs of the cache by lineage."""
         out = self._git("for-each-ref", "--format=%(objectname) %(refname)", PREFIX)
         rows = (line.partition(" ") for line in out.decode("utf-8", "surrogateescape").splitlines())
         return {ref.removeprefix(PREFIX): tip for tip, _, ref in rows}
 
     def _is_behind(self, commit: str, lineage: str) -> bool:
-        """Whether the lineage's ref goes on from ``commit``: else it was replaced, by one without what was redacted."""
+        """Return True if the lineage's ref descends from ``commit``; otherwise it was replaced after a redaction."""
         only_there = self._command("rev-list", "--max-count=1", commit, f"^{PREFIX}{lineage}")
         return not self._ask(only_there, may_fail=True).strip()
 
     def _sweep(self) -> None:
-        """Take out of the cache what no ref leads to any more: what was redacted has to go here too. What fails is done next time."""
+        """Remove unreachable content from the cache, since it may be redacted. A failure is retried next time."""
         try:
             self._git("gc", "--quiet", "--prune=now")
             os.unlink(self._unswept)
@@ -377,11 +378,11 @@ class GitCarrier:
             return
 
     def _tidy(self) -> None:
-        """Pack what has become many files: each sync leaves a few."""
+        """Pack the many small files that syncs leave."""
         self._ask(self._command(*_TIDY), may_fail=True)
 
     def _fetch(self, names: list[str]) -> None:
-        """Those that git refuses must not keep the others from coming: they are looked for by halves."""
+        """Fetch refs; those that git refuses are isolated by halving, so that they do not keep the others from coming."""
         waiting, failed = [names] if names else [], 0
         while waiting:
             part = waiting.pop()
@@ -394,7 +395,7 @@ class GitCarrier:
                 if failed % _FAILED_FETCHES == 0:
                     self._talk(
                         "ls-remote", "--", self._url, "HEAD"
-                    )  # else each of them waits for who is not there any more
+                    )  # fails early if the remote is gone, instead of once for each ref
                 if len(part) > 1:
                     waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
                     continue
@@ -410,7 +411,7 @@ class GitCarrier:
                    self._url, *specs)  # fmt: skip
 
     def _tree(self, lineage: str) -> dict[str, _Blob]:
-        """The plain files of the ref's tree that have names of ours, by path."""
+        """Return the plain files of the ref's tree with names of our layout, by path."""
         if lineage in self._faults:
             raise self._faults[lineage]
         found = self._trees.get(lineage)
@@ -455,7 +456,7 @@ class GitCarrier:
         return ask(self._command(*arguments), self._environment, self.place, stdin=stdin, bytes_max=bytes_max)
 
     def _talk(self, *arguments: str, pushes: str = "") -> bytes:
-        """What goes to the other end, which may stop answering."""
+        """Run a command that talks to the remote, which may stop answering."""
         command = self._command(*arguments)
         return ask(command, self._environment, self.place, pushes=pushes, silence_s=self._silence_s)
 
@@ -468,9 +469,9 @@ class GitCarrier:
 
 
 def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
-    """``(URL, settings of the project's repository for reaching it)`` of a remote's name, or of what is a URL itself.
+    """Return ``(URL, access settings of the project's repository)`` for a remote's name or a URL.
 
-    Settings that name a program to run are left out: the project's repository may be anybody's.
+    Settings that name a program to run are left out, because the project's repository is not trusted.
     """
     if not name or name.startswith("-"):
         raise UsageError(f"{name[:80]!r} is no remote", safe="Nothing was changed.", mend="See `git remote -v`.")
@@ -507,7 +508,7 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
                 else f"{name} is no folder, remote or URL"
             )
             raise UsageError(wrong, safe="Nothing was changed.", mend="See `git remote -v`.")
-    if is_remote:  # git has put in what the user's settings say in its place: the longest match is once more itself
+    if is_remote:  # git has applied insteadOf already; the longest match must now be the URL itself
         settings += [(f"url.{url}.insteadOf", url), (f"url.{url}.pushInsteadOf", url)]
     return url, settings
 

@@ -1,4 +1,4 @@
-"""The own store as a carrier: it signs the heads of what it gives away."""
+"""Our own store as a carrier, which signs the heads of what it sends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
-    """The signed head of all that is durable of our own lineage; of all there is where nothing is known to be.
+    """Sign the head of all durable records of our own lineage; of all records if none is known to be durable.
 
-    What is given away is remembered, and must be extended ever after; without ``remembers`` nothing is written.
+    A sent head is remembered and must be extended from then on; without ``remembers`` nothing is written.
     """
     lineage = journal.lineage
     size = journal.end().next_seq - 1
@@ -54,10 +54,10 @@ def sign_head(journal: Journal, *, remembers: bool = True) -> SignedHead:
 
 
 def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = True) -> SignedHead | None:
-    """The signed head of the first ``size`` records of a lineage that was written here and left: what had been acknowledged.
+    """Sign the head of the first ``size`` records, the acknowledged ones, of a lineage that was written here and left.
 
-    Nobody may be there any more who signs it: a container that is gone, a machine with another name. Its owner, where there is
-    one, has these records too. None where they are not held, or there is no key. A batch is signed whole, or not.
+    Its owner may be gone: a removed container, a machine with another name. If it is not, it has these records too. Return None if the
+    records or the key are missing. A batch is signed as a whole or not at all.
     """
     tree = Frontier()
     batch: list[bytes] = []
@@ -82,7 +82,7 @@ def sign_left(journal: Journal, lineage: str, size: int, *, remembers: bool = Tr
 
 
 class StoreCarrier(FolderCarrier):
-    """Our own store, whose journal is open: it signs the head of what it gives away, and ``remembers`` it."""
+    """Our own store with its open journal; it signs the heads of what it sends, and remembers them unless ``remembers`` is False."""
 
     def __init__(self, journal: Journal, *, remembers: bool = True) -> None:
         packing = journal.objects.packing
@@ -98,9 +98,9 @@ class StoreCarrier(FolderCarrier):
 
     @property
     def left(self) -> dict[str, int]:
-        """The lineages that were written here before, each with how many records its owner had acknowledged.
+        """The lineages written here before, with the number of records that their owners had acknowledged.
 
-        Of a copy that has not written, too: nobody else may be there, and its first command may be to exchange.
+        Also those of a copy that has not written yet: nobody else may be there, and its first command may be an exchange.
         """
         own = self._journal.own
         if own is None and self._journal.copied_from:
@@ -120,12 +120,12 @@ class StoreCarrier(FolderCarrier):
         return self._signed
 
     def was_written(self, lineage: str) -> bool:
-        """Whether this store, or the one that it was restored from, wrote the lineage before."""
+        """Return True if this store, or the one from which it was restored, wrote the lineage before."""
         peer = self._peer(lineage)
         return lineage != self._journal.lineage and peer is not None and peer.own
 
     def _head_seen(self, lineage: str) -> SignedHead | None:
-        """What was signed of a lineage that was written before, where the key is gone: nobody else may be there to sign it."""
+        """Return the signed head seen of a lineage written before whose key is gone: perhaps nobody else can sign it."""
         from periplus.journal.storage.tree_head import TreeHead
 
         peer = self._peer(lineage)
@@ -140,7 +140,7 @@ class StoreCarrier(FolderCarrier):
         try:
             return read_peer(self.layout, lineage)
         except (DamageError, EnvironmentFailure):
-            return None  # `periplus doctor` names it
+            return None  # `periplus doctor` reports it
 
     def durable_seq(self, lineage: str) -> int | None:
         known = super().durable_seq(lineage)

@@ -1,4 +1,4 @@
-"""Proofs over the Merkle tree of a lineage: the tree in tiles, the signed tree heads that were seen, and proof files that a stranger can check.
+"""Proofs over the Merkle tree of a lineage: the tree in tiles, the tree heads seen, and proof files that can be checked without the store.
 
 `heads` and `proof_file` are its public face. Below lies `storage`.
 """

@@ -1,22 +1,20 @@
-"""Tree heads, and which of them were seen: what is held must extend every head that anybody was shown.
+"""Tree heads seen of each lineage: the records held must extend every head that was shown to anybody.
 
-A *tree head* sums up the first ``size`` records of a lineage in one root. ``journal/peers/<lineage>.json`` remembers for a
-lineage, our own or another's, the public key that its heads are signed with (*pinned* at first sight) and the largest
-head that was seen. A lineage whose records no longer lead to that head was cut short, rolled back to an older copy,
-rewritten, or goes on from another past: a fork. That is told, loudly, with both sizes or both roots.
+A *tree head* sums up the first ``size`` records of a lineage in one root. ``journal/peers/<lineage>.json`` stores for a lineage, our own or
+another's, the public key that signs its heads (*pinned* at first sight) and the largest head seen. If the records of a lineage no longer
+lead to that head, it was truncated, restored to an older copy, rewritten, or forked. This is reported with both sizes or both roots.
 
-For who exchanges lineages:
+For code that exchanges lineages:
 
-* ``pin_key(journal, lineage, store, key, name="")`` at first sight of a lineage and at every later one: DamageError where
-  another key was pinned before;
-* ``check_head(journal, lineage)`` before and after foreign records were taken in: DamageError where what is held does
-  not lead to the head remembered;
-* ``remember_head(journal, head, signature=…, key=…)`` once the records of ``head`` are held: checks the signature and that
-  the records lead to it, then remembers it if it is the largest so far;
-* ``extends(journal, head)`` whether the records held lead to a head, which need not be remembered.
+* ``pin_key(journal, lineage, store, key, name="")`` at first and every later sight of a lineage: DamageError if another key was pinned before;
+* ``check_head(journal, lineage)`` before and after foreign records are taken in: DamageError if the records held do not lead to the head
+  remembered;
+* ``remember_head(journal, head, signature=…, key=…)`` once the records of ``head`` are held: checks the signature and that the records lead
+  to it, then remembers it if it is the largest so far;
+* ``extends(journal, head)`` checks whether the records held lead to a head, which need not be remembered.
 
-A head remembered in the store is put back together with the store when the whole of it is restored from a backup. What
-finds that is a head kept elsewhere: with a peer, in a proof that was given away, in a file of ``periplus head --out``.
+A head remembered in the store is restored together with the store when all of it comes from a backup. Only a head kept elsewhere detects
+that: with a peer, in a proof that was given away, in a file of ``periplus head --out``.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from periplus.journal.storage.tree_head import Peer, Seen, TreeHead, head_messag
 
 
 def awaited(journal: StoredJournal) -> list[str]:
-    """The lineages of which something is remembered and whose records belong here: those of another project never come."""
+    """Return the remembered lineages whose records belong here, without those of other projects."""
 
     def is_ours(lineage: str) -> bool:
         try:
@@ -52,7 +50,7 @@ def awaited(journal: StoredJournal) -> list[str]:
 
 
 def pin_key(journal: StoredJournal, lineage: str, store: str, key: bytes, name: str = "") -> Peer:
-    """Remember the public key (32 bytes) of ``lineage`` at first sight. Raises DamageError where it is another now."""
+    """Pin the public key (32 bytes) of ``lineage`` at first sight. Raises DamageError if another key is pinned."""
     if len(key) != 32 or not (lineage.startswith("lin_") and is_id(lineage)):
         raise UsageError("a key has 32 bytes and belongs to a lineage", safe="Nothing was remembered.")
     known = read_peer(journal.layout, lineage)
@@ -77,9 +75,9 @@ def pin_key(journal: StoredJournal, lineage: str, store: str, key: bytes, name: 
 
 
 def check_head(journal: StoredJournal, lineage: str = "", tree: LineageTree | None = None) -> Peer | None:
-    """Whether the records of ``lineage`` (our own by default) still lead to the head remembered of it.
+    """Check that the records of ``lineage`` (our own by default) lead to the head remembered of it.
 
-    Gives what is remembered, None where that is nothing. Raises DamageError that names both sizes or both roots.
+    Return the peer file, None if there is none. Raises DamageError with both sizes or both roots.
     """
     lineage = lineage or journal.lineage
     peer = read_peer(journal.layout, lineage) if lineage else None
@@ -94,8 +92,8 @@ def remember_head(
 ) -> Peer:
     """Remember ``head``, whose records must be held, if it is the largest of its lineage so far.
 
-    A ``signature`` is checked with ``key``, and that with the one pinned. Raises DamageError where the records held do not
-    lead to the head, or those of the head remembered before do not; RefusedError for a signature that does not hold.
+    A ``signature`` is checked with ``key``, and the key against the pinned one. Raises DamageError if the records held do not lead to the
+    head or to the one remembered before; RefusedError for an invalid signature.
     """
     own = head.lineage == journal.lineage
     known = read_peer(journal.layout, head.lineage)
@@ -114,7 +112,7 @@ def remember_head(
 
 
 def extends(journal: StoredJournal, head: TreeHead, tree: LineageTree | None = None) -> bool | None:
-    """Whether the records held lead to ``head``; None where fewer are held. Raises as ``LineageTree``."""
+    """Return True if the records held lead to ``head``; None if fewer are held. Raises as ``LineageTree``."""
     tree = tree or LineageTree(journal, head.lineage)
     if tree.size < head.size:
         tree.refresh(at_least=head.size)
@@ -126,7 +124,7 @@ def _require(journal: StoredJournal, lineage: str, size: int, root: bytes, tree:
     if held < size:
         raise journal.damage or no_longer_extends(lineage, (size, root), held)
     tree = tree or LineageTree(journal, lineage)
-    if tree.size < size:  # our own durable mark only lags: what is in a head was durable
+    if tree.size < size:  # the durable mark lags; records in a head were durable
         tree.refresh(at_least=size)
     found = tree.root(size)
     if found != root:

@@ -1,12 +1,12 @@
-"""Proofs that leave the store: records and their places, a head and its descent, in one small file.
+"""Proof files: records with their paths, a tree head, and its consistency with an earlier one, checkable without the store.
 
-A proof is a container of kind 3 (see ``periplus.base.encoding.container``): a statement in canonical JSON, the records' own
-lines, the paths, and a signed tree head. Whoever has the file and the store's public key checks it without the store:
-each line's checksum and leaf (RFC 9162 §2.1.1), the paths (§2.1.3.2 or §2.1.4.2), the signature. The paths come from
-tiles (``periplus.journal.proofs.tiles``): the work is that of the tree's height, not of its size.
+A proof is a container of kind 3 (see ``periplus.base.encoding.container``): a statement in canonical JSON, the records' lines, the paths,
+and a signed tree head. The file and the store's public key are enough to check it: each line's checksum and leaf (RFC 9162 §2.1.1), the
+paths (§2.1.3.2 or §2.1.4.2), the signature. The paths come from tiles (``periplus.journal.proofs.tiles``), at a cost that grows with the
+tree's height, not its size.
 
-A record whose content was taken out is proved by its stub. Only its place and its leaf hash are bound then; whatever
-else the stub says of itself is not, and the verdict tells so.
+A redacted record is proved by its stub. The proof then covers only its place and its leaf hash, not the other fields of the stub, and the
+verdict states that.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HASH: Final = 32
 
 
 class InclusionProof(msgspec.Struct, frozen=True, tag_field="kind", tag="inclusion"):
-    """Record ``seq`` is leaf ``seq − 1`` of the tree under ``head``."""
+    """Statement that record ``seq`` is leaf ``seq − 1`` of the tree under ``head``."""
 
     head: TreeHead
     seq: int
@@ -63,7 +63,7 @@ class InclusionProof(msgspec.Struct, frozen=True, tag_field="kind", tag="inclusi
 
 
 class ConsistencyProof(msgspec.Struct, frozen=True, tag_field="kind", tag="consistency"):
-    """The tree under ``head`` begins with the ``first_size`` leaves whose root is ``first_root``."""
+    """Statement that the tree under ``head`` begins with the ``first_size`` leaves whose root is ``first_root``."""
 
     head: TreeHead
     first_size: int
@@ -72,9 +72,9 @@ class ConsistencyProof(msgspec.Struct, frozen=True, tag_field="kind", tag="consi
 
 
 class BundleProof(msgspec.Struct, frozen=True, tag_field="kind", tag="bundle"):
-    """Records ``seqs``, rising, are under ``head``, and so is the earlier head, unless ``first_size`` is 0.
+    """Statement that records ``seqs``, ascending, are under ``head``, and so is the earlier head, unless ``first_size`` is 0.
 
-    ``nodes`` says how many nodes of the paths belong to each record, and last to the earlier head.
+    ``nodes`` is the number of path nodes for each record, and last for the earlier head.
     """
 
     head: TreeHead
@@ -86,7 +86,7 @@ class BundleProof(msgspec.Struct, frozen=True, tag_field="kind", tag="bundle"):
 
 
 class HeadStatement(msgspec.Struct, frozen=True, tag_field="kind", tag="head"):
-    """Nothing but ``head``, which counts through its signature alone."""
+    """Statement of a ``head`` alone, which only its signature proves."""
 
     head: TreeHead
     format: Literal[1] = 1
@@ -102,10 +102,11 @@ class SignedHead(NamedTuple):
 
 
 class ProofVerdict(NamedTuple):
-    """What a check found. ``holds``: the mathematics; ``signer``: whose it is, empty where nobody's key was given.
+    """The result of a check. ``holds``: the hashes and signature are valid; ``signer``: the given key or head it matches, empty if none was
+    given.
 
-    ``lines`` are those of the records proved, the first of them ``line`` as well; ``stubs`` the seqs of those whose
-    content was taken out: of these nothing but place and leaf hash is proved.
+    ``lines`` are those of the proved records, the first of them also ``line``; ``stubs`` the seqs of redacted ones, of which only place and
+    leaf hash are proved.
     """
 
     holds: bool
@@ -119,10 +120,9 @@ class ProofVerdict(NamedTuple):
 
 
 class Prover:
-    """Makes proofs of our own lineage, against the head of all that is durable; keep it to make several.
+    """Makes proofs of our own lineage against the head of all durable records; keep it to make several.
 
-    Every proof raises DamageError where the records no longer lead to a head that was seen before, and leaves a memory
-    of the head that it was signed with.
+    Every proof raises DamageError if the records no longer lead to a head seen before, and the head it is signed with is remembered.
     """
 
     def __init__(self, journal: IndexedJournal, progress: Progress = no_progress) -> None:
@@ -132,7 +132,7 @@ class Prover:
         self._signed: SignedHead | None = None
 
     def head(self) -> SignedHead:
-        """The newest head, signed; the tree may have grown beyond it when this returns. Raises NotFoundError where there is no durable record yet."""
+        """Return the newest head, signed; the tree may have grown meanwhile. Raises NotFoundError if there is no durable record yet."""
         tree, journal = self._current(), self._journal
         if not tree.size:
             held = journal.end().next_seq - 1
@@ -147,17 +147,17 @@ class Prover:
             try:
                 remember_head(journal, head, signature=signed.signature, key=signed.key, tree=tree)
             except EnvironmentFailure:
-                pass  # a folder that may only be read: proofs are made, nothing is remembered
+                pass  # a read-only folder: proofs are made without remembering the head
             self._signed = signed
         return self._signed
 
     def head_file(self, signed: SignedHead | None = None) -> bytes:
-        """A file that holds a head, the newest if none is given, and nothing else."""
+        """Return a file with a head alone, the newest by default."""
         signed = signed or self.head()
         return _packed(HeadStatement(signed.head), signed, [], [])
 
     def record(self, seq: int) -> bytes:
-        """A proof file for record ``seq``. Raises NotFoundError where there is none that is durable."""
+        """Return a proof file for record ``seq``. Raises NotFoundError if there is no such durable record."""
         tree = self._current()
         self._check_seq(tree, seq)
         signed = self.head()
@@ -165,11 +165,11 @@ class Prover:
         return _packed(InclusionProof(signed.head, seq), signed, tree.inclusion(leaf, seq, signed.head.size), [line])
 
     def growth(self, first: int, second: int | None = None) -> bytes:
-        """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
+        """Return a proof file that the first ``second`` records (default: all) begin with the first ``first``."""
         tree = self._current()
         size = tree.size if second is None else second
         if not tree.size:
-            self.head()  # which says that there is nothing to prove yet
+            self.head()  # raises NotFoundError: there is nothing to prove yet
         if not 1 <= first <= size <= tree.size:
             raise NotFoundError(f"a proof goes from 1 … {tree.size} records to as many or more, not {first} to {size}")
         signed = self._head_at(tree, size)
@@ -177,9 +177,10 @@ class Prover:
         return _packed(statement, signed, tree.consistency(first, size), [])
 
     def bundle(self, seqs: Sequence[int], first: int = 0) -> bytes:
-        """One file for several records and, unless ``first`` is 0, that the journal only grew since it had as many.
+        """Return one file that proves several records and, unless ``first`` is 0, that the journal only grew since it had ``first``
+        records.
 
-        Raises UsageError where that is too much for a file.
+        Raises UsageError if that is too much for a file.
         """
         tree = self._current()
         wanted = sorted(set(seqs))
@@ -208,7 +209,7 @@ class Prover:
         return data
 
     def _current(self) -> LineageTree:
-        """The tree up to what is durable now."""
+        """Return the tree of the records durable now."""
         self._journal.refresh()
         if self._tree is None or self._tree.lineage != self._journal.lineage:
             self._tree = LineageTree(self._journal, progress=self._progress)
@@ -232,9 +233,9 @@ class Prover:
         return _sign(self._journal, msgspec.structs.replace(signed.head, size=size, root=tree.root(size).hex()))
 
     def _line(self, seq: int) -> tuple[bytes, bytes]:
-        """The record's line without its newline, read from its segment, and its leaf hash.
+        """Return the record's line without its newline, read from its segment, and its leaf hash.
 
-        The index only says where to look; where it does not know, or is wrong, the segment is read.
+        The index only gives the position; if it lacks it or is wrong, the segment is searched.
         """
         journal = self._journal
         rows = journal.index.records("lineage = ? AND seq = ?", (journal.lineage, seq), 1)
@@ -247,19 +248,19 @@ class Prover:
 
 
 def prove_record(journal: IndexedJournal, seq: int) -> bytes:
-    """A proof file for record ``seq`` of our own lineage, against the head of all that is durable."""
+    """Return a proof file for record ``seq`` of our own lineage, against the head of all durable records."""
     return Prover(journal).record(seq)
 
 
 def prove_consistency(journal: IndexedJournal, first: int, second: int | None = None) -> bytes:
-    """A proof file that the first ``second`` records (default: all) begin with the first ``first``."""
+    """Return a proof file that the first ``second`` records (default: all) begin with the first ``first``."""
     return Prover(journal).growth(first, second)
 
 
 def verify_proof(data: bytes, *, key: bytes | None = None, head: tuple[int, bytes] | None = None) -> ProofVerdict:
-    """Check a proof file, needing nothing else; ``key`` (32 bytes) or ``head`` (size, root) says whose it must be.
+    """Check a proof file without anything else; ``key`` (32 bytes) or ``head`` (size, root) states what it must be signed by or belong to.
 
-    Never raises for a bad proof: the verdict names the reason.
+    Never raises for an invalid proof: the verdict has the reason.
     """
     try:
         statement, lines, path, signer_key, signature = _unpacked(data)
@@ -287,7 +288,7 @@ def verify_proof(data: bytes, *, key: bytes | None = None, head: tuple[int, byte
 
 
 def _mathematics(statement: Statement, lines: tuple[bytes, ...], path: list[bytes]) -> tuple[str, tuple[int, ...]]:
-    """Why the proof does not hold, or nothing; and which records are stubs."""
+    """Return why the proof is invalid, or an empty text, and the seqs of its stubs."""
     seqs, first_size, first_root = _claims(statement)
     nodes = statement.nodes if isinstance(statement, BundleProof) else (len(path),)
     paths, at = [], 0
@@ -320,7 +321,7 @@ def _mathematics(statement: Statement, lines: tuple[bytes, ...], path: list[byte
 
 
 def _claims(statement: Statement) -> tuple[tuple[int, ...], int, str]:
-    """The records that a proof speaks of, and the earlier head."""
+    """Return the records that a proof covers, and the earlier head."""
     if isinstance(statement, InclusionProof):
         return (statement.seq,), 0, ""
     if isinstance(statement, ConsistencyProof):
@@ -331,13 +332,13 @@ def _claims(statement: Statement) -> tuple[tuple[int, ...], int, str]:
 
 
 def _is_bare(stub: Record) -> bool:
-    """Whether a stub has nothing that was to be taken out: nobody may put words into it."""
+    """Return True if a stub has none of the removed fields, which could hold forged content."""
     is_empty = isinstance(stub.payload, msgspec.UnsetType) and stub.payload_ref is None
     return is_empty and not stub.summary and not stub.salt
 
 
 def _line_in_segment(journal: IndexedJournal, seq: int, supposed: int) -> tuple[bytes, bytes]:
-    """``supposed`` is the segment that it is in as far as the index knows, 0 where that knows nothing."""
+    """Find the record in its segment; ``supposed`` is the segment according to the index, 0 if unknown."""
     reader = journal.reader(journal.lineage)
     found = entry_in_segment(reader, seq)
     if found is not None:

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds wrong with a lineage's tiles and with the heads that were seen of it."""
+"""Check of a lineage's tiles and heads for ``doctor``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLICE: Final = 8_192  # leaves at a time
 
 
 class TreeFinding(NamedTuple):
-    """``is_error``: acknowledged records are affected, not only what is derived from them."""
+    """A defect of tiles or heads. ``is_error``: acknowledged records are affected, not only derived data."""
 
     is_error: bool
     what: str
@@ -31,7 +31,7 @@ class TreeFinding(NamedTuple):
 
 
 def check_tree(journal: StoredJournal, lineage: str, leaves: bytes | bytearray) -> Iterator[TreeFinding]:
-    """Compare tiles and heads with ``leaves``, the leaf hashes of all the lineage's records as their lines have them."""
+    """Compare tiles and heads with ``leaves``, the leaf hashes of all records of the lineage, computed from their lines."""
     held = len(leaves) // HASH_BYTES
     frontier = Frontier()
     yield from _check_tiles(journal, lineage, leaves, frontier)
@@ -86,14 +86,14 @@ def _check_tiles(
             wrong[level] = TreeFinding(
                 False, "tiles that do not lead to the records' root", path, start * HASH_BYTES + place, TREE_FILES_MEND
             )
-    if frontier.root() != known[1]:  # tiles that are of another past are no news then
+    if frontier.root() != known[1]:  # the tiles then necessarily differ too
         yield _lost(no_longer_extends(lineage, known, head.size, frontier.root()), os.path.join(folder, "head"))
         return
     yield from wrong.values()
 
 
 def _grown(frontier: Frontier, leaves: bytes | bytearray, end: int) -> Iterator[Added]:
-    """Let ``frontier`` grow to the first ``end`` of ``leaves``; gives what each level gains on the way."""
+    """Extend ``frontier`` to the first ``end`` of ``leaves``; yield the hashes added to each level."""
     while frontier.size < end:
         last = min(frontier.size + _SLICE, end) * HASH_BYTES
         places = range(frontier.size * HASH_BYTES, last, HASH_BYTES)

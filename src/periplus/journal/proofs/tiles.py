@@ -1,26 +1,24 @@
-"""The Merkle tree of a lineage, kept as tiles in ``journal/tree/<lineage>/``: derived, checked, mended.
+"""Merkle tree of a lineage, kept as tiles in ``journal/tree/<lineage>/``: derived, checked, repaired.
 
 Theory of operation
 -------------------
-Each level of ``periplus.merkle.tiles`` is one file, ``level-0``, ``level-1`` …: the hashes one after the other, 32 bytes
-each, tile n from byte 8,192 n on. ``head`` says how far they go: size and root of the tree, the place in the segments
-where the next record begins, and a seal (HMAC-SHA-256 under a key derived from the store's own secret).
+Each level of ``periplus.merkle.tiles`` is one file, ``level-0``, ``level-1`` …: the hashes in order, 32 bytes each, tile n from byte 8,192 n
+on. ``head`` states how far they go: size and root of the tree, the place in the segments where the next record begins, and a seal
+(HMAC-SHA-256 under a key derived from the store's own secret).
 
 What is trusted, and why:
 
-* the *root* in ``head`` was computed here from the records' own lines, whose checksums were verified; no flipped bit
-  and nobody without the store's secret can make a seal that holds for another;
-* a *tile* is never believed. A proof made from tiles is checked, by the verifier that strangers use, against that root
-  before it is given away; the last tiles are hashed to that root before the tree grows on them. So whatever was read
-  either led to the right root or is found out, and what was not read did not matter;
-* what is found wrong is made again from the records, from the first one on, and these must give the same root: if they
-  do, tiles were damaged and are mended; if they do not, the *records* are no longer those that were summed up before,
-  and that is an error, told with both roots.
+* the *root* in ``head`` was computed here from the records' lines, whose checksums were verified; a flipped bit, or somebody without the
+  store's secret, cannot produce a valid seal for another root;
+* a *tile* is never trusted. A proof made from tiles is checked against that root, by the verifier that recipients use, before it is given away;
+  the last tiles are hashed to that root before the tree grows on them. So all hashes that matter either led to the right root or are found
+  wrong;
+* wrong tiles are made again from the records, from the first one on, and these must give the same root: if they do, the tiles were damaged
+  and are repaired; if they do not, the *records* have changed since they were summed up, which is an error, reported with both roots.
 
-Tiles are written when somebody asks for a proof or a head, from where they end to the durable end. Hashes of durable
-records never change, so all who write write the same bytes: no lock is needed, nothing is synced, and a file that is
-torn or cut off is only one more that leads to a wrong root. Where the folder cannot be written, what is missing is
-kept in memory, for this process.
+Tiles are written when a proof or a head is requested, from their end to the durable end. Hashes of durable records never change, so all
+processes write the same bytes: no lock is needed, nothing is synced, and a torn or truncated file only leads to a wrong root. If the folder
+cannot be written, the missing tiles are kept in memory by this process.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ _Found = TypeVar("_Found")
 
 
 class TileHead(msgspec.Struct, frozen=True):
-    """``head`` of a tree folder: ``root`` and ``mac`` in hexadecimal, the position of record ``size`` + 1."""
+    """The file ``head`` of a tree folder: ``root`` and ``mac`` in hexadecimal, and the position of record ``size`` + 1."""
 
     lineage: str
     size: int
@@ -96,10 +94,10 @@ class TileHead(msgspec.Struct, frozen=True):
 
 
 class LineageTree:
-    """The tree over the durable records of ``lineage`` (our own by default), as proofs need it.
+    """The tree over the durable records of ``lineage`` (our own by default), for proofs.
 
-    ``refresh`` takes in what came since, at the cost of that; everything else answers for the size that it found. Raises
-    DamageError where the records are no longer those that were summed up before, or cannot be read.
+    ``refresh`` adds new records, at a cost in proportion to them; everything else answers for the size it reached. Raises DamageError if
+    the records have changed since they were summed up, or cannot be read.
     """
 
     def __init__(self, journal: StoredJournal, lineage: str = "", progress: Progress = no_progress) -> None:
@@ -107,12 +105,12 @@ class LineageTree:
         self._journal = journal
         self._progress = progress
         self._secret = _secret(journal)
-        self._frontier: Frontier | None = None  # None: what is on disk was not looked at yet
+        self._frontier: Frontier | None = None  # None until the tiles on disk were read
         self._position = START
         self._root = EMPTY_ROOT
         self._unwritten: dict[int, tuple[int, bytearray]] = {}
         self._tree = TiledTree(0, self._read)
-        self.rebuilt = 0  # how often tiles were found missing or wrong
+        self.rebuilt = 0  # number of times that tiles were missing or wrong
         self.refresh()
 
     @property
@@ -126,7 +124,7 @@ class LineageTree:
         return self._root
 
     def refresh(self, at_least: int = 0) -> None:
-        """Take in the records that became durable since the last look; the first ``at_least`` are known to be."""
+        """Add the records that became durable since the last call; the first ``at_least`` are known to be durable."""
         if not self.lineage:
             return
         journal = self._journal
@@ -143,14 +141,17 @@ class LineageTree:
         if self._frontier is None:
             self._rebuild(end)
         elif end > self.size:
-            frontier, self._frontier = self._frontier, None  # it grows on the way, and may not get there
+            frontier, self._frontier = (
+                self._frontier,
+                None,
+            )  # it changes while it grows, and an error may leave it incomplete
             try:
                 self._take(frontier, self._position, end)
             except DamageError:
                 self._go_on_elsewhere(end)
 
     def _go_on_elsewhere(self, end: int) -> None:
-        """After the place where the tree ended was not what it was: a stub before it may have moved it."""
+        """Find the record at which the tree ended again, after its position changed: a stub before it may have moved it."""
         found = entry_in_segment(self._journal.reader(self.lineage), self.size)
         try:
             frontier = Frontier(self.size, self._tree.tails())
@@ -158,11 +159,11 @@ class LineageTree:
                 self._take(frontier, found.end, end)
                 return
         except DamageError:
-            pass  # the whole is looked at, which says what is wrong
+            pass  # the rebuild below reports the error
         self._rebuild(end)
 
     def root(self, size: int | None = None) -> bytes:
-        """The root over the first ``size`` records. Raises UsageError where there are not as many."""
+        """Return the root over the first ``size`` records. Raises UsageError if there are fewer."""
         count = self.size if size is None else size
         if count == self.size:
             return self._root
@@ -172,7 +173,7 @@ class LineageTree:
         )[0]
 
     def inclusion(self, leaf: bytes, seq: int, size: int | None = None) -> list[bytes]:
-        """The path from record ``seq``, whose leaf hash is ``leaf``, to the root over the first ``size`` records."""
+        """Return the path from record ``seq``, whose leaf hash is ``leaf``, to the root over the first ``size`` records."""
         count = self.size if size is None else size
         root = self.root(count)
         return self._sure(
@@ -181,7 +182,7 @@ class LineageTree:
         )
 
     def consistency(self, first: int, second: int | None = None) -> list[bytes]:
-        """The path that shows that the first ``second`` records begin with the first ``first``."""
+        """Return the path that shows that the first ``second`` records begin with the first ``first``."""
         count = self.size if second is None else second
         first_root, second_root = self.root(first), self.root(count)
         return self._sure(
@@ -190,13 +191,13 @@ class LineageTree:
         )
 
     def _sure(self, ask: Callable[[], _Found], holds: Callable[[_Found], bool]) -> _Found:
-        """What ``ask`` finds in the tiles, once it ``holds``; from tiles made again where it does not."""
+        """Return what ``ask`` finds in the tiles if it ``holds``, or else what it finds in tiles made again."""
         try:
             found = ask()
             if holds(found):
                 return found
         except DamageError:
-            pass  # a file that is missing or too short: made again below
+            pass  # a missing or truncated file; made again below
         self._rebuild(self.size)
         found = ask()
         if not holds(found):
@@ -210,11 +211,11 @@ class LineageTree:
     # -- growing -----------------------------------------------------------------------------------------------------
 
     def _adopt(self, known: TileHead, held: int) -> None:
-        """Go on from the tiles on disk, if their last ones lead to the root that was sealed."""
+        """Continue from the tiles on disk, if the last ones lead to the sealed root."""
         self._tree.grow(known.size)
         self._root = bytes.fromhex(known.root)
         if held < known.size:
-            return  # the caller tells
+            return  # the caller reports it
         try:
             frontier = Frontier(known.size, self._tree.tails())
         except DamageError:
@@ -224,7 +225,7 @@ class LineageTree:
             self._position = known.position
 
     def _rebuild(self, end: int) -> None:
-        """All tiles again, from the records. Those that were summed up before must give the same root again."""
+        """Make all tiles again from the records. The records summed up before must give the same root."""
         before, root = self.size, self._root
         self.rebuilt += 1
         self._unwritten.clear()
@@ -270,7 +271,7 @@ class LineageTree:
                     self._path(level), (min(base, start + count) - start) * HASH_BYTES, start * HASH_BYTES
                 )
             except OSError:
-                return b""  # too few, which is found out at once
+                return b""  # too few bytes, which the caller detects
         first = max(start - base, 0) * HASH_BYTES
         return data + bytes(unwritten[first : max(start + count - base, 0) * HASH_BYTES])
 
@@ -294,7 +295,7 @@ class LineageTree:
             finally:
                 files.close(fd)
         except OSError:
-            return False  # derived: kept in memory, written by who can
+            return False  # derived; kept in memory, and written by a process that can
         return True
 
     def _save(self) -> None:
@@ -306,14 +307,14 @@ class LineageTree:
         try:
             write_atomic(self._journal.files, path, _rendered(head), durable=False)
         except EnvironmentFailure:
-            pass  # the next one begins where the last head says
+            pass  # the next process continues from the last head
 
     def _path(self, level: int) -> str:
         return os.path.join(self._journal.layout.tree_folder(self.lineage), f"level-{level}")
 
 
 def read_tile_head(journal: StoredJournal, lineage: str, secret: bytes | None = None) -> TileHead | None:
-    """How far the tiles of ``lineage`` go; None where there are none or where the seal does not hold."""
+    """Return the head of the tiles of ``lineage``; None if there is none or its seal is invalid."""
     path = os.path.join(journal.layout.tree_folder(lineage), "head")
     secret = _secret(journal) if secret is None else secret
     try:
@@ -326,9 +327,9 @@ def read_tile_head(journal: StoredJournal, lineage: str, secret: bytes | None = 
 
 
 def is_sealed_by(data: bytes, key: bytes, layout: Layout, lineage: str) -> bool | None:
-    """Whether ``data``, the tiles' head of ``lineage``, is sealed with the store's secret ``key``.
+    """Return True if ``data``, the tiles' head of ``lineage``, is sealed with the store's secret ``key``.
 
-    None where it says nothing of the key, for it is not what any key has sealed: it is damaged itself, or what it sums up is.
+    Return None if it proves nothing about the key, because it or what it sums up is damaged.
     """
     try:
         head = msgspec.json.decode(data, type=TileHead)
@@ -338,13 +339,15 @@ def is_sealed_by(data: bytes, key: bytes, layout: Layout, lineage: str) -> bool 
         return None
     if is_whole and sealed == head:
         return True
-    same = sum(one == other for one, other in zip(sealed.mac, head.mac, strict=False))  # of another key: each 16th
+    same = sum(
+        one == other for one, other in zip(sealed.mac, head.mac, strict=False)
+    )  # with another key one digit in 16 agrees
     is_seal_damaged = same * 2 > len(sealed.mac)
     return False if is_whole and not is_seal_damaged and _sums_up(head, layout, lineage) else None
 
 
 def _sums_up(head: TileHead, layout: Layout, lineage: str) -> bool:
-    """Whether tiles and records say the same as ``head``, so that a byte of it that was changed can be one of its seal only."""
+    """Return True if tiles and records agree with ``head``, so that only its seal can be damaged."""
     if head.lineage != lineage or head.v != TREE_VERSION or head.size < 1:
         return False
     folder, length = layout.lineage_folder(lineage), SUM_TRAILER_BYTES + 1
@@ -374,9 +377,9 @@ def _rendered(head: TileHead) -> bytes:
 
 
 def held_now(journal: StoredJournal, lineage: str, wanted: int) -> int:
-    """How many records of ``lineage`` are held; with another look where they are fewer than ``wanted``.
+    """Return the number of records of ``lineage`` held; look again if they are fewer than ``wanted``.
 
-    Another process may have written them, and spoken of them, since the last one.
+    Another process may have written and announced them since the last look.
     """
     if journal.end(lineage).next_seq - 1 < wanted:
         journal.refresh()
@@ -384,7 +387,7 @@ def held_now(journal: StoredJournal, lineage: str, wanted: int) -> int:
 
 
 def no_longer_extends(lineage: str, seen: tuple[int, bytes], held: int, root: bytes | None = None) -> DamageError:
-    """The error where ``lineage`` was seen with ``seen`` = (size, root), but now has fewer records or another root."""
+    """Return the error for a ``lineage`` that was seen with ``seen`` = (size, root), but now has fewer records or another root."""
     size, seen_root = seen
     if root is None:
         wrong = (
@@ -409,7 +412,7 @@ def _gone(lineage: str, end: int) -> DamageError:
 
 
 def _secret(journal: StoredJournal) -> bytes:
-    """The key of the seals; empty where the store has no secret (yet): then tiles stay in memory."""
+    """Return the key of the seals; empty if the store has no secret yet, in which case tiles stay in memory."""
     try:
         return _seal_key(trail_key(journal.layout))
     except (NotFoundError, DamageError, EnvironmentFailure):
