@@ -341,7 +341,7 @@ def test_remember_from_standard_input(store):
 
 @pytest.mark.parametrize(
     ("field", "wrong"),
-    [("severity", "a decision has no severity"), ("confidence", "confidence of a decision is given beside the fields of its type")],
+    [("severity", "a decision has no severity"), ("confidence", "confidence of a decision is given separately, not among the fields of its type")],
 )  # fmt: skip
 def test_a_field_that_is_none_of_the_type_is_told_with_those_that_are(store, field, wrong):
     done = store.fails("remember", "x", "--type", "decision", "--set", f"{field}=7", code=2, wrong=wrong)

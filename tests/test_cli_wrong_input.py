@@ -751,8 +751,9 @@ WRONG = {
         (["{proof}", "--trail-digest", "ab"], 2, "--trail-digest goes with"),
     ],
     "redact": [
-        ([], 2, "--reason"),
+        ([], 2, "name the secret with --secret-file"),
         (["--reason", "why"], 2, "--secret-file"),
+        (["--secret-file", "{secret}"], 2, "Add --reason"),
         (["--seq", "99", "--reason", "why"], 1, "99"),
         (["--secret-file", "{absent}", "--reason", "why"], 1, "there is no file"),
         (["--secret-file", "{folder}", "--reason", "why"], 2, "is a folder"),

@@ -277,7 +277,7 @@ class _Blocked:
         (
             '[types.risk]\nprefix = "rsk"\nstates = ["a", "b"]\nreplaced = "b"\n',
             "types.risk.replaced is 'b', which is not an end state",
-            "The ends",
+            "The end states are: ",
         ),
         (
             '[types.risk]\nprefix = "rsk"\nstates = ["a"]\ntransitions = {a = ["c"]}\n',
@@ -348,9 +348,12 @@ def doubling(levels):
         ({"$ref": "file:///etc/passwd"}, "leads to 'file:///etc/passwd'"),
         ({"$ref": "#"}, "leads to '#'"),
         ({"$ref": "#/$defs/none", "$defs": {}}, "leads to '#/\\$defs/none'"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "leads in a circle"),
-        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}}, "circle"),
-        (doubling(20), "too large with its references written out"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "refers to itself"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+            "refers to itself",
+        ),
+        (doubling(20), "too large with its references expanded"),
         (deep(DEPTH_MAX + 1), "nested too deeply"),
         ({"$dynamicRef": "#x"}, "\\$dynamicRef is not known here"),
         ({"$id": "https://example.org/"}, "\\$id is not known here"),

@@ -112,7 +112,7 @@ def test_taking_the_next_step(ada, bob, clock):
     assert [claim.value["holder"] for claim in ada.work.claims()] == ["bob"]
     with pytest.raises(RefusedError, match="is done"):
         bob.work.take(step=one.item_id)
-    with pytest.raises(NotFoundError, match="no step"):
+    with pytest.raises(NotFoundError, match="is a plan, not a step"):
         bob.work.take(step=made.plan.item_id)
 
 
@@ -253,8 +253,8 @@ def test_a_message_is_read_and_answered_in_its_thread(ada, bob, clock):
 @pytest.mark.parametrize(
     ("recipient", "text", "said"),
     [
-        ("", "x", "no name"),
-        ("x" * 101, "x", "no name"),
+        ("", "x", "'' is not a valid name of a recipient"),
+        ("x" * 101, "x", "x' is not a valid name of a recipient"),
         ("bob", " ", "needs a text"),
         ("bob", "x" * 8001, "8,001"),
         ("bob", SECRET, "secret"),
@@ -297,7 +297,7 @@ def test_a_session_begins_gives_signs_of_life_and_lets_go_at_its_end(ada, clock)
         ada.work.seal_session("s2")
     with pytest.raises(UsageError, match="no session is named"):
         ada.work.seal_session()
-    with pytest.raises(UsageError, match="no name"):
+    with pytest.raises(UsageError, match="is not a valid session name"):
         ada.work.begin_session(NewSession(" "))
 
 
